@@ -6,7 +6,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.LinkIdle;
+import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
@@ -15,9 +15,6 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
-import org.agrona.concurrent.Agent;
-import org.agrona.concurrent.AgentRunner;
-import org.agrona.concurrent.AgentTerminationException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -30,7 +27,6 @@ public final class PersistentLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(PersistentLink.class);
     private static final int WAITING_MESSAGES = 4;
     private static final long AGENT_SLEEP_MS = 500;
-    private static final long DRAIN_MS = 1_000;
     private static final long JOIN_MS = 10_000;
 
     private final Connector connector;
@@ -107,10 +103,9 @@ public final class PersistentLink implements AutoCloseable {
     /** One connection, from the message that it is made for until it is lost. */
     private void talk(Message first) throws InterruptedException {
         try (ControlLink link = new ControlLink(connector.control().channel(), attempt, silenceLimitNs)) {
-            Talk talk = new Talk(link);
-            AgentRunner runner =
-                    new AgentRunner(new LinkIdle(link, () -> false, () -> AGENT_SLEEP_MS), talk::onError, null, talk);
-            AgentRunner.startOnThread(runner, task -> LogContext.thread(task, talk.roleName()));
+            Talk talk = new Talk();
+            SessionAgent agent = new SessionAgent("ppmr-courier-link", link, ControlMessage::read, talk);
+            agent.start();
             try {
                 link.send(introduction);
                 Message message = first;
@@ -121,8 +116,7 @@ public final class PersistentLink implements AutoCloseable {
                     message = closed ? nextLeft() : toSay.take().orElse(null);
                 }
             } finally {
-                link.wake();
-                runner.close();
+                agent.stop();
             }
         } catch (IOException e) {
             LOG.warn("{} has not reached {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
@@ -144,61 +138,40 @@ public final class PersistentLink implements AutoCloseable {
         toSay.add(Optional.empty());
     }
 
-    /** The duty cycle of one connection. */
-    private final class Talk implements Agent {
-        private final ControlLink link;
+    /** One connection, as long as it is not lost; its thread is the agent's. */
+    private final class Talk implements SessionAgent.End {
         private volatile boolean lost;
 
-        Talk(ControlLink link) {
-            this.link = link;
+        @Override
+        public void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
+            throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes outside of a session");
         }
 
         @Override
-        public String roleName() {
-            return "ppmr-courier-link";
+        public void onMessage(Message message) {
+            answers.accept(message);
         }
 
         @Override
-        public int doWork() {
-            try {
-                return link.doWork(this::onFrame) + link.transmit();
-            } catch (IOException e) {
-                LOG.debug("the connection to {} is lost: {}", target, e.toString());
-                lost();
-                throw new AgentTerminationException(e);
-            }
-        }
-
-        private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
-            if (type != FrameType.MESSAGE) {
-                throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes outside of a session");
-            }
-            answers.accept(ControlMessage.read(buffer, offset));
+        public int doWork(long nowNs) {
+            return 0;
         }
 
         @Override
-        public void onClose() {
-            try {
-                link.drain(DRAIN_MS);
-            } catch (IOException e) {
-                LOG.debug("the last frames for {} cannot be sent: {}", target, e.toString());
-            } finally {
-                link.dead();
-            }
+        public boolean hasWork() {
+            return false;
         }
 
-        private void lost() {
+        @Override
+        public long sleepMs() {
+            return AGENT_SLEEP_MS;
+        }
+
+        @Override
+        public void lost(String reason) {
+            LOG.debug("the connection to {} is lost: {}", target, reason);
             lost = true;
-            link.dead();
             look();
-        }
-
-        private void onError(Throwable error) {
-            if (!(error instanceof AgentTerminationException)) {
-                LOG.error("the courier to {} fails", target, error);
-                lost();
-                throw new AgentTerminationException(error);
-            }
         }
     }
 }
