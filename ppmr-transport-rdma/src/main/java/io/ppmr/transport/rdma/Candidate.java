@@ -118,16 +118,10 @@ final class Candidate implements AutoCloseable {
     @Override
     public void close() {
         if (read != null) {
-            Closing.quietly("a request", () -> {
-                read.free();
-                return 0;
-            });
+            Closing.quietly("a request", read::free);
         }
         if (poll != null) {
-            Closing.quietly("a request to poll", () -> {
-                poll.free();
-                return 0;
-            });
+            Closing.quietly("a request to poll", poll::free);
         }
         endpoint.close();
     }

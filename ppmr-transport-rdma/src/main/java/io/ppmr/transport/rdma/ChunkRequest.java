@@ -20,8 +20,6 @@ final class ChunkRequest {
     private final SVCPostSend.SendWRMod frame;
     private final SVCPostSend.SendWRMod chunk;
 
-    // The list's type is DiSNI's.
-    @SuppressWarnings("JdkObsolete")
     ChunkRequest(IbvQP queuePair, int entry, long ringAddress, int ringKey, int frameKey, int poolKey, int remoteKey)
             throws IOException {
         IbvSendWR frameWrite = request(IbvSendWR.IBV_WR_RDMA_WRITE, 0);
@@ -39,8 +37,9 @@ final class ChunkRequest {
         chunk.getSgeMod(0).setLkey(poolKey);
     }
 
+    /** Makes a request for one piece of memory. The list's type is DiSNI's. */
     @SuppressWarnings("JdkObsolete")
-    private static IbvSendWR request(int opcode, int flags) {
+    static IbvSendWR request(int opcode, int flags) {
         IbvSendWR made = new IbvSendWR();
         made.setOpcode(opcode);
         made.setSend_flags(flags);
@@ -61,7 +60,7 @@ final class ChunkRequest {
         call.execute();
     }
 
-    void free() {
-        call.free();
+    Object free() {
+        return call.free();
     }
 }

@@ -142,10 +142,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     }
 
     private void takeDown() {
-        Closing.quietly("the request of reads", () -> {
-            request.free();
-            return 0;
-        });
+        Closing.quietly("the request of reads", request::free);
         completions.free();
         peer.takeDown();
     }

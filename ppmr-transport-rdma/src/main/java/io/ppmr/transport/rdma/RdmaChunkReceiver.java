@@ -2,7 +2,6 @@ package io.ppmr.transport.rdma;
 
 import com.ibm.disni.verbs.IbvRecvWR;
 import com.ibm.disni.verbs.IbvSendWR;
-import com.ibm.disni.verbs.IbvSge;
 import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.SVCPostRecv;
@@ -114,15 +113,8 @@ final class RdmaChunkReceiver implements ChunkReceiver {
         return request;
     }
 
-    @SuppressWarnings("JdkObsolete")
     private SVCPostSend messageRequest() throws IOException {
-        IbvSendWR request = new IbvSendWR();
-        request.setOpcode(IbvSendWR.IBV_WR_SEND);
-        request.setSend_flags(IbvSendWR.IBV_SEND_SIGNALED);
-        LinkedList<IbvSge> elements = new LinkedList<>();
-        elements.add(new IbvSge());
-        request.setSg_list(elements);
-        request.setNum_sge(1);
+        IbvSendWR request = ChunkRequest.request(IbvSendWR.IBV_WR_SEND, IbvSendWR.IBV_SEND_SIGNALED);
         SVCPostSend call = endpoint.queuePair().postSend(List.of(request), List.of());
         call.getWrMod(0).getSgeMod(0).setLkey(messages.localKey());
         return call;
@@ -143,14 +135,8 @@ final class RdmaChunkReceiver implements ChunkReceiver {
     }
 
     private void takeDown() {
-        Closing.quietly("the request of a receive", () -> {
-            receive.free();
-            return 0;
-        });
-        Closing.quietly("the request of releases", () -> {
-            message.free();
-            return 0;
-        });
+        Closing.quietly("the request of a receive", receive::free);
+        Closing.quietly("the request of releases", message::free);
         completions.free();
         peer.takeDown();
     }

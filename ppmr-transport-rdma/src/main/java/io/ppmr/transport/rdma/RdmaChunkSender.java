@@ -315,17 +315,11 @@ final class RdmaChunkSender implements Rails.Line {
 
     private void takeDown() {
         for (ChunkRequest request : requests) {
-            Closing.quietly("the request of a write", () -> {
-                request.free();
-                return 0;
-            });
+            Closing.quietly("the request of a write", request::free);
         }
         for (SVCPostRecv receive : receives) {
             if (receive != null) {
-                Closing.quietly("the request of a receive", () -> {
-                    receive.free();
-                    return 0;
-                });
+                Closing.quietly("the request of a receive", receive::free);
             }
         }
         completions.free();

@@ -2,10 +2,8 @@ package io.ppmr.transport.rdma;
 
 import com.ibm.disni.verbs.IbvQP;
 import com.ibm.disni.verbs.IbvSendWR;
-import com.ibm.disni.verbs.IbvSge;
 import com.ibm.disni.verbs.SVCPostSend;
 import java.io.IOException;
-import java.util.LinkedList;
 import java.util.List;
 
 /**
@@ -18,16 +16,8 @@ final class ReadRequest {
     private final SVCPostSend.RdmaMod remote;
     private final SVCPostSend.SgeMod local;
 
-    // The list's type is DiSNI's.
-    @SuppressWarnings("JdkObsolete")
     ReadRequest(IbvQP queuePair) throws IOException {
-        IbvSendWR read = new IbvSendWR();
-        read.setOpcode(IbvSendWR.IBV_WR_RDMA_READ);
-        read.setSend_flags(IbvSendWR.IBV_SEND_SIGNALED);
-        LinkedList<IbvSge> elements = new LinkedList<>();
-        elements.add(new IbvSge());
-        read.setSg_list(elements);
-        read.setNum_sge(1);
+        IbvSendWR read = ChunkRequest.request(IbvSendWR.IBV_WR_RDMA_READ, IbvSendWR.IBV_SEND_SIGNALED);
         call = queuePair.postSend(List.of(read), List.of());
         request = call.getWrMod(0);
         remote = request.getRdmaMod();
@@ -45,7 +35,7 @@ final class ReadRequest {
         call.execute();
     }
 
-    void free() {
-        call.free();
+    Object free() {
+        return call.free();
     }
 }
