@@ -51,7 +51,6 @@ public final class SourceService implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
 
     private final SourceSettings settings;
-    private final MeterRegistry meters;
     private final TransportChoice transports;
     private final BiFunction<String, List<Integer>, JobNotes> jobs;
     private final BufferPool pool;
@@ -91,7 +90,6 @@ public final class SourceService implements AutoCloseable {
         this.settings = settings;
         this.transports = transports;
         this.jobs = jobs;
-        this.meters = meters;
         this.pool = new BufferPool(settings.pool());
         this.claims = new FairClaims(pool);
         this.metrics = new SourceMetrics(meters, pool, claims);
@@ -120,11 +118,6 @@ public final class SourceService implements AutoCloseable {
         recover();
         LOG.info(
                 "source is ready: images are written to {}, spare nodes: {}", settings.mountPoint(), settings.spares());
-    }
-
-    /** Everything that this service counts. */
-    public MeterRegistry meters() {
-        return meters;
     }
 
     /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */

@@ -81,11 +81,6 @@ public final class TargetMetrics {
         return counters.get(meter).count();
     }
 
-    /** Returns the number of free chunks in the pools. */
-    public int freeChunks() {
-        return pools.stream().mapToInt(BufferPool::freeChunks).sum();
-    }
-
     /** Returns the bytes of the pools, and of staging, that are taken. */
     long usedBytes() {
         long taken = 0;

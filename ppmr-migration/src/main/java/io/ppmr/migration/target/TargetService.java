@@ -53,7 +53,6 @@ public final class TargetService implements AutoCloseable {
     private final TransportChoice transports;
     private final List<ReceiveBuffers> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView(this::room);
-    private final MeterRegistry meters;
     private final TargetMetrics metrics;
     private final PodKeeper pods;
     private FuseMount mount;
@@ -97,7 +96,6 @@ public final class TargetService implements AutoCloseable {
         for (int i = 0; i < settings.migrations(); i++) {
             berths.add(ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
-        this.meters = meters;
         this.metrics = new TargetMetrics(
                 meters, berths.stream().map(ReceiveBuffers::pool).toList());
         metrics.held(this::open);
@@ -152,15 +150,6 @@ public final class TargetService implements AutoCloseable {
     /** Returns the address that sources connect to. */
     public InetSocketAddress address() {
         return listener.address();
-    }
-
-    public ArrivingImageView view() {
-        return view;
-    }
-
-    /** Everything that this service counts. */
-    public MeterRegistry meters() {
-        return meters;
     }
 
     public TargetMetrics metrics() {

@@ -82,18 +82,4 @@ public final class AdvertiseFrame extends Flyweight<AdvertiseFrame> {
     public int slot() {
         return buffer.getInt(offset + SLOT_OFFSET, Frame.ORDER);
     }
-
-    @Override
-    public String toString() {
-        return "ADVERTISE{file=" + file()
-                + ", offset=" + offset()
-                + ", order=" + order()
-                + ", address=" + address()
-                + ", key=" + key()
-                + ", lengthBytes=" + lengthBytes()
-                + ", crc32c=" + crc32c()
-                + ", sourceChunk=" + sourceChunk()
-                + ", slot=" + slot()
-                + '}';
-    }
 }

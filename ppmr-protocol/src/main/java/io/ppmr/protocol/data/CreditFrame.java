@@ -37,9 +37,4 @@ public final class CreditFrame extends Flyweight<CreditFrame> {
     public int slot() {
         return buffer.getInt(offset + SLOT_OFFSET, Frame.ORDER);
     }
-
-    @Override
-    public String toString() {
-        return "CREDIT{file=" + file() + ", window=" + window() + ", slot=" + slot() + '}';
-    }
 }

@@ -47,10 +47,4 @@ public final class CreditRequestFrame extends Flyweight<CreditRequestFrame> {
     public int flags() {
         return buffer.getInt(offset + FLAGS_OFFSET, Frame.ORDER);
     }
-
-    @Override
-    public String toString() {
-        return "CREDIT_REQUEST{file=" + file() + ", window=" + window() + ", count=" + count() + ", flags=" + flags()
-                + '}';
-    }
 }

@@ -35,9 +35,4 @@ public final class ReleaseFrame extends Flyweight<ReleaseFrame> {
     public int sourceChunk() {
         return buffer.getInt(offset + SOURCE_CHUNK_OFFSET, Frame.ORDER);
     }
-
-    @Override
-    public String toString() {
-        return "RELEASE{file=" + file() + ", order=" + order() + ", sourceChunk=" + sourceChunk() + '}';
-    }
 }

@@ -29,9 +29,4 @@ public final class ValueFrame extends Flyweight<ValueFrame> {
     public long value() {
         return buffer.getLong(offset + VALUE_OFFSET, Frame.ORDER);
     }
-
-    @Override
-    public String toString() {
-        return "VALUE{file=" + file() + ", value=" + value() + '}';
-    }
 }

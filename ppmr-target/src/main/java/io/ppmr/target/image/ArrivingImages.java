@@ -185,11 +185,7 @@ public final class ArrivingImages {
 
     /** The service ends: fails everything from a thread that is not the agent's. */
     void abort() {
-        failure = "the service ends";
-        ranks.values().forEach(RankImage::changed);
-        for (ArrivingFile file : all) {
-            file.fail(failure);
-        }
+        fail("the service ends");
     }
 
     /** Takes every name away and frees every slot; nothing may arrive any more. */
@@ -197,7 +193,6 @@ public final class ArrivingImages {
         fail("the migration is over");
         // Before anything that can fail: whoever closes a file later must find nothing in it.
         for (ArrivingFile file : all) {
-            file.fail("the migration is over");
             file.discard();
         }
         tree.removeTree(root);
