@@ -19,23 +19,13 @@ import java.util.Map;
  * The two services of the product in two nodes, and a job that can be moved again and again: processes that checkpoint
  * themselves, or plain ones, which CRIU moves.
  */
-final class Services {
+record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
     private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
     private static final JobUser ROOT = new JobUser(0, 0);
     private static final int PASSES = 1_000_000;
     private static final int PACE_MS = 500;
     private static final int SMALL_IMAGES_MIB = 64;
-
-    private final StageOptions options;
-    private final TwoNodes nodes;
-    private final ComputingJob job;
-
-    private Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
-        this.options = options;
-        this.nodes = nodes;
-        this.job = job;
-    }
 
     /** Makes the nodes; the services are {@linkplain #start started} by themselves. */
     static Services of(Testbed testbed, StageOptions options, String link, int processes, long bytesEach)
@@ -60,14 +50,6 @@ final class Services {
                 options,
                 nodes,
                 new ComputingJob(program, ROOT, testbed.folder("job"), processes, bytesEach, "--shape", shape));
-    }
-
-    TwoNodes nodes() {
-        return nodes;
-    }
-
-    ComputingJob job() {
-        return job;
     }
 
     /** Returns the program that restores a rank. */

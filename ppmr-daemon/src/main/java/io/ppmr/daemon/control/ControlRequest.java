@@ -147,33 +147,16 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         answerer.answer(read, with);
     }
 
-    /** A client's connection while its request is answered. Owned by the connection's thread. */
-    public static final class Exchange {
+    /**
+     * A client's connection while its request is answered. Owned by the connection's thread.
+     *
+     * @param user who asks
+     * @param controls whether that user may control the service, and so do more than with the user's own jobs
+     * @param serving whether the service still serves
+     */
+    public record Exchange(
+            String user, boolean controls, LineChannel lines, ControlProtocol protocol, BooleanSupplier serving) {
         private static final Duration WRITE_LIMIT = Duration.ofSeconds(5);
-
-        private final String user;
-        private final boolean controls;
-        private final LineChannel lines;
-        private final ControlProtocol protocol;
-        private final BooleanSupplier serving;
-
-        Exchange(String user, boolean controls, LineChannel lines, ControlProtocol protocol, BooleanSupplier serving) {
-            this.user = user;
-            this.controls = controls;
-            this.lines = lines;
-            this.protocol = protocol;
-            this.serving = serving;
-        }
-
-        /** Returns the user who asks. */
-        public String user() {
-            return user;
-        }
-
-        /** Returns true if that user may control the service, and so do more than with the user's own jobs. */
-        public boolean controls() {
-            return controls;
-        }
 
         /** Sends an answer with one key. */
         public void say(String key, Object value) throws IOException {

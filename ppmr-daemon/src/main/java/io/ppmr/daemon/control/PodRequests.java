@@ -15,15 +15,9 @@ import java.util.Map;
  * Answers what users ask of the node's pods. Every user may ask; what each is given depends on who the kernel says that
  * it is. Immutable, on the connections' threads.
  */
-public final class PodRequests {
+public record PodRequests(Pods pods) {
     private static final int ROOT = 0;
     private static final String NUMBER = "\\d{1,10}";
-
-    private final Pods pods;
-
-    public PodRequests(Pods pods) {
-        this.pods = pods;
-    }
 
     /** Names a pod, in short or as UID/NAME. */
     record Named(String name) {}

@@ -21,8 +21,20 @@ import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The requests that a source's service answers. */
-public final class SourceRequests {
+/**
+ * The requests that a source's service answers.
+ *
+ * @param health what its health command said last, null for none; any thread
+ * @param transport how the bytes travelled last, or may travel; any thread
+ * @param open the migrations that an operator should know of; any thread
+ * @param resolver carries out what an operator decides for one of them
+ */
+public record SourceRequests(
+        Migrations migrations,
+        Supplier<String> health,
+        Supplier<String> transport,
+        Supplier<List<OpenMigration>> open,
+        ControlRequest.Resolver resolver) {
     private static final Logger LOG = LoggerFactory.getLogger(SourceRequests.class);
     private static final int MAX_WAITING_EVENTS = 256;
     private static final long LOOK_S = 1;
@@ -30,33 +42,6 @@ public final class SourceRequests {
     private static final int MAX_TARGETS = 256;
 
     private static final int QUOTED_CHARACTERS = 80;
-
-    private final Migrations migrations;
-    private final Supplier<String> health;
-    private final Supplier<String> transport;
-    private final Supplier<List<OpenMigration>> open;
-    private final ControlRequest.Resolver resolver;
-
-    /**
-     * The answers of one service.
-     *
-     * @param health what its health command said last, null for none; any thread
-     * @param transport how the bytes travelled last, or may travel; any thread
-     * @param open the migrations that an operator should know of; any thread
-     * @param resolver carries out what an operator decides for one of them
-     */
-    public SourceRequests(
-            Migrations migrations,
-            Supplier<String> health,
-            Supplier<String> transport,
-            Supplier<List<OpenMigration>> open,
-            ControlRequest.Resolver resolver) {
-        this.migrations = migrations;
-        this.health = health;
-        this.transport = transport;
-        this.open = open;
-        this.resolver = resolver;
-    }
 
     /** All of them, by their names in the protocol. */
     public Map<String, ControlRequest<?>> requests() {

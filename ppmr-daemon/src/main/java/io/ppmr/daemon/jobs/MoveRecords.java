@@ -32,20 +32,15 @@ import org.slf4j.LoggerFactory;
  * {@code UID}, so a job of one user is never taken for another's of the same name.
  *
  * <p>Used by the thread of the migration. A record that cannot be written is logged: the migration matters more.
+ *
+ * @param directory where they go; empty if none are written
  */
-public final class MoveRecords {
+public record MoveRecords(Optional<Path> directory) {
     private static final Logger LOG = LoggerFactory.getLogger(MoveRecords.class);
     private static final String UNKNOWN = "unknown";
     private static final Duration KEPT = Duration.ofDays(1);
     /** Of one user. */
     static final int MAX_RECORDS = 1024;
-
-    private final Optional<Path> directory;
-
-    /** @param directory where they go; empty if none are written */
-    public MoveRecords(Optional<Path> directory) {
-        this.directory = directory;
-    }
 
     /** A migration begins. To be called before anything is done to the job's processes. */
     public void begin(AnnouncedJobs.Name job) {
