@@ -13,7 +13,8 @@ import java.util.List;
  * called by many threads at once, and a data call may block: it must end with an errno when its migration fails. Cold
  * calls report an error by {@link ErrnoException}; {@link #read} and {@link #write} are the hot path and return the
  * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes. A
- * view in which nothing can be changed need not override what changes something.
+ * view in which nothing can be changed need not override what changes something, and one that keeps nothing back need
+ * override neither {@link #flush} nor {@link #fsync}.
  */
 public interface FilesystemView {
 
@@ -61,10 +62,10 @@ public interface FilesystemView {
     int write(long handle, long address, int lengthBytes, long offset);
 
     /** One descriptor of an open file was closed: once for each close, also of a forked child's. */
-    void flush(long handle) throws ErrnoException;
+    default void flush(long handle) throws ErrnoException {}
 
     /** Returns when the file's bytes are safe on the far side. */
-    void fsync(long handle) throws ErrnoException;
+    default void fsync(long handle) throws ErrnoException {}
 
     /** The last descriptor of this open is gone: the handle is dead after the call. */
     void release(long handle);

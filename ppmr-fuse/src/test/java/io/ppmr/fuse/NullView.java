@@ -74,12 +74,6 @@ final class NullView implements FilesystemView {
     }
 
     @Override
-    public void flush(long handle) {}
-
-    @Override
-    public void fsync(long handle) {}
-
-    @Override
     public void release(long handle) {}
 
     @Override

@@ -84,16 +84,6 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     }
 
     @Override
-    public void flush(long handle) {
-        // Nothing is kept back.
-    }
-
-    @Override
-    public void fsync(long handle) {
-        // Nothing is kept back.
-    }
-
-    @Override
     public void release(long handle) {
         handles.remove(handle);
     }

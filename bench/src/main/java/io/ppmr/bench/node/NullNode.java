@@ -85,16 +85,6 @@ final class NullNode implements NodeMain.BenchNode {
         }
 
         @Override
-        public void flush(long handle) {
-            // Nothing is kept.
-        }
-
-        @Override
-        public void fsync(long handle) {
-            // Nothing is kept.
-        }
-
-        @Override
         public void release(long handle) {
             // Nothing is kept.
         }

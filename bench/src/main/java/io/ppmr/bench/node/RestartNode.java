@@ -198,33 +198,13 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
     }
 
     @Override
-    public void stagingFree() {
-        // There is none.
-    }
-
-    @Override
     public void indexFull(ArrivingFile file) {
         LOG.error("file {}: its index is full", file.name());
     }
 
     @Override
-    public void readerWaited(ArrivingFile file, long tookNs) {
-        // The benchmark takes its own times.
-    }
-
-    @Override
-    public void readerWaits(ArrivingFile file) {
-        // Whatever a reader can wait for, a freed chunk brings it.
-    }
-
-    @Override
     public void uncoveredStreams(int change) {
         uncovered.addAndGet(change);
-    }
-
-    @Override
-    public void bytesRead(long bytes) {
-        // The readers count themselves.
     }
 
     @Override

@@ -188,21 +188,6 @@ final class SourceNode implements NodeMain.BenchNode {
         public void sync(OutgoingFile file) {
             // All is where it was to go.
         }
-
-        @Override
-        public void starving() {
-            // Chunks come back by themselves.
-        }
-
-        @Override
-        public void waitedForChunk(long tookNs) {
-            // The benchmark takes its own times.
-        }
-
-        @Override
-        public void waitedForSlot(OutgoingFile file, long tookNs) {
-            // The benchmark takes its own times.
-        }
     }
 
     /**

@@ -84,16 +84,6 @@ final class TargetNode implements NodeMain.BenchNode {
         public List<String> announcedNames(int rank) {
             return List.of("image");
         }
-
-        @Override
-        public List<String> completionNames(int rank) {
-            return List.of();
-        }
-
-        @Override
-        public Optional<String> finalNameOf(String temporaryName) {
-            return Optional.empty();
-        }
     }
 
     TargetNode(NodeMain.Setting setting) throws Exception {

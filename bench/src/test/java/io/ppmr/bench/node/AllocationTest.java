@@ -140,11 +140,6 @@ class AllocationTest {
         }
 
         @Override
-        public void readerWaited(ArrivingFile file, long tookNs) {
-            // Its time is not what is measured.
-        }
-
-        @Override
         public void readerWaits(ArrivingFile of) {
             throw new AssertionError("what is read here has arrived");
         }
@@ -152,11 +147,6 @@ class AllocationTest {
         @Override
         public void uncoveredStreams(int change) {
             // One stream needs no reserve here.
-        }
-
-        @Override
-        public void bytesRead(long bytes) {
-            // Counted by the loop.
         }
 
         @Override

@@ -6,7 +6,8 @@ import java.io.IOException;
 
 /**
  * Takes an image's bytes away: to the target, or for a benchmark nowhere. Called by writers and by the session's agent;
- * a call may wait, bounded, while the peer takes nothing.
+ * a call may wait, bounded, while the peer takes nothing. One that counts nothing and has no chunks to bring back need
+ * not override what does nothing here.
  */
 public interface Outlet {
 
@@ -38,11 +39,11 @@ public interface Outlet {
     void sync(OutgoingFile file) throws IOException, InterruptedException;
 
     /** A writer waits for a chunk of the pool. */
-    void starving();
+    default void starving() {}
 
     /** A writer has waited for one. */
-    void waitedForChunk(long tookNs);
+    default void waitedForChunk(long tookNs) {}
 
     /** A writer has waited for a slot. */
-    void waitedForSlot(OutgoingFile file, long tookNs);
+    default void waitedForSlot(OutgoingFile file, long tookNs) {}
 }

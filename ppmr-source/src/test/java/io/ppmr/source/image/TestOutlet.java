@@ -106,19 +106,4 @@ final class TestOutlet implements Outlet {
             throw new IOException("fsync: the migration has failed");
         }
     }
-
-    @Override
-    public void starving() {
-        // Nobody flushes here.
-    }
-
-    @Override
-    public void waitedForChunk(long tookNs) {
-        // Not counted here.
-    }
-
-    @Override
-    public void waitedForSlot(OutgoingFile file, long tookNs) {
-        // Not counted here.
-    }
 }

@@ -164,17 +164,9 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     }
 
     @Override
-    public void stagingFree() {
-        // A test asks the ledger to serve when it wants to.
-    }
-
-    @Override
     public void indexFull(ArrivingFile file) {
         throw new AssertionError("the index is full");
     }
-
-    @Override
-    public void readerWaits(ArrivingFile file) {}
 
     @Override
     public void readerWaited(ArrivingFile file, long tookNs) {
@@ -185,9 +177,6 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     public void uncoveredStreams(int change) {
         uncovered.addAndGet(change);
     }
-
-    @Override
-    public void bytesRead(long bytes) {}
 
     @Override
     public void seekRefused(ArrivingFile file, long offset) {}

@@ -237,11 +237,6 @@ class RetainedImageScaleTest {
         }
 
         @Override
-        public void stagingFree() {
-            // Nobody waits for it.
-        }
-
-        @Override
         public void indexFull(ArrivingFile file) {
             throw new AssertionError("the index is full");
         }
@@ -259,11 +254,6 @@ class RetainedImageScaleTest {
         @Override
         public void uncoveredStreams(int change) {
             // There is no stream.
-        }
-
-        @Override
-        public void bytesRead(long bytes) {
-            // Counted by the test.
         }
 
         @Override
