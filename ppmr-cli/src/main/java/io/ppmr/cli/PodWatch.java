@@ -4,6 +4,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.migration.RequestException;
+import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintWriter;
@@ -35,9 +36,7 @@ final class PodWatch {
         for (String signal : new String[] {"TERM", "INT", "HUP"}) {
             ProcessSignals.on(signal, () -> told.complete(null));
         }
-        Thread reader = new Thread(() -> awaitEnd(input), "ppmr-input");
-        reader.setDaemon(true);
-        reader.start();
+        LogContext.thread(() -> awaitEnd(input), "ppmr-input").start();
     }
 
     private void awaitEnd(InputStream input) {

@@ -4,6 +4,7 @@ import io.ppmr.bench.node.SourceNode.SourceConnections;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.os.LogContext;
 import io.ppmr.protocol.data.AdvertiseFrame;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.CreditRequestFrame;
@@ -83,8 +84,7 @@ final class OfferNode implements NodeMain.BenchNode {
             sender.begin(1, this::released);
         }
         offerers.clear();
-        agent = new Thread(this::runAgent, "bench-offer");
-        agent.setDaemon(true);
+        agent = LogContext.thread(this::runAgent, "bench-offer");
         agent.start();
         for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
             offerers.add(new Offerer(i + 1));

@@ -6,6 +6,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
+import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.ImageTraits;
@@ -188,9 +189,7 @@ final class TargetNode implements NodeMain.BenchNode {
             CompletableFuture<MemoryProof> expected = new CompletableFuture<>();
             proof = expected;
             joining = new FutureTask<>(() -> accept(waiting, expected));
-            Thread thread = new Thread(joining, "bench-accept");
-            thread.setDaemon(true);
-            thread.start();
+            LogContext.thread(joining, "bench-accept").start();
             return where;
         }
 

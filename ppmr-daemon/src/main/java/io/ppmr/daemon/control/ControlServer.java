@@ -3,6 +3,7 @@ package io.ppmr.daemon.control;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.LogContext;
 import io.ppmr.os.RareLog;
 import io.ppmr.transport.listen.AcceptLoop;
 import java.io.IOException;
@@ -154,8 +155,7 @@ public final class ControlServer implements AutoCloseable {
                 throw (IOException) new InterruptedIOException("the service ends").initCause(e);
             }
             boolean started = false;
-            Thread thread = new Thread(() -> serve(channel), "control-connection");
-            thread.setDaemon(true);
+            Thread thread = LogContext.thread(() -> serve(channel), "control-connection");
             try {
                 serving.add(thread);
                 thread.start();

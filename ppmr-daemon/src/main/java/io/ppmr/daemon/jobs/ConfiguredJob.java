@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.UserPath;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
+import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -91,9 +92,7 @@ public record ConfiguredJob(
     /** The file may lie on a filesystem that does not answer: then a thread of its own waits, not the source. */
     private Optional<String> inTime(RankSource rank, String what, Callable<Optional<String>> read) throws IOException {
         FutureTask<Optional<String>> reading = new FutureTask<>(read);
-        Thread thread = new Thread(reading, "ppmr-pid-file");
-        thread.setDaemon(true);
-        thread.start();
+        LogContext.thread(reading, "ppmr-pid-file").start();
         try {
             return reading.get(READ_LIMIT.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {

@@ -3,6 +3,7 @@ package io.ppmr.daemon.service;
 import io.ppmr.daemon.service.HealthJudge.Answer;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
+import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
@@ -61,8 +62,7 @@ public final class HealthTrigger implements AutoCloseable {
         this.settings = settings;
         this.migrations = migrations;
         this.judge = new HealthJudge(settings);
-        thread = new Thread(this::run, "ppmr-health");
-        thread.setDaemon(true);
+        thread = LogContext.thread(this::run, "ppmr-health");
         thread.start();
     }
 

@@ -1,5 +1,6 @@
 package io.ppmr.daemon.service;
 
+import io.ppmr.os.LogContext;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.Semaphore;
@@ -53,9 +54,7 @@ public final class Watchdog implements AutoCloseable {
         this.supervisor = supervisor;
         supervisor.status("mounting and warming up");
         if (supervisor.listens()) {
-            Thread thread = new Thread(this::run, "ppmr-life-signs");
-            thread.setDaemon(true);
-            thread.start();
+            LogContext.thread(this::run, "ppmr-life-signs").start();
         }
     }
 

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.slurm;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.LogContext;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -72,9 +73,7 @@ final class Step {
         LOG.debug("{}: {}", what, builder.command());
         Process process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
         Step step = new Step(what, process, events);
-        Thread reader = new Thread(step::read, "step-output");
-        reader.setDaemon(true);
-        reader.start();
+        LogContext.thread(step::read, "step-output").start();
         return step;
     }
 

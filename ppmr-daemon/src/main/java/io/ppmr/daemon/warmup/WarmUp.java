@@ -21,6 +21,7 @@ import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.os.Command;
+import io.ppmr.os.LogContext;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -135,9 +136,7 @@ public final class WarmUp implements AutoCloseable {
                 return 0;
             }
             task = new FutureTask<>(() -> ServiceLog.silently(() -> moveProcesses(migrations)));
-            Thread thread = new Thread(task, "ppmr-warm-up");
-            thread.setDaemon(true);
-            thread.start();
+            LogContext.thread(task, "ppmr-warm-up").start();
             task.get(startNs + limit.toNanos() - System.nanoTime(), TimeUnit.NANOSECONDS);
             LOG.info("warm-up: {} migrations in {} s", moved, seconds(startNs));
         } catch (TimeoutException e) {
