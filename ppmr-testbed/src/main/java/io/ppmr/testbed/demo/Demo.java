@@ -303,7 +303,7 @@ public final class Demo implements Callable<Integer> {
                             : "DID NOT GO ON from where it was",
                     result.resultOk() ? "result equals that of an undisturbed run" : "RESULT IS WRONG OR MISSING");
         }
-        return DemoReport.Migration.of(report, results, null);
+        return new DemoReport.Migration(report, results, null);
     }
 
     /** By the job manager's signal for one, by the command for the other; returns the command's process. */

@@ -1,5 +1,8 @@
 package io.ppmr.testbed.demo;
 
+import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
+import com.fasterxml.jackson.annotation.JsonProperty;
+import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.migration.source.MigrationReport;
@@ -19,46 +22,24 @@ import java.util.Locale;
 public record DemoReport(String outcome, List<Migration> migrations) {
 
     /**
-     * A migration: its figures are those of {@link MigrationReport}.
+     * A migration.
      *
-     * @param outcome the report's, in small letters
+     * @param report whose fields stand beside the others; but the outcome is in small letters
      * @param processes what became of each process
      * @param longestGapSeconds for which a rank of an MPI job was without a block; null where none was measured
      */
     public record Migration(
-            String checkpointer,
-            String outcome,
-            long bytes,
-            long stagedBytes,
-            double seconds,
-            double firstByteReadSeconds,
-            double lastByteWrittenSeconds,
-            long bytesReadWhenLastWritten,
-            long poolBytes,
-            long sourcePeakRssBytes,
-            long targetPeakRssBytes,
+            @JsonUnwrapped @JsonIgnoreProperties("outcome") MigrationReport report,
             List<ComputingJob.Outcome> processes,
             Double longestGapSeconds) {
 
-        static Migration of(MigrationReport report, List<ComputingJob.Outcome> processes, Double longestGapSeconds) {
-            return new Migration(
-                    report.checkpointer(),
-                    report.outcome().name().toLowerCase(Locale.ROOT),
-                    report.bytes(),
-                    report.stagedBytes(),
-                    report.seconds(),
-                    report.firstByteReadSeconds(),
-                    report.lastByteWrittenSeconds(),
-                    report.bytesReadWhenLastWritten(),
-                    report.poolBytes(),
-                    report.sourcePeakRssBytes(),
-                    report.targetPeakRssBytes(),
-                    processes,
-                    longestGapSeconds);
+        @JsonProperty
+        String outcome() {
+            return report.outcome().name().toLowerCase(Locale.ROOT);
         }
 
         boolean good() {
-            return outcome.equals(COMMITTED)
+            return outcome().equals(COMMITTED)
                     && !processes.isEmpty()
                     && processes.stream().allMatch(process -> process.continued() && process.resultOk());
         }

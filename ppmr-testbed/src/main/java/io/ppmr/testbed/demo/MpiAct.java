@@ -108,7 +108,7 @@ final class MpiAct {
                 // The result is a sum over what every rank has received and checked.
                 ranks.add(new ComputingJob.Outcome(rank, right, right));
             }
-            return DemoReport.Migration.of(report, ranks, result.longestGapSeconds());
+            return new DemoReport.Migration(report, ranks, result.longestGapSeconds());
         } finally {
             job.destroyForcibly();
         }
