@@ -6,8 +6,8 @@ import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -326,13 +326,12 @@ public final class BridgedNode {
 
     /** Looks at the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
     private static boolean isCalled(long pid, int inNode) {
-        try (Stream<String> lines = Files.lines(Path.of("/proc/" + pid + "/status"))) {
-            List<String> names = lines.filter(line -> line.startsWith("NSpid:"))
-                    .flatMap(line ->
-                            Stream.of(line.substring("NSpid:".length()).strip().split("\\s+", -1)))
-                    .toList();
-            return names.size() > 2 && names.get(names.size() - 2).equals(Integer.toString(inNode));
-        } catch (IOException | UncheckedIOException ended) {
+        try {
+            String[] names = ProcStat.field(Path.of("/proc/" + pid + "/status"), "NSpid")
+                    .orElse("")
+                    .split("\\s+", -1);
+            return names.length > 2 && names[names.length - 2].equals(Integer.toString(inNode));
+        } catch (IOException ended) {
             return false;
         }
     }

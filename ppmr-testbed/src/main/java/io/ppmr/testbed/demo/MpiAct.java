@@ -1,6 +1,7 @@
 package io.ppmr.testbed.demo;
 
 import io.ppmr.cli.ProgressView;
+import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.Command;
@@ -55,11 +56,7 @@ final class MpiAct {
     DemoReport.Migration show() throws Exception {
         out.println();
         out.println("An Open MPI job of six ranks in pods of three nodes, one of which moves with its address:");
-        List<String> criu = System.getenv()
-                .getOrDefault("PPMR_CRIU", "criu")
-                .strip()
-                .lines()
-                .toList();
+        List<String> criu = CheckpointerConfig.criu(System.getenv());
         try (MpiRing ring = testbed.add(MpiRing.create(MPI))) {
             List<String> pods = new ArrayList<>();
             for (int number = 1; number <= NODES; number++) {
