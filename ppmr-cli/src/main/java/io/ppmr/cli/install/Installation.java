@@ -253,23 +253,17 @@ final class Installation {
     /** Has it read the units, make the group and the folders. */
     static void prepareSystemd() throws IOException, InterruptedException {
         makeGroup();
-        Command.of(List.of("systemd-tmpfiles", "--create", "/etc/tmpfiles.d/ppmr.conf"))
-                .run(SYSTEMD_LIMIT)
-                .requireOutput();
+        run("systemd-tmpfiles", "--create", "/etc/tmpfiles.d/ppmr.conf").requireOutput();
         reloadSystemd();
     }
 
     /** Without systemd-sysusers(8), which distributions leave out of old releases, by groupadd(8). */
     private static void makeGroup() throws IOException, InterruptedException {
         try {
-            Command.of(List.of("systemd-sysusers", "/etc/sysusers.d/ppmr.conf"))
-                    .run(SYSTEMD_LIMIT)
-                    .requireOutput();
+            run("systemd-sysusers", "/etc/sysusers.d/ppmr.conf").requireOutput();
         } catch (IOException e) {
             try {
-                Command.of(List.of("groupadd", "--force", "--system", "ppmr"))
-                        .run(SYSTEMD_LIMIT)
-                        .requireOutput();
+                run("groupadd", "--force", "--system", "ppmr").requireOutput();
             } catch (IOException second) {
                 e.addSuppressed(second);
                 throw e;
@@ -280,9 +274,7 @@ final class Installation {
     /** The release of systemd that is installed here; the newest one thought of where there is none. */
     static int systemdRelease() throws InterruptedException {
         try {
-            return systemdRelease(Command.of(List.of("systemctl", "--version"))
-                    .run(SYSTEMD_LIMIT)
-                    .output());
+            return systemdRelease(run("systemctl", "--version").output());
         } catch (IOException none) {
             return Integer.MAX_VALUE;
         }
@@ -294,16 +286,18 @@ final class Installation {
     }
 
     static void reloadSystemd() throws IOException, InterruptedException {
-        Command.of(List.of("systemctl", "daemon-reload")).run(SYSTEMD_LIMIT).requireOutput();
+        run("systemctl", "daemon-reload").requireOutput();
+    }
+
+    private static Command.Result run(String... words) throws IOException, InterruptedException {
+        return Command.of(List.of(words)).run(SYSTEMD_LIMIT);
     }
 
     /** Those units that run. */
     static List<String> runningUnits() throws IOException, InterruptedException {
         List<String> running = new ArrayList<>();
         for (String unit : UNIT_NAMES) {
-            if (Command.of(List.of("systemctl", "is-active", "--quiet", unit))
-                    .run(SYSTEMD_LIMIT)
-                    .succeeded()) {
+            if (run("systemctl", "is-active", "--quiet", unit).succeeded()) {
                 running.add(unit);
             }
         }

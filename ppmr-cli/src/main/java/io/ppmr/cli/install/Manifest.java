@@ -1,11 +1,9 @@
 package io.ppmr.cli.install;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.DigestInputStream;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
@@ -80,16 +78,8 @@ final class Manifest {
     }
 
     static String hash(Path file) throws IOException {
-        try (InputStream in = new DigestInputStream(Files.newInputStream(file), sha256())) {
-            in.transferTo(java.io.OutputStream.nullOutputStream());
-            return HexFormat.of()
-                    .formatHex(((DigestInputStream) in).getMessageDigest().digest());
-        }
-    }
-
-    private static MessageDigest sha256() {
         try {
-            return MessageDigest.getInstance("SHA-256");
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(Files.readAllBytes(file)));
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException("every JDK has SHA-256", e);
         }
