@@ -92,12 +92,6 @@ public final class Pods {
      */
     public record Executed(int exitCode, String output, boolean cut) {}
 
-    /** A step of work on one pod. */
-    @FunctionalInterface
-    private interface Work<T> {
-        T on(Path folder, PodRecord pod) throws IOException, RequestException;
-    }
-
     /**
      * The pods of a node; nothing is looked at before {@link #prepare}.
      *
@@ -536,17 +530,20 @@ public final class Pods {
     public PodStatus stop(Caller caller, String name) throws IOException, RequestException {
         PodRecord pod = find(caller, name);
         requireStill(pod);
-        return alone(pod, (folder, now) -> {
-            try {
-                signals.send(TERM, now.init());
-            } catch (CheckpointException e) {
-                throw new IOException("pod " + now.fullName() + " cannot be told to end: " + e.getMessage(), e);
-            }
-            Polling.until(STOP_GRACE, () -> !processes.isAlive(now.init()));
-            remove(folder, now);
-            LOG.info("pod {} was ended; user {} has asked for it", now.fullName(), caller.user());
-            return PodStatus.ended(now);
-        });
+        if (!take(pod)) {
+            throw new RequestException("pod " + pod.fullName() + " is being made or ended: try again later");
+        }
+        try {
+            signals.send(TERM, pod.init());
+            Polling.until(STOP_GRACE, () -> !processes.isAlive(pod.init()));
+            remove(folderOf(pod), pod);
+            LOG.info("pod {} was ended; user {} has asked for it", pod.fullName(), caller.user());
+            return PodStatus.ended(pod);
+        } catch (CheckpointException e) {
+            throw new IOException("pod " + pod.fullName() + " cannot be told to end: " + e.getMessage(), e);
+        } finally {
+            release(pod.id());
+        }
     }
 
     private static void requireStill(PodRecord pod) throws RequestException {
@@ -646,19 +643,6 @@ public final class Pods {
             PodCgroup.of(pod, runtime.settings()).remove();
         }
         WorkDirectories.remove(folder);
-    }
-
-    private <T> T alone(PodRecord pod, Work<T> work) throws IOException, RequestException {
-        synchronized (this) {
-            if (!take(pod)) {
-                throw new RequestException("pod " + pod.fullName() + " is being made or ended: try again later");
-            }
-        }
-        try {
-            return work.on(folderOf(pod), pod);
-        } finally {
-            release(pod.id());
-        }
     }
 
     /** Gives one back that was taken. */
