@@ -19,6 +19,7 @@ import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
+import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -180,16 +181,8 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
         health.ifPresent(HealthTrigger::close);
         service.close();
         if (migrations != null) {
-            awaitFailedMigration();
-        }
-    }
-
-    /** Without the mount it cannot go on; it still has to set the originals going. */
-    private void awaitFailedMigration() {
-        try {
-            migrations.close(FAILED_MIGRATION_PATIENCE);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
+            // Without the mount its migration cannot go on; it still has to set the originals going.
+            UninterruptedWait.of(() -> migrations.close(FAILED_MIGRATION_PATIENCE));
         }
     }
 }
