@@ -10,14 +10,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
-/**
- * An SSH server in one node, and what another node copies to it or mounts of it. Its keys are made for one run.
- *
- * @param from the node that copies
- * @param address the server's
- * @param folder for keys and logs
- */
-record SshServer(Process process, Node from, String address, Path folder, Path key) implements AutoCloseable {
+/** An SSH server in one node, and what another node copies to it or mounts of it. Its keys are made for one run. */
+final class SshServer implements AutoCloseable {
     private static final Duration LIMIT = Duration.ofSeconds(20);
     private static final Duration COPY_LIMIT = Duration.ofMinutes(15);
     private static final int PORT = 2222;
@@ -25,6 +19,20 @@ record SshServer(Process process, Node from, String address, Path folder, Path k
     /** Of whoever calls ssh(1), scp(1) or sshfs(1); the server's key is made for one run. */
     private static final String CLIENT =
             "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentityFile=%s";
+
+    private final Process process;
+    private final Node from;
+    private final String address;
+    private final Path folder;
+    private final Path key;
+
+    private SshServer(Process process, Node from, String address, Path folder, Path key) {
+        this.process = process;
+        this.from = from;
+        this.address = address;
+        this.folder = folder;
+        this.key = key;
+    }
 
     /**
      * Starts one, and waits until it answers.

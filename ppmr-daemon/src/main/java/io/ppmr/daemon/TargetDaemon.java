@@ -21,8 +21,19 @@ import java.util.Map;
 import java.util.Optional;
 
 /** The process of a target's service. Run by the process's main thread; what answers questions is for any. */
-public record TargetDaemon(ServiceConfig config, TargetService service, Pods pods, Watchdog watchdog)
-        implements Daemon.Service {
+public final class TargetDaemon implements Daemon.Service {
+    private final ServiceConfig config;
+    private final TargetService service;
+    private final Pods pods;
+    private final Watchdog watchdog;
+
+    private TargetDaemon(ServiceConfig config, TargetService service, Pods pods, Watchdog watchdog) {
+        this.config = config;
+        this.service = service;
+        this.pods = pods;
+        this.watchdog = watchdog;
+    }
+
     /** Runs a target until SIGTERM or SIGINT; {@code ready} is called when a migration may come. */
     public static void run(TargetConfig config, Runnable ready) throws IOException, InterruptedException {
         Pods pods = new Pods(

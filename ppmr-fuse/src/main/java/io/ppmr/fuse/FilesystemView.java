@@ -14,7 +14,7 @@ import java.util.List;
  * calls report an error by {@link ErrnoException}; {@link #read} and {@link #write} are the hot path and return the
  * negated errno instead. Permissions are checked by the kernel ({@code default_permissions}) from the attributes. A
  * view in which nothing can be changed need not override what changes something, and one that keeps nothing back need
- * override neither {@link #flush} nor {@link #fsync}.
+ * not override {@link #flush}.
  */
 public interface FilesystemView {
 
@@ -65,7 +65,7 @@ public interface FilesystemView {
     default void flush(long handle) throws ErrnoException {}
 
     /** Returns when the file's bytes are safe on the far side. */
-    default void fsync(long handle) throws ErrnoException {}
+    void fsync(long handle) throws ErrnoException;
 
     /** The last descriptor of this open is gone: the handle is dead after the call. */
     void release(long handle);

@@ -74,6 +74,9 @@ final class NullView implements FilesystemView {
     }
 
     @Override
+    public void fsync(long handle) {}
+
+    @Override
     public void release(long handle) {}
 
     @Override

@@ -84,6 +84,11 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     }
 
     @Override
+    public void fsync(long handle) {
+        // Nothing is kept back.
+    }
+
+    @Override
     public void release(long handle) {
         handles.remove(handle);
     }

@@ -17,16 +17,24 @@ import java.util.concurrent.TimeUnit;
 /**
  * A ppmr service as an operator runs it: a JVM of its own, configured by a file, its output in a log; here or in a
  * {@link Node}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
- *
- * @param name of its files in the folder
- * @param folder of its files
- * @param process what was started: the service itself, or in a node nsenter(1), which ends with it
- * @param service the service itself
  */
-public record ServiceProcess(String name, Path folder, Process process, ProcessHandle service)
-        implements AutoCloseable {
+public final class ServiceProcess implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(15));
     private static final Duration READY_LIMIT = Patience.of(Duration.ofSeconds(60));
+
+    private final String name;
+    private final Path folder;
+    private final Path log;
+    private final Process process;
+    private final ProcessHandle service;
+
+    private ServiceProcess(String name, Path folder, Process process, ProcessHandle service) {
+        this.name = name;
+        this.folder = folder;
+        this.log = folder.resolve(name + ".log");
+        this.process = process;
+        this.service = service;
+    }
 
     /**
      * Starts a service on this machine and waits until it says that it is ready.
@@ -109,6 +117,16 @@ public record ServiceProcess(String name, Path folder, Process process, ProcessH
         }
     }
 
+    /** Returns the directory of its files. */
+    public Path folder() {
+        return folder;
+    }
+
+    /** Returns the started process: the service itself, or in a node nsenter(1), which ends with it. */
+    public Process process() {
+        return process;
+    }
+
     public boolean isAlive() {
         return process.isAlive();
     }
@@ -120,12 +138,12 @@ public record ServiceProcess(String name, Path folder, Process process, ProcessH
 
     /** Returns its log since its last start. */
     public String log() throws IOException {
-        return Files.readString(folder.resolve(name + ".log"));
+        return Files.readString(log);
     }
 
     /** The last lines of that. */
     public String logEnd(int lines) throws IOException {
-        List<String> all = log().lines().toList();
+        List<String> all = Files.readAllLines(log);
         return String.join("\n", all.subList(Math.max(0, all.size() - lines), all.size()));
     }
 

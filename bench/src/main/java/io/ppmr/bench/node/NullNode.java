@@ -85,6 +85,11 @@ final class NullNode implements NodeMain.BenchNode {
         }
 
         @Override
+        public void fsync(long handle) {
+            // Nothing is kept.
+        }
+
+        @Override
         public void release(long handle) {
             // Nothing is kept.
         }

@@ -14,15 +14,24 @@ import org.slf4j.LoggerFactory;
  * The program that started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The
  * messages come from this process itself, which is the unit's main one. The launcher has put the socket's address under
  * a name of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
- *
- * @param listener is told each message; none where nobody listens
- * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
  */
-public record Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
+public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);
     private static final String SOCKET = "PPMR_NOTIFY_SOCKET";
     private static final Duration SEND_LIMIT = Duration.ofSeconds(5);
     private static final long US_A_SECOND = 1_000_000;
+
+    private final Optional<Consumer<String>> listener;
+    private final Optional<Duration> watchdog;
+
+    /**
+     * @param listener is told each message; none where nobody listens
+     * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
+     */
+    Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
+        this.listener = listener;
+        this.watchdog = watchdog;
+    }
 
     /** The one that the environment speaks of; throws if that one cannot be reached. */
     public static Supervisor of(Map<String, String> environment) throws IOException {
@@ -42,6 +51,11 @@ public record Supervisor(Optional<Consumer<String>> listener, Optional<Duration>
 
     boolean listens() {
         return listener.isPresent();
+    }
+
+    /** Returns the time in which it expects a sign of life before it ends the service, if it does. */
+    Optional<Duration> watchdog() {
+        return watchdog;
     }
 
     void ready(String status) {

@@ -126,6 +126,11 @@ public final class ArrivingImageView implements FilesystemView {
     }
 
     @Override
+    public void fsync(long handle) {
+        // Nothing was written, so nothing is to be synced.
+    }
+
+    @Override
     public void release(long handle) {
         ArrivingFile file = handles.remove(handle);
         if (file != null) {
