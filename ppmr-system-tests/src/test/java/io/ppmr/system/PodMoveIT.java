@@ -248,6 +248,10 @@ class PodMoveIT {
         Files.createFile(b.folder().resolve("fail"));
         PpmrCommand failed = a.move("1/client", b);
         assertNotEquals(0, failed.exitCode(), failed.said());
+        // Nobody else tells the pods there, which would be quiet towards it until their lease ends.
+        Conditions.until(MovingNode.LIMIT, "the target's pods are told that it is back", () -> b.target()
+                .log()
+                .contains("address 10.20.0.12 is back"));
         requireMoreRounds(a, client);
         assertEquals(List.of("1-server"), folders(b));
         assertFalse(b.hasLink(client.link()));

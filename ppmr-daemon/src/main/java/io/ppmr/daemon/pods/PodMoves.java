@@ -424,6 +424,8 @@ final class PodMoves implements PodKeeper {
         notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             if (pod.arriving()) {
+                // Its source tells the peers that it knows of, and this node need not be one.
+                notices.hasGone(move, pod.address());
                 Path folder = pods.folderOf(pod);
                 endAllIn(folder, pod);
                 pods.remove(folder, pod);
