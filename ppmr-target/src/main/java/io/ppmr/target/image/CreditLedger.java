@@ -97,7 +97,7 @@ public final class CreditLedger {
     private int generalUsed;
     private int unusedGrants;
     private int bounceUsed;
-    /** Chunks of the pool that are bounce buffers for now. */
+    /** Chunks of the pool that are bounce buffers until they are taken back. */
     private int lentChunks;
 
     private int blockedCount;
