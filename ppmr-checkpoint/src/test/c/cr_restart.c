@@ -159,6 +159,11 @@ static void become_job(int state_fd, int ready_fd)
     _exit(127);
 }
 
+static bool is_gone(pid_t pid)
+{
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
 /*
  * fork(2) for a child with that PID, by clone3(2): nobody else can be given the PID in between. ENOSYS or E2BIG where
  * the kernel is older than Linux 5.5.
@@ -170,21 +175,11 @@ static pid_t clone_as(pid_t wanted)
     return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
 }
 
-/* fork(2) for a child with that PID, or any one where it is 0. */
-static pid_t fork_as(pid_t wanted)
+/* The same on an older kernel, where somebody else may be given the PID between the write and the fork. */
+static pid_t fork_after_last_pid(pid_t wanted)
 {
-    if (wanted == 0)
-        return fork();
-    pid_t cloned = clone_as(wanted);
-    if (cloned >= 0)
-        return cloned;
-    if (errno != ENOSYS && errno != E2BIG) {
-        errno = errno == EEXIST ? EBUSY : errno;
-        return -1;
-    }
-    /* On an older kernel somebody else may be given the PID between the write and the fork. */
     for (int tries = 0; tries < PID_TRIES; tries++) {
-        if (kill(wanted, 0) == 0 || errno == EPERM) {
+        if (!is_gone(wanted)) {
             errno = EBUSY;
             return -1;
         }
@@ -200,6 +195,29 @@ static pid_t fork_as(pid_t wanted)
         if (child == 0)
             _exit(0);
         waitpid(child, NULL, 0);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+/* fork(2) for a child with that PID, or any one where it is 0. */
+static pid_t fork_as(pid_t wanted)
+{
+    if (wanted == 0)
+        return fork();
+    const struct timespec pause = {.tv_nsec = 2000000};
+    for (int tries = 0; tries < PID_TRIES; tries++) {
+        pid_t cloned = clone_as(wanted);
+        if (cloned >= 0)
+            return cloned;
+        if (errno == ENOSYS || errno == E2BIG)
+            return fork_after_last_pid(wanted);
+        if (errno != EEXIST)
+            return -1;
+        /* Since Linux 6.15 a process that was reaped is gone from /proc shortly before its PID is free. */
+        if (!is_gone(wanted))
+            break;
+        nanosleep(&pause, NULL);
     }
     errno = EBUSY;
     return -1;
@@ -306,14 +324,12 @@ int main(int argc, char **argv)
     close(image_fd);
 
     int32_t answer = 0;
-    int status;
+    int status = 0;
     if (read(ready[0], &answer, sizeof answer) != (ssize_t)sizeof answer)
         answer = ECHILD;
     close(ready[0]);
-    if (answer == 0 && stop) {
-        bool stopped = orphan ? stops(job) : waitpid(job, &status, WUNTRACED) == job && WIFSTOPPED(status);
-        answer = stopped ? 0 : ECHILD;
-    }
+    if (answer == 0 && stop && !(orphan ? stops(job) : waitpid(job, &status, WUNTRACED) == job))
+        answer = ECHILD;
     if (answer != 0) {
         kill(job, SIGKILL);
         if (!orphan)
@@ -323,7 +339,9 @@ int main(int argc, char **argv)
     run_hook(on_success);
     if (orphan)
         return 0;
-    if (waitpid(job, &status, 0) != job)
+    /* One that should stop may have been ended meanwhile. */
+    bool ended = stop && !WIFSTOPPED(status);
+    if (!ended && waitpid(job, &status, 0) != job)
         return fail(errno);
     return end_like(status);
 }

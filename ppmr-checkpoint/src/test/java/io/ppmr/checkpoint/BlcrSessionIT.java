@@ -110,7 +110,9 @@ class BlcrSessionIT {
             boolean inBackground = i > 0 && steps.get(i - 1).command().startsWith("r=");
             if (inBackground) {
                 restarted = start("exec " + command);
-                ProcessIdentity tool = fixture.table.of((int) restarted.pid());
+                ProcessIdentity tool = fixture.table
+                        .find((int) restarted.pid())
+                        .orElseThrow(() -> new AssertionError("cr_restart has ended: " + lastSaid()));
                 awaitHeld();
                 assertTrue(fixture.table.isAlive(tool), "cr_restart stays while its child lives");
                 assertEquals(tool.pid(), fixture.table.parent(current()));
