@@ -29,6 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Pods of an ordinary user that move between two nodes with their address and a connection of theirs. */
 @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -124,6 +125,65 @@ class PodMoveIT {
         requireMoreRounds(a, a.only());
         assertEquals(List.of("1-server"), folders(b));
         assertTrue(b.said(server).lines().noneMatch(line -> line.equals("end")), b.said(server));
+    }
+
+    /**
+     * Its children write to it without an end, and the kernel still sends when they are stopped: it paces them
+     * (SO_MAX_PACING_RATE). It checks what comes, and says how far the slowest is.
+     */
+    private static final String FAMILY = """
+            $| = 1; $SIG{CHLD} = "IGNORE";
+            my $all = IO::Socket::INET->new(Listen => 20, LocalPort => 7000) or die "listen: $!";
+            sub block { pack("N", $_[0]) x 1024 }
+            for (1 .. 12) {
+                next if fork;
+                my $peer = IO::Socket::INET->new("$ARGV[0]:7000") or die "no connection: $!";
+                setsockopt $peer, 1, 47, pack "L", 1 << 20 or die "no pace: $!";
+                for (my $number = 1; ; $number++) { print $peer block $number or die "lost: $!" }
+            }
+            my (@peers, @parts, @numbers); my $rounds = 0;
+            push @peers, scalar $all->accept for 1 .. 12;
+            for (;;) {
+                for my $one (0 .. 11) {
+                    my $part = "";
+                    while (length $part < 4096) {
+                        sysread $peers[$one], $part, 4096 - length $part, length $part or die "lost: $!";
+                    }
+                    $part eq block(++$numbers[$one]) or do { print "wrong\\n"; exit 1 };
+                }
+                print "round $rounds\\n" if ++$rounds % 20 == 0;
+            }
+            """;
+
+    /** CRIU takes the two ends of a connection one after the other, and restores them so. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void shouldLoseNothingBetweenItsOwnProcessesWhenTheKernelStillSendsForThem(boolean nft) throws Exception {
+        String program = a.run("sh", "-c", "readlink -f $(command -v nft)").strip();
+        List<MovingNode> without = nft ? List.of() : List.of(a, b);
+        for (MovingNode node : without) {
+            node.run("mount", "--bind", "/dev/null", program);
+        }
+        try {
+            PodStatus family =
+                    a.runPodAt("client", "10.20.0.12", "perl", "-MIO::Socket::INET", "-e", FAMILY, "10.20.0.12");
+            requireMoreRounds(a, family);
+            PpmrCommand moved = a.move("1/client", b);
+            assertEquals(0, moved.exitCode(), moved.said());
+            requireMoreRounds(b, b.only());
+            PpmrCommand back = b.move("1/client", a);
+            assertEquals(0, back.exitCode(), back.said());
+            requireMoreRounds(a, a.only());
+            // And where it stays.
+            Files.createFile(b.folder().resolve("fail"));
+            PpmrCommand failed = a.move("1/client", b);
+            assertNotEquals(0, failed.exitCode(), failed.said());
+            requireMoreRounds(a, a.only());
+        } finally {
+            for (MovingNode node : without) {
+                node.run("umount", program);
+            }
+        }
     }
 
     /** Counts up by several connections to a Redis server and checks each answer, until a file is there. */

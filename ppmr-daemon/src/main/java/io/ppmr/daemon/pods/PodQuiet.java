@@ -14,7 +14,14 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps TCP's timers from backing off while nobody can answer: what leaves a pod's network is dropped there by
  * nftables(8), before the link, so that the sender hears of it and tries again each half second, however often, without
- * counting it as a peer's silence. Immutable, for any thread; one caller works on one network at a time.
+ * counting it as a peer's silence.
+ *
+ * <p>Packets between a pod's own processes are dropped as long. The kernel sends for processes that are stopped, and
+ * CRIU takes the two ends of a connection one after the other: a packet that comes in between would be in neither. At
+ * its restore it gives a socket what was not sent yet, and the kernel sends that, perhaps before the other end is
+ * there, which resets the connection.
+ *
+ * <p>Immutable, for any thread; one caller works on one network at a time.
  *
  * @param runtime runs the programs
  */
@@ -28,24 +35,42 @@ record PodQuiet(PodRuntime runtime) {
     private static final String AWAY = "ppmr-away-";
 
     private static final String LINK = PodRuntime.NETWORK_LINK;
-    private static final String HOOK = " { type filter hook egress device \"" + LINK + "\" priority 0; policy ";
+    private static final String HOOK = egress(LINK) + "policy ";
+    /** Packets that are on their way wait in the kernel's queue, and would come in. */
+    private static final String INSIDE = "; add chain netdev " + WHOLE
+            + " arrives { type filter hook ingress device \"lo\" priority 0; policy drop; }";
     /**
      * A sender that asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that
      * is not dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
      */
     private static final List<String> HUSH = List.of(
-            "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }'",
+            "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }; add chain netdev "
+                    + WHOLE + " inside" + egress("lo") + "policy drop; }" + INSIDE + "'",
             "ip link set dev " + LINK + " arp off");
+    /** The same of the loopback alone, for kernels without netdev egress. */
+    private static final List<String> HUSH_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
+    /** The same without nftables; packets that are on their way come in. */
+    private static final List<String> CLOSE_INSIDE = List.of("tc qdisc replace dev lo root pfifo limit 0");
+
+    private static final String OPEN_INSIDE =
+            "tc qdisc delete dev lo root || if tc qdisc show dev lo | grep -q 'limit 0p'; then exit 1; fi";
+    /** In the mark, where the loopback was closed that way. */
+    private static final String CLOSED = "closed";
     /** ARP comes last, as its questions would be dropped; the kernel forgets the neighbours then. */
     private static final List<String> UNHUSH = List.of(
             "\"$1\" wait " + LINK,
-            "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "'",
+            "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "' || if nft list table netdev "
+                    + WHOLE + "; then exit 1; fi",
             "ip link set dev " + LINK + " arp on");
 
     /** Tables for addresses that are away, whose time is over: nothing is in their sets. */
     private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
             + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
             + " nft delete table netdev \"$table\"; fi; done";
+
+    private static String egress(String link) {
+        return " { type filter hook egress device \"" + link + "\" priority 0; ";
+    }
 
     /** Begins a table anew; nothing happens between the words of one transaction. */
     private static String fresh(String table) {
@@ -60,35 +85,49 @@ record PodQuiet(PodRuntime runtime) {
 
     // ---- a pod that is held ------------------------------------------------------------------------------------
 
-    /** Has nothing leave a pod's network, unless this node cannot: then its timers run, and the log says so. */
+    /**
+     * Has nothing leave a pod's network, nor go from one of its processes to another, as far as this node can; the log
+     * says what it cannot.
+     */
     void hush(Path folder, PodRecord pod, Path network) throws IOException {
-        if (!Files.exists(folder.resolve(MARK), LinkOption.NOFOLLOW_LINKS)) {
-            if (!isPossible()) {
-                LOG.warn(
-                        "pod {}: its connections may take longer to go on, since there is no nft on this node (package"
-                                + " nftables)",
-                        pod.fullName());
-                return;
-            }
-            Files.createFile(folder.resolve(MARK));
+        Path mark = folder.resolve(MARK);
+        if (!Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
+            Files.createFile(mark);
         }
         Command.Result hushed = runtime.inNetwork(pod, network, HUSH);
-        if (!hushed.succeeded()) {
+        if (hushed.succeeded()) {
+            return;
+        }
+        LOG.warn(
+                "pod {}: its connections may take longer to go on: {}",
+                pod.fullName(),
+                isPossible()
+                        ? hushed.describe() + " (needs netdev egress of nf_tables, Linux 5.16)"
+                        : "there is no nft on this node (package nftables)");
+        if (runtime.inNetwork(pod, network, HUSH_INSIDE).succeeded()) {
+            return;
+        }
+        Files.writeString(mark, CLOSED);
+        Command.Result closed = runtime.inNetwork(pod, network, CLOSE_INSIDE);
+        if (!closed.succeeded()) {
             LOG.warn(
-                    "pod {}: its connections may take longer to go on: {} (needs netdev egress of nf_tables, Linux"
-                            + " 5.16)",
+                    "pod {}: connections between its own processes may break: {} (needs nft of package nftables, or tc"
+                            + " of package iproute2)",
                     pod.fullName(),
-                    hushed.describe());
-            runtime.inNetwork(pod, network, UNHUSH.subList(1, UNHUSH.size()));
-            Files.delete(folder.resolve(MARK));
+                    closed.describe());
         }
     }
 
     /** Ends that, once the cable is in. */
     void unhush(Path folder, PodRecord pod, Path network) throws IOException {
-        if (Files.exists(folder.resolve(MARK), LinkOption.NOFOLLOW_LINKS)) {
-            runtime.inNetwork(pod, network, UNHUSH).requireOutput();
-            Files.delete(folder.resolve(MARK));
+        Path mark = folder.resolve(MARK);
+        if (Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
+            List<String> commands = new ArrayList<>(UNHUSH);
+            if (Files.readString(mark).equals(CLOSED)) {
+                commands.add(OPEN_INSIDE);
+            }
+            runtime.inNetwork(pod, network, commands).requireOutput();
+            Files.delete(mark);
         }
     }
 
