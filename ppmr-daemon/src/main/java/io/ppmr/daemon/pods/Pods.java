@@ -21,10 +21,14 @@ import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -32,6 +36,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -57,6 +62,11 @@ public final class Pods {
 
     private static final int OUTPUT_CHARACTERS = 256 << 10;
     private static final String UNNAMED = ".new-";
+    /** A folder that is being removed: nobody takes it for a pod's, or removes it as well. */
+    private static final String REMOVED = ".gone-";
+    /** To fill a folder, or to remove it, takes some milliseconds. */
+    private static final Duration LEFT_BEHIND = Duration.ofMinutes(1);
+
     private static final String LOCK = "lock";
     private static final List<String> ENVIRONMENT =
             List.of("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8");
@@ -642,7 +652,21 @@ public final class Pods {
         if (pod.network() != 0) {
             PodCgroup.of(pod, runtime.settings()).remove();
         }
-        WorkDirectories.remove(folder);
+        Optional<Path> own = claim(folder);
+        if (own.isPresent()) {
+            WorkDirectories.remove(own.get());
+        }
+    }
+
+    /** Has a folder removed by this caller alone, of all threads and services; empty if another one removes it. */
+    private Optional<Path> claim(Path folder) throws IOException {
+        Path own = runtime.settings().directory().resolve(REMOVED + UUID.randomUUID());
+        try {
+            return Optional.of(Files.move(folder, own));
+        } catch (NoSuchFileException another) {
+            LOG.debug("{} is being removed", folder, another);
+            return Optional.empty();
+        }
     }
 
     /** Gives one back that was taken. */
@@ -670,20 +694,28 @@ public final class Pods {
         }
     }
 
+    /** Returns true if a service has died while it made or removed that folder. */
+    private static boolean isLeftBehind(Path folder) throws IOException {
+        try {
+            FileTime changed = Files.getLastModifiedTime(folder, LinkOption.NOFOLLOW_LINKS);
+            return changed.toInstant().isBefore(Instant.now().minus(LEFT_BEHIND));
+        } catch (NoSuchFileException gone) {
+            LOG.trace("{} was removed", folder, gone);
+            return false;
+        }
+    }
+
     /** Reads all; a folder without a record is one of which nothing was made, and goes. */
     List<PodRecord> records() throws IOException {
         List<PodRecord> all = new ArrayList<>();
         try (DirectoryStream<Path> folders =
                 Files.newDirectoryStream(runtime.settings().directory())) {
             for (Path folder : folders) {
-                if (folder.getFileName().toString().startsWith(UNNAMED)) {
-                    // Another service is about to note one, or has died then: nothing of it was made.
-                    continue;
-                }
-                Optional<PodRecord> record = PodRecord.read(folder);
+                boolean named = !folder.getFileName().toString().startsWith(".");
+                Optional<PodRecord> record = named ? PodRecord.read(folder) : Optional.empty();
                 record.ifPresent(all::add);
-                if (record.isEmpty() && !busy.containsKey(folder.getFileName().toString())) {
-                    WorkDirectories.removeOrWarn(folder);
+                if (named ? record.isEmpty() : isLeftBehind(folder)) {
+                    claim(folder).ifPresent(WorkDirectories::removeOrWarn);
                 }
             }
         } catch (DirectoryIteratorException e) {
