@@ -9,7 +9,6 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.tcp.Connector;
 import java.net.InetAddress;
@@ -72,13 +71,7 @@ class ForgedWordIT {
         Path folder = Files.createTempDirectory(directory, "pair");
         try (KillablePair pair = new KillablePair(folder, "");
                 LedgerJob job = pair.job()) {
-            job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
-            String id = pair.migrate();
-            job.awaitMark("read");
-            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
-            pair.service(SOURCE).freeze();
-            job.set("go");
-            pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+            String id = pair.voted(job);
             Path key = folder.resolve("key");
             forge(pair, key, "", new ControlMessage.RollBack(id, "forged"));
             forge(pair, key, "", new ControlMessage.Commit(id));

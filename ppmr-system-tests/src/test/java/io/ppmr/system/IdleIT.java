@@ -148,16 +148,15 @@ class IdleIT {
         Path folder = Files.createDirectory(directory.resolve("pair"));
         try (KillablePair pair = new KillablePair(folder, "");
                 LedgerJob job = pair.job()) {
-            job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
-            String id = pair.migrate();
-            job.awaitMark("read");
-            pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
+            String id;
             if (role.equals(SOURCE)) {
+                job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+                id = pair.migrate();
+                job.awaitMark("read");
+                pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
                 pair.service(TARGET).kill();
             } else {
-                pair.service(SOURCE).freeze();
-                job.set("go");
-                pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+                id = pair.voted(job);
                 pair.service(SOURCE).kill();
             }
             Conditions.until("its status says that ranks are held", () -> {

@@ -3,13 +3,16 @@ package io.ppmr.system;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
+import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +28,7 @@ final class KillablePair implements AutoCloseable {
     static final String SOURCE = "source";
     static final String TARGET = "target";
     static final int RANKS = 2;
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private final Path directory;
     private final int port;
@@ -148,6 +152,31 @@ final class KillablePair implements AutoCloseable {
     void awaitRecord(String role, String id, Class<? extends TransactionRecord> kind) throws Exception {
         Conditions.until(
                 "the " + role + "'s journal has " + kind.getSimpleName(), () -> has(role, id, kind::isInstance));
+    }
+
+    /** Waits until the target has heard that the images of a migration's first attempt are whole. */
+    void awaitWholeImages(String id) throws IOException, InterruptedException {
+        for (int rank = 0; rank < RANKS; rank++) {
+            Path never = directory.resolve("target-mount/" + id + ".1/rank-" + rank + "/" + LedgerJob.NEVER);
+            Command.Result opened = Command.of(List.of("cat", never.toString())).run(LIMIT);
+            if (!opened.output().contains("No such file")) {
+                throw new IOException(opened.describe());
+            }
+        }
+    }
+
+    /** Has the job moved until the target has voted; the source stands still from before it hears that. */
+    String voted(LedgerJob job) throws Exception {
+        job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
+        job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
+        String id = migrate();
+        job.awaitMark("read-0");
+        job.awaitMark("read");
+        awaitWholeImages(id);
+        service(SOURCE).freeze();
+        job.set("go");
+        awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+        return id;
     }
 
     private boolean has(String role, String id, Predicate<TransactionRecord> wanted) throws IOException {

@@ -43,6 +43,9 @@ final class LedgerJob implements AutoCloseable {
     private static final long MULTIPLIER_3 = 0xBF58476D1CE4E5B9L;
     private static final int MORE_STEPS = 3;
 
+    /** A file that restarts may open and checkpoints do not write: who opens it waits until the image is whole. */
+    static final String NEVER = "never";
+
     private final Path directory;
     private final Map<Integer, LedgerProcess> originals = new TreeMap<>();
     private boolean writesFromWithin;
@@ -208,11 +211,11 @@ final class LedgerJob implements AutoCloseable {
                 checkpoint = ["%1$s", "--dir", "{dir}", "--pid", "{pid}", "%2$s/checkpoint-{rank}"]
                 restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
                 file = "image"
-                announced = ["image"]
+                announced = ["image", "%4$s"]
                 temporary_suffixes = [".temp="]
                 checkpoints_held = true
                 writes_from_within = %3$s
-                """.formatted(REPLAY, directory, writesFromWithin);
+                """.formatted(REPLAY, directory, writesFromWithin, NEVER);
     }
 
     /** It, as a source's configuration says it, with further lines of its table. */

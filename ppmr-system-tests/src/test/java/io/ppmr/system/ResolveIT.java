@@ -104,18 +104,6 @@ class ResolveIT {
         }
     }
 
-    /** Both services are held up where the target has voted and the source has not heard it. */
-    private static String voted(KillablePair pair, LedgerJob job) throws Exception {
-        job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
-        String id = pair.migrate();
-        job.awaitMark("read");
-        pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
-        pair.service(SOURCE).freeze();
-        job.set("go");
-        pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
-        return id;
-    }
-
     private static void loseSourceNode(KillablePair pair, LedgerJob job) throws Exception {
         pair.service(SOURCE).kill();
         for (int rank = 0; rank < KillablePair.RANKS; rank++) {
@@ -165,7 +153,7 @@ class ResolveIT {
         Files.setPosixFilePermissions(told, PosixFilePermissions.fromString("rwxrwxrwx"));
         try (KillablePair pair = pair(hook.formatted(told));
                 LedgerJob job = pair.job()) {
-            String id = voted(pair, job);
+            String id = pair.voted(job);
             loseSourceNode(pair, job);
             OpenMigration held = awaitHeld(pair, TARGET, id);
             assertEquals(List.of(0, 1), held.heldRanks());
@@ -199,7 +187,7 @@ class ResolveIT {
         String fence = "[fence]\ncommand = [\"test\", \"-e\", \"%s\"]\ndelay = \"1s\"\ndeadline = \"5s\"\n";
         try (KillablePair pair = pair(fence.formatted(proof));
                 LedgerJob job = pair.job()) {
-            String id = voted(pair, job);
+            String id = pair.voted(job);
             loseSourceNode(pair, job);
             Conditions.until(
                     "the fence command has failed",
@@ -219,7 +207,7 @@ class ResolveIT {
     void shouldLetTheOriginalsGoOnWhenTheTargetNodeIsGoneAfterItsVoteAndAnOperatorSaysSo() throws Exception {
         try (KillablePair pair = pair("");
                 LedgerJob job = pair.job()) {
-            String id = voted(pair, job);
+            String id = pair.voted(job);
             pair.service(TARGET).kill();
             job.killCopies();
             pair.service(SOURCE).thaw();

@@ -108,24 +108,10 @@ class TransactionDeathIT {
         }
     }
 
-    /** Both services are held up where the target has voted and the source has not heard it. */
-    private static String voted(LedgerJob job) throws Exception {
-        job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
-        job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
-        String id = pair.migrate();
-        job.awaitMark("read-0");
-        job.awaitMark("read");
-        pair.awaitRecord(SOURCE, id, TransactionRecord.Sealed.class);
-        pair.service(SOURCE).freeze();
-        job.set("go");
-        pair.awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
-        return id;
-    }
-
     @Test
     void shouldGoOnWhereItWasWhenTheSourceIsKilledAfterTheVote() throws Exception {
         try (LedgerJob job = pair.job()) {
-            String id = voted(job);
+            String id = pair.voted(job);
             pair.service(SOURCE).kill();
             job.standsStill();
             assertEquals(1, job.livingCopies(0), "the copy is held");
@@ -138,7 +124,7 @@ class TransactionDeathIT {
     @Test
     void shouldGoOnOnceWhenTheTargetIsKilledAfterItsVote() throws Exception {
         try (LedgerJob job = pair.job()) {
-            String id = voted(job);
+            String id = pair.voted(job);
             pair.service(TARGET).kill();
             pair.service(SOURCE).thaw();
             job.standsStill();
@@ -151,7 +137,7 @@ class TransactionDeathIT {
     @Test
     void shouldGoOnOnceWhenBothAreKilledAfterTheVote() throws Exception {
         try (LedgerJob job = pair.job()) {
-            String id = voted(job);
+            String id = pair.voted(job);
             pair.service(SOURCE).kill();
             pair.service(TARGET).kill();
             job.standsStill();
@@ -291,7 +277,7 @@ class TransactionDeathIT {
 
     /** The source's service and the originals die as with their node, and never come back. */
     private static void loseSourceNode(LedgerJob job) throws Exception {
-        voted(job);
+        pair.voted(job);
         pair.service(SOURCE).kill();
         for (int rank = 0; rank < KillablePair.RANKS; rank++) {
             job.killOriginal(rank);
