@@ -14,14 +14,15 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -551,37 +552,69 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                         named(process) + " has System V shared memory attached (" + segment.get() + ")" + outside());
             }
         }
-        List<Map<String, Integer>> queues = table("msg");
-        List<Map<String, Integer>> sets = table("sem");
-        Optional<String> used = used(sharing, table("shm"), "shared memory", "shmid", "cpid", "lpid")
-                .or(() -> used(sharing, queues, "message queue", "msqid", "lspid", "lrpid"));
-        if (used.isPresent()) {
-            return used;
-        }
-        for (Map<String, Integer> set : sets) {
-            boolean users = set.get("uid") == user.uid() || set.get("cuid") == user.uid();
-            for (int one = 0; users && one < set.get("nsems"); one++) {
-                ProcStat process = sharing.get(semaphores.lastUser(set.get("semid"), one));
-                if (process != null) {
-                    return Optional.of(used(process, "semaphores", set.get("semid")));
-                }
-            }
-        }
-        return queues.isEmpty() && sets.isEmpty() ? Optional.empty() : waiting(sharing);
+        Used segments = used(sharing, "shm", "shared memory", "shmid", List.of("cpid", "lpid"));
+        Used queues = used(sharing, "msg", "message queue", "msqid", List.of("lspid", "lrpid"));
+        Used semaphoreSets = usedSemaphores(sharing, user);
+        Optional<String> used = segments.by().or(queues::by).or(semaphoreSets::by);
+        return used.isEmpty() && (queues.any() || semaphoreSets.any()) ? waiting(sharing) : used;
     }
 
-    /** One of these processes whom the kernel's table names as the last user of something, and of what. */
-    private static Optional<String> used(
-            Map<Integer, ProcStat> sharing, List<Map<String, Integer>> table, String what, String id, String... users) {
-        for (Map<String, Integer> row : table) {
-            for (String last : users) {
-                ProcStat process = sharing.get(row.getOrDefault(last, 0));
+    /**
+     * The result of a look through one of the kernel's tables.
+     *
+     * @param by what says that one of a rank's processes has used an object in there
+     * @param any whether it has any row, of whichever user's
+     */
+    private record Used(Optional<String> by, boolean any) {}
+
+    /**
+     * Finds one of these processes that the kernel's table names as the last user of something.
+     *
+     * @param id the column that numbers the objects
+     * @param users the columns that name their last users
+     */
+    private Used used(Map<Integer, ProcStat> sharing, String table, String what, String id, List<String> users)
+            throws IOException {
+        return rows(table, row -> users.stream()
+                .map(column -> sharing.get(row.number(column).orElse(0)))
+                .filter(Objects::nonNull)
+                .findFirst()
+                .map(process -> used(process, what, row.number(id).orElse(-1))));
+    }
+
+    /** The table of semaphores names no last users: the kernel is asked for those of each semaphore of the user's. */
+    private Used usedSemaphores(Map<Integer, ProcStat> sharing, JobUser user) throws IOException {
+        return rows("sem", row -> {
+            int set = row.number("semid").orElse(-1);
+            boolean users = set >= 0 && (row.has("uid", user.uid()) || row.has("cuid", user.uid()));
+            for (int one = 0; users && one < row.number("nsems").orElse(0); one++) {
+                ProcStat process = sharing.get(semaphores.lastUser(set, one));
                 if (process != null) {
-                    return Optional.of(used(process, what, row.get(id)));
+                    return Optional.of(used(process, "semaphores", set));
                 }
             }
+            return Optional.empty();
+        });
+    }
+
+    /** Looks through a file in {@code /proc/sysvipc} up to the first row of which something is to be said. */
+    private Used rows(String table, Function<SystemVTable.Row, Optional<String>> look) throws IOException {
+        Path file = proc.resolve("sysvipc").resolve(table);
+        boolean any = false;
+        try (BufferedReader lines = Files.newBufferedReader(file, StandardCharsets.ISO_8859_1)) {
+            SystemVTable rows = new SystemVTable(lines);
+            for (SystemVTable.Row row = rows.next(); row != null; row = rows.next()) {
+                any = true;
+                Optional<String> found = look.apply(row);
+                if (found.isPresent()) {
+                    return new Used(found, true);
+                }
+            }
+        } catch (IOException e) {
+            // A kernel without System V IPC has no such file.
+            return goneOrThrow(file, e, new Used(Optional.empty(), any));
         }
-        return Optional.empty();
+        return new Used(Optional.empty(), any);
     }
 
     private static String used(ProcStat process, String what, int id) {
@@ -621,26 +654,6 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             }
         }
         return Optional.empty();
-    }
-
-    /** The lines of a file in {@code /proc/sysvipc}, whose first one names the columns; none if there is no file. */
-    private List<Map<String, Integer>> table(String kind) throws IOException {
-        List<String> lines = lines(proc.resolve("sysvipc").resolve(kind));
-        List<Map<String, Integer>> rows = new ArrayList<>();
-        if (lines.isEmpty()) {
-            return rows;
-        }
-        List<String> names = Arrays.asList(lines.get(0).strip().split("\\s+", -1));
-        for (String line : lines.subList(1, lines.size())) {
-            String[] values = line.strip().split("\\s+", -1);
-            Map<String, Integer> row = new HashMap<>();
-            for (int column = 0; column < Math.min(values.length, names.size()); column++) {
-                // Sizes and times may be larger than what is asked for here.
-                row.put(names.get(column), (int) Long.parseUnsignedLong(values[column]));
-            }
-            rows.add(row);
-        }
-        return rows;
     }
 
     // ---- stacks ------------------------------------------------------------------------------------------------

@@ -492,6 +492,40 @@ class CriuLimitsTest {
         isMovable();
     }
 
+    /** Half of the keys that ftok(3) makes are negative, and the objects of all users stand in one table. */
+    @Test
+    void shouldFindNothingWhenAnothersObjectsHaveNegativeKeys() throws Exception {
+        anothersObjects("-1627324413", 0);
+        isMovable();
+        // The rank's own use of one is found all the same.
+        anothersObjects("-1627324413", 101);
+        isRefused("PID 101 (worker) has used the System V shared memory 32771");
+    }
+
+    /** No kernel known writes such rows; one that does must not end the migrations of all. */
+    @ParameterizedTest
+    @ValueSource(strings = {"", "0x9f010003", "99999999999999999999999999", "-", "key"})
+    void shouldFindNothingWhenAnothersObjectHasAKeyThatIsNoNumber(String key) throws Exception {
+        anothersObjects(key, 0);
+        isMovable();
+    }
+
+    private void anothersObjects(String key, int user) throws IOException {
+        Files.writeString(
+                proc.resolve("sysvipc/shm"),
+                "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap\n"
+                        + key + " 32771 600 4096 77 77 0 20002 20002 20002 20002 0 0 1700000000 0 0\n"
+                        + "0 32771 600 4096 %d 77 0 20002 20002 20002 20002 0 0 1700000000 0 0\n".formatted(user));
+        Files.writeString(
+                proc.resolve("sysvipc/msg"),
+                "key msqid perms cbytes qnum lspid lrpid uid gid cuid cgid stime rtime ctime\n" + key
+                        + " 32769 600 0 0 0 0 20002 20002 20002 20002 1700000000 0 1700000000\n");
+        Files.writeString(
+                proc.resolve("sysvipc/sem"),
+                "key semid perms nsems uid gid cuid cgid otime ctime\n" + key
+                        + " 5 600 3 20002 20002 20002 20002 0 1700000000\n");
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"do_semtimedop", "__do_semtimedop", "do_msgrcv", "do_msgsnd"})
     void shouldRefuseAThreadThatWaitsForSemaphoresOrMessages(String place) throws Exception {

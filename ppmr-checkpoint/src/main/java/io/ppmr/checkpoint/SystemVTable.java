@@ -1,0 +1,65 @@
+package io.ppmr.checkpoint;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
+import java.util.OptionalInt;
+
+/**
+ * Reads the rows of a file in {@code /proc/sysvipc}, one after the other; sysvipc(5). The objects of all users stand
+ * there, up to 32,000 of each kind, so no row is kept. For one thread, which owns the reader.
+ */
+final class SystemVTable {
+    private static final long LEAST = Integer.MIN_VALUE;
+    private static final long MOST = 0xFFFF_FFFFL;
+    /** With its sign; what has more digits is larger than {@link #MOST}. */
+    private static final int MOST_DIGITS = 11;
+
+    private final BufferedReader lines;
+    private final List<String> columns;
+
+    /** @param lines the file from its beginning: its first line names the columns */
+    SystemVTable(BufferedReader lines) throws IOException {
+        this.lines = lines;
+        String header = lines.readLine();
+        columns = header == null ? List.of() : words(header);
+    }
+
+    /** Returns the next row; null behind the last one. */
+    Row next() throws IOException {
+        String line = lines.readLine();
+        return line == null ? null : new Row(columns, words(line));
+    }
+
+    private static List<String> words(String line) {
+        return Arrays.asList(line.strip().split("\\s+", -1));
+    }
+
+    /** A row: an object of one user's. */
+    record Row(List<String> columns, List<String> values) {
+
+        /**
+         * Returns a PID, a user or another number of 32 bits, users above 2^31 as negative numbers. It is empty where
+         * the row has no such column, or no such number there: a row is not refused for what one column holds.
+         */
+        OptionalInt number(String column) {
+            int place = columns.indexOf(column);
+            if (place < 0 || place >= values.size()) {
+                return OptionalInt.empty();
+            }
+            String text = values.get(place);
+            if (text.length() > MOST_DIGITS || !text.matches("-?[0-9]+")) {
+                return OptionalInt.empty();
+            }
+            long value = Long.parseLong(text);
+            return value < LEAST || value > MOST ? OptionalInt.empty() : OptionalInt.of((int) value);
+        }
+
+        /** Returns true if a column has this number. */
+        boolean has(String column, int number) {
+            OptionalInt found = number(column);
+            return found.isPresent() && found.getAsInt() == number;
+        }
+    }
+}
