@@ -129,6 +129,9 @@ public final class HeldRank {
      * the rank was found held; throws and says which is not.
      */
     public void requireHeld() throws CheckpointException {
+        if (processes.isEmpty()) {
+            throw new CheckpointException("rank " + rank + " is not held: none of its processes is known");
+        }
         var complaint = table.whyNotHeld(processes);
         if (complaint.isPresent()) {
             throw new CheckpointException("rank " + rank + " is not held: " + complaint.get());

@@ -65,6 +65,15 @@ class HeldRankIT {
     }
 
     @Test
+    void shouldNotCountAsHeldWhenNoneOfItsProcessesIsKnown() {
+        HeldRank nothing = HeldRank.recorded(7, List.of(), List.of(), table.snapshot());
+        String message =
+                assertThrows(CheckpointException.class, nothing::requireHeld).getMessage();
+        assertTrue(message.contains("rank 7 is not held: none of its processes is known"), message);
+        assertFalse(nothing.isHeld());
+    }
+
+    @Test
     void shouldStayHeldHoweverOftenItIsLookedAt() throws Exception {
         ProcessIdentity child = ranks.get(0).processes().get(1);
         for (int look = 0; look < 200; look++) {

@@ -134,7 +134,7 @@ class DefectivePortsTest {
     @ValueSource(strings = {"startRestore", "reply", "copiesHeld", "releaseCopies", "finished"})
     void shouldCommitAtATargetWhenAPortThrowsOnce(String port) {
         Participant participant = begun(port);
-        participant.copiesHeld("s", List.of(), nowNs);
+        participant.copiesHeld("s", Begins.copies("a"), nowNs);
         pass(participant);
         participant.heard(1, new ControlMessage.Confirm("m"), nowNs);
         pass(participant);

@@ -118,7 +118,7 @@ class HeldParticipantTest {
         Participant participant = new Participant("m", with, journal, notes);
         participant.linkUp(now);
         participant.heard(1, Begins.of("m", participants, self), now);
-        participant.copiesHeld("s", List.of(), now);
+        participant.copiesHeld("s", Begins.copies("a"), now);
         participant.linkDown(now);
         return participant;
     }
@@ -240,7 +240,7 @@ class HeldParticipantTest {
         Participant frozen = new Participant("m", times, journal, notes);
         frozen.linkUp(now);
         frozen.heard(1, Begins.of("m", List.of("a"), "a"), now);
-        frozen.copiesHeld("s", List.of(), now);
+        frozen.copiesHeld("s", Begins.copies("a"), now);
         now += 60 * SECOND;
         frozen.linkDown(now);
         passes(frozen, 2);

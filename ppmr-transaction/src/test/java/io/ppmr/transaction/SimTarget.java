@@ -6,6 +6,7 @@ import io.ppmr.transaction.SimWorld.Copy;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.rules.Begins;
 import io.ppmr.transaction.rules.ParticipantEvent;
 import io.ppmr.transaction.rules.ParticipantState;
 import java.util.List;
@@ -59,7 +60,7 @@ final class SimTarget extends SimNode<Participant> implements Participant.Ports 
         }
         if (world.copies[index] == Copy.RESTORING) {
             world.copies[index] = Copy.HELD;
-            participant.copiesHeld("s", List.of(), world.clock.nowNs);
+            participant.copiesHeld("s", Begins.copies("t"), world.clock.nowNs);
             // Not if it is rolling back already, and its copies do not end at once.
             world.votedFor[index] = participant.state().phase() == ParticipantState.Phase.PREPARED ? attempt : 0;
         }

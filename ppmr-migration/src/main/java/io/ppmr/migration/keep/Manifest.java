@@ -206,6 +206,10 @@ public record Manifest(
                 default -> require(single.put(w.get(0), w) == null, "the line '" + w.get(0) + "' twice");
             }
         }
+        // No process of a rank without processes lives, and a copy without ranks is restarted at once.
+        require(!originals.isEmpty(), "no rank");
+        originals.forEach(
+                (number, processes) -> require(!processes.isEmpty(), "rank " + number + " without a process"));
         return new Manifest(
                 word(single, "version", 1),
                 word(single, "job", 1),

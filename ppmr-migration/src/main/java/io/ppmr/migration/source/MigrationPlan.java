@@ -19,6 +19,9 @@ public record MigrationPlan(List<Leg> legs) {
     public record Leg(InetSocketAddress target, List<Integer> ranks) {
         public Leg {
             ranks = List.copyOf(ranks);
+            if (ranks.isEmpty()) {
+                throw new IllegalArgumentException("target " + HostPort.participant(target) + " is to take no rank");
+            }
         }
 
         /** The target's address as the protocol and the journal write it. */
@@ -29,6 +32,9 @@ public record MigrationPlan(List<Leg> legs) {
 
     public MigrationPlan {
         legs = List.copyOf(legs);
+        if (legs.isEmpty()) {
+            throw new IllegalArgumentException("a plan without a target moves nothing");
+        }
     }
 
     /** Neighbouring ranks stay together; no target gets more than one rank more than another. */

@@ -15,7 +15,9 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,6 +27,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,6 +51,9 @@ final class OriginalRanks {
     private boolean looked;
     /** Work directories of checkpoint commands that an earlier run of the service may have left. */
     private final List<Path> abandoned = new ArrayList<>();
+
+    /** The directory in which those are still to be looked for; null when that is done, or there was no earlier run. */
+    private Path unsearched;
 
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
@@ -104,39 +110,56 @@ final class OriginalRanks {
     /**
      * Those that an earlier run of the service has left stopped, or running, by its journal.
      *
+     * @param workDirectory in which that run may have left checkpoint commands
      * @param records of the migration, in the journal's order
      */
     static OriginalRanks recorded(
-            String migrationId, SourceContext service, List<PlannedRank> ranks, List<TransactionRecord> records) {
+            String migrationId,
+            ProcessTable processes,
+            PodKeeper pods,
+            Path workDirectory,
+            List<PlannedRank> ranks,
+            List<TransactionRecord> records) {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         Map<Integer, HeldRank> held = new LinkedHashMap<>();
-        ProcessSnapshot now = service.processes().snapshot();
+        ProcessSnapshot now = processes.snapshot();
         for (PlannedRank rank : ranks) {
             roots.put(rank.rank(), rank.processes().get(0));
             List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
             held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
-        OriginalRanks originals = new OriginalRanks(migrationId, service.processes(), service.pods(), roots);
+        OriginalRanks originals = new OriginalRanks(migrationId, processes, pods, roots);
         originals.held.putAll(held);
         originals.recorded = true;
         // Where there is no pod nothing comes of it.
         originals.detached = true;
         originals.frozen = FrozenCgroups.recorded(TransactionRecord.Frozen.of(records));
-        originals.findAbandoned(service.settings().workDirectory());
+        originals.unsearched = workDirectory;
         return originals;
     }
 
-    private void findAbandoned(Path workDirectory) {
-        try (Stream<Path> found = Files.list(workDirectory)) {
+    /** Returns true when the work directory was read: of one that cannot be read no command counts as ended. */
+    private boolean findAbandoned() {
+        if (unsearched == null) {
+            return true;
+        }
+        try (Stream<Path> found = Files.list(unsearched)) {
             found.filter(directory -> directory.getFileName().toString().startsWith(migrationId + "."))
                     .forEach(abandoned::add);
-        } catch (IOException e) {
+        } catch (NoSuchFileException e) {
+            LOG.debug("{} is gone, and no command is noted in it", unsearched, e);
+        } catch (IOException | UncheckedIOException e) {
             LOG.error(
-                    "migration {}: {} cannot be read, so a checkpoint command that still runs is not found: {}",
+                    "migration {}: {} cannot be read: {}. A checkpoint command of the service before may still run, so"
+                            + " no original is touched. Remedy: make that directory readable",
                     migrationId,
-                    workDirectory,
+                    unsearched,
                     e.getMessage());
+            abandoned.clear();
+            return false;
         }
+        unsearched = null;
+        return true;
     }
 
     /**
@@ -147,6 +170,9 @@ final class OriginalRanks {
      * @return whether none is left; if one is, the log says why
      */
     boolean endAbandonedCheckpoints() {
+        if (!findAbandoned()) {
+            return false;
+        }
         for (Iterator<Path> left = abandoned.iterator(); left.hasNext(); left.remove()) {
             Path directory = left.next();
             try {
@@ -268,8 +294,11 @@ final class OriginalRanks {
         frozen = FrozenCgroups.NONE;
     }
 
-    /** Names the ranks that are gone; null if none are. */
+    /** Names the ranks that are gone; null if there are ranks and none is gone. */
     String whyNotAlive() {
+        if (roots.isEmpty()) {
+            return "no original of migration " + migrationId + " is known";
+        }
         List<Integer> gone = roots.entrySet().stream()
                 .filter(root -> !processes.isAlive(root.getValue()))
                 .map(Map.Entry::getKey)
@@ -295,6 +324,12 @@ final class OriginalRanks {
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
     String end() {
+        Set<Integer> unknown = new TreeSet<>(roots.keySet());
+        unknown.removeAll(held.keySet());
+        if (roots.isEmpty() || !unknown.isEmpty()) {
+            return "which processes are to be ended is not known of "
+                    + (roots.isEmpty() ? "any rank" : "ranks " + unknown);
+        }
         if (detached) {
             try {
                 pods.cut(migrationId);
@@ -350,8 +385,10 @@ final class OriginalRanks {
         detached = false;
         for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
             List<ProcessIdentity> tree = processes.tree(root.getValue());
-            Set<ProcessIdentity> stay = stoppedByJob(root.getKey());
-            held.putIfAbsent(root.getKey(), new HeldRank(root.getKey(), tree, List.of()).leavingStopped(stay));
+            if (!tree.isEmpty()) {
+                Set<ProcessIdentity> stay = stoppedByJob(root.getKey());
+                held.putIfAbsent(root.getKey(), new HeldRank(root.getKey(), tree, List.of()).leavingStopped(stay));
+            }
         }
         recorded = true;
     }

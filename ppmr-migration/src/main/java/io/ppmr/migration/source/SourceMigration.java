@@ -150,6 +150,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             SourceContext service, MigrationRecord record, MigrationOrder order, Cancellation cancellation)
             throws IOException, CheckpointException, InterruptedException {
         Job job = order.job();
+        if (job.ranks().isEmpty()) {
+            throw new CheckpointException(
+                    "job " + job.name() + " has no rank on this node, so there is nothing to move");
+        }
         int ranks = job.notes().ranks().size() + job.notes().others().size();
         if (ranks > MessageFields.MAX_LIST_ENTRIES) {
             throw new CheckpointException(
@@ -220,7 +224,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             }
         }
         List<PlannedRank> held = List.copyOf(ranks.values());
-        OriginalRanks originals = OriginalRanks.recorded(id, service, held, records);
+        OriginalRanks originals = OriginalRanks.recorded(
+                id, service.processes(), service.pods(), service.settings().workDirectory(), held, records);
         SourceMigration migration = new SourceMigration(
                 new Attempt.Subject(
                         id, TransactionRecord.Secret.of(records), service, null, null, record, originals, null),

@@ -34,6 +34,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
@@ -211,8 +213,9 @@ final class Restoration {
     }
 
     /**
-     * Compares every copy with its original; throws, and names what it is, if one is more. To be called when every rank
-     * is restored and everything that the source said before the end of its images has been heard.
+     * Compares every copy with its original; throws, and names what it is, if one is more or a rank has none. To be
+     * called when every rank is restored and everything that the source said before the end of its images has been
+     * heard.
      */
     void requireNoMore() throws CheckpointException {
         Path own;
@@ -220,6 +223,11 @@ final class Restoration {
             own = workRoot.toRealPath();
         } catch (IOException e) {
             throw new CheckpointException("the work directory " + workRoot + " cannot be read: " + e.getMessage(), e);
+        }
+        Set<Integer> missing = new TreeSet<>(begin.ranks());
+        restored.forEach(rank -> missing.remove(rank.rank()));
+        if (!missing.isEmpty()) {
+            throw new CheckpointException("ranks " + missing + " are not restored");
         }
         Map<HeldRank, RankRights> compared = new LinkedHashMap<>();
         for (HeldRank rank : restored) {

@@ -99,8 +99,11 @@ final class RestoredRanks {
                 .toList();
     }
 
-    /** Names a rank that is not proved to be alive and held just now; empty if all are. */
+    /** Names a rank that is not proved to be alive and held just now; empty if there are ranks and all are. */
     String whyNotHeld() {
+        if (ranks.isEmpty()) {
+            return "no copy of migration " + migrationId + " is known here";
+        }
         for (HeldRank rank : ranks) {
             try {
                 rank.requireHeld();

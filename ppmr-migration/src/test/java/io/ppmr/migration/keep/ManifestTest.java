@@ -83,6 +83,7 @@ class ManifestTest {
         "'rank 0', 'rank -1'",
         "'rank 3', 'rank 0'",
         "'rank 3', 'rank'",
+        "'process boot 4026531836 12 345\n', ''",
         "'file rank-0%2Fplain 0 0', 'file rank-0%2Fplain -1 0'",
         "'file rank-0%2Fplain 0 0', 'file rank-0%2Fplain 9223372036854775807 0'",
         "'file rank-0%2Fplain 0 0', 'file rank-0%2F..%2F..%2Fetc 0 0'",
@@ -98,6 +99,16 @@ class ManifestTest {
         writeChanged(from.replace("\\n", "\n"), to == null ? "" : to.replace("\\n", "\n"));
         IOException refusal = assertThrows(IOException.class, () -> Manifest.read(directory));
         assertTrue(refusal.getMessage().contains("is damaged: "), refusal.getMessage());
+    }
+
+    /** Of no rank nothing lives on, and all are restored at once. */
+    @Test
+    void shouldRefuseByNameWhenItNamesNoRank() throws Exception {
+        String text = ONE.text();
+        String ranks = text.substring(text.indexOf("rank 0\n"), text.indexOf("directory "));
+        writeChanged(ranks, "");
+        IOException refusal = assertThrows(IOException.class, () -> Manifest.read(directory));
+        assertTrue(refusal.getMessage().contains("is damaged: it has no rank"), refusal.getMessage());
     }
 
     @Test

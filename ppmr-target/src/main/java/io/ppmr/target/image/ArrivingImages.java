@@ -169,9 +169,9 @@ public final class ArrivingImages {
         image.end();
     }
 
-    /** Returns true if every rank's image is whole. */
+    /** Returns true if there are ranks and the image of each is whole. */
     public boolean complete() {
-        return ranks.values().stream().allMatch(RankImage::hasEnded);
+        return !ranks.isEmpty() && ranks.values().stream().allMatch(RankImage::hasEnded);
     }
 
     /** Ends every wait with EIO, for good. */

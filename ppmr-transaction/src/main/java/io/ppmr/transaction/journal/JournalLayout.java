@@ -52,27 +52,40 @@ final class JournalLayout {
 
     static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
         RecordCodec.Writer record = RecordCodec.written(entry.record());
-        byte[] body = record.body();
+        return frame(record.type(), entry.atEpochMs(), record.body(), synced);
+    }
+
+    /** The frame of a record of that type with those fields. */
+    static byte[] frame(int type, long atEpochMs, byte[] body, boolean synced) {
         int lengthBytes = PREFIX_BYTES + body.length;
         ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + (lengthBytes + 7) / 8 * 8);
         frame.putInt(lengthBytes).putInt(0);
-        frame.put((byte) record.type());
+        frame.put((byte) type);
         frame.put((byte) (synced ? 1 : 0));
-        frame.putLong(entry.atEpochMs()).put(body);
+        frame.putLong(atEpochMs).put(body);
         frame.putInt(4, crc(frame.array(), FRAME_BYTES, lengthBytes));
         return frame.array();
     }
 
-    /** Reads a file; one that is being written too: what is half written is not there yet. */
+    /**
+     * Reads a file; one that is being written too: what is half written is not there yet.
+     *
+     * @throws IOException it cannot be read, is no journal, is damaged, or has a whole record that means nothing
+     */
     static Contents read(Path path) throws IOException {
         byte[] bytes = Files.readAllBytes(path);
         requireHeader(path, bytes);
         ByteBuffer file = ByteBuffer.wrap(bytes);
         List<TransactionJournal.Entry> entries = new ArrayList<>();
         int offset = HEADER_BYTES;
-        for (TransactionJournal.Entry one = entryAt(file, offset); one != null; one = entryAt(file, offset)) {
-            entries.add(one);
-            offset = next(file, offset);
+        for (; isWhole(file, offset); offset = next(file, offset)) {
+            TransactionJournal.Entry entry = entryAt(file, offset);
+            if (entry == null) {
+                throw new IOException("the journal " + path + " has at byte " + offset + " a whole record that means"
+                        + " nothing to this release; nothing is done with it. Look at its copies and at the processes"
+                        + " by hand, then move it away");
+            }
+            entries.add(entry);
         }
         requireNothingSyncedAfter(path, file, offset);
         return new Contents(entries, offset);
@@ -117,7 +130,7 @@ final class JournalLayout {
                         + ": what follows looks like records wherever one begins to read; nothing is done with it. Look"
                         + " at its copies and at the processes by hand, then move it away to start anew");
             }
-            if (entryAt(file, offset) != null) {
+            if (isWhole(file, offset)) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
                         + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
                         + " and at the processes by hand, then move it away to start anew");
@@ -129,17 +142,19 @@ final class JournalLayout {
         return offset + FRAME_BYTES + (file.getInt(offset) + 7) / 8 * 8;
     }
 
+    /** Returns true if the length fits and the CRC is right: what stands there was written as a record. */
+    @SuppressWarnings("ByteBufferBackingArray")
+    private static boolean isWhole(ByteBuffer file, int offset) {
+        return offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity()
+                && fits(file, offset)
+                && crc(file.array(), offset + FRAME_BYTES, file.getInt(offset)) == file.getInt(offset + 4);
+    }
+
+    /** Returns the whole record that stands there; null if its type or its fields are none. */
     @SuppressWarnings("ByteBufferBackingArray")
     private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
-        if (offset + FRAME_BYTES + PREFIX_BYTES > file.capacity()) {
-            return null;
-        }
-        int lengthBytes = file.getInt(offset);
-        if (!fits(file, offset) || crc(file.array(), offset + FRAME_BYTES, lengthBytes) != file.getInt(offset + 4)) {
-            return null;
-        }
         int bodyOffset = offset + FRAME_BYTES + PREFIX_BYTES;
-        byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + lengthBytes);
+        byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + file.getInt(offset));
         TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
         return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
     }

@@ -12,9 +12,11 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Clock;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -78,6 +80,7 @@ public final class MappedJournal implements TransactionJournal {
                 return new MappedJournal(path, fileBytes, clock, lock, new ArrayList<>(), fresh);
             }
             JournalLayout.Contents contents = JournalLayout.read(path);
+            requireBeginnings(path, contents.entries());
             return new MappedJournal(
                     path,
                     fileBytes,
@@ -88,6 +91,26 @@ public final class MappedJournal implements TransactionJournal {
         } catch (IOException | RuntimeException e) {
             lock.close();
             throw e;
+        }
+    }
+
+    /**
+     * Throws where the steps of an open migration do not start with its beginning. Participants and processes are then
+     * unknown, and an empty list of them fulfils every condition on all of them.
+     */
+    private static void requireBeginnings(Path path, List<Entry> entries) throws IOException {
+        List<TransactionRecord> steps = entries.stream()
+                .map(Entry::record)
+                .filter(TransactionRecord::isStep)
+                .toList();
+        Map<String, TransactionRecord> first = new HashMap<>();
+        steps.forEach(step -> first.putIfAbsent(step.migrationId(), step));
+        for (String id : TransactionJournal.openIn(steps)) {
+            if (!first.get(id).isBeginning()) {
+                throw new IOException("the journal " + path + " has steps of migration " + id + " and not its"
+                        + " beginning: it is damaged, and nothing is done with it. Look at its copies and at the"
+                        + " processes by hand, then move it away");
+            }
         }
     }
 

@@ -36,6 +36,25 @@ public sealed interface TransactionRecord {
         return records.stream().filter(kind::isInstance).map(kind::cast).reduce((earlier, later) -> later);
     }
 
+    private static List<String> someone(List<String> participants) {
+        if (participants.isEmpty()) {
+            throw new IllegalArgumentException("a migration without a participant is none");
+        }
+        return List.copyOf(participants);
+    }
+
+    /**
+     * Returns true if a migration's records can begin with this step. The others decide or carry out what a recorded
+     * plan or vote says, and mean nothing without it.
+     */
+    default boolean isBeginning() {
+        return this instanceof Begun
+                || this instanceof Prepared
+                || this instanceof CommittedHere
+                || this instanceof RolledBackHere
+                || this instanceof Done;
+    }
+
     /** Reads the fields of a record; null for a type that there is not. */
     static TransactionRecord read(int type, RecordCodec.Reader in) {
         String id = in.text();
@@ -81,11 +100,11 @@ public sealed interface TransactionRecord {
         BOOT
     }
 
-    /** Coordinator: an attempt begins. */
+    /** Coordinator: an attempt begins. One without a participant is no record: {@link IllegalArgumentException}. */
     record Begun(String migrationId, int attempt, List<String> participants, List<PlannedRank> originals)
             implements TransactionRecord {
         public Begun {
-            participants = List.copyOf(participants);
+            participants = someone(participants);
             originals = List.copyOf(originals);
         }
 
@@ -154,7 +173,7 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Participant: the vote.
+     * Participant: the vote. One without participants is no record: {@link IllegalArgumentException}.
      *
      * @param source the coordinator's address, which the fence command is given
      * @param copies the restored ranks of this participant
@@ -172,7 +191,7 @@ public sealed interface TransactionRecord {
             RecordedClock clock)
             implements TransactionRecord {
         public Prepared {
-            participants = List.copyOf(participants);
+            participants = someone(participants);
             copies = List.copyOf(copies);
         }
 

@@ -7,11 +7,14 @@ import java.util.List;
 
 /** An event of a coordinator. */
 public sealed interface CoordinatorEvent {
-    /** A migration begins. */
+    /** A migration begins. Without a participant there is none: {@link IllegalArgumentException}. */
     record Start(List<String> participants, List<PlannedRank> originals) implements CoordinatorEvent {
         public Start {
             participants = List.copyOf(participants);
             originals = List.copyOf(originals);
+            if (participants.isEmpty()) {
+                throw new IllegalArgumentException("a migration without a participant cannot begin");
+            }
         }
     }
 

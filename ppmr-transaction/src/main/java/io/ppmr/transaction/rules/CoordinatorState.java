@@ -10,7 +10,7 @@ import java.util.function.UnaryOperator;
  * The state of a coordinator. Immutable; {@link CoordinatorRules} makes the next one.
  *
  * @param attempt from 1; 0 before the start
- * @param members who takes part in this attempt, in order
+ * @param members who takes part in this attempt, in order; empty in {@link Phase#NEW} alone
  * @param byOperator a rollback was decided although an original is gone
  * @param rollBackDecided a rollback was decided in this attempt, whatever came after
  * @param next who takes part in the next attempt, empty for none
@@ -31,6 +31,10 @@ public record CoordinatorState(
         members = List.copyOf(members);
         next = List.copyOf(next);
         originals = List.copyOf(originals);
+        if (members.isEmpty() && phase != Phase.NEW) {
+            // All members of an empty list have sealed, voted and confirmed: the rules would commit.
+            throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " without a participant");
+        }
     }
 
     /** docs/transaction.md, "The coordinator". */
@@ -117,8 +121,9 @@ public record CoordinatorState(
         return phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK;
     }
 
+    /** Returns true if there are members and each fulfils the condition. */
     boolean all(Predicate<Member> condition) {
-        return members.stream().allMatch(condition);
+        return !members.isEmpty() && members.stream().allMatch(condition);
     }
 
     CoordinatorState in(Phase next) {

@@ -13,10 +13,16 @@ public sealed interface ParticipantEvent {
     /** A message of another participant about an attempt, and when it came, monotonic. */
     record HeardPeer(String participant, int attempt, ControlMessage message, long atNs) implements ParticipantEvent {}
 
-    /** Every copy is restored and held, every byte and CRC is accounted for. */
+    /**
+     * Every copy is restored and held, every byte and CRC is accounted for. Without a copy there is nothing to vote
+     * for: {@link IllegalArgumentException}.
+     */
     record CopiesHeld(String source, List<PlannedRank> copies, long heardNs) implements ParticipantEvent {
         public CopiesHeld {
             copies = List.copyOf(copies);
+            if (copies.isEmpty()) {
+                throw new IllegalArgumentException("a participant without a copy cannot vote");
+            }
         }
     }
 

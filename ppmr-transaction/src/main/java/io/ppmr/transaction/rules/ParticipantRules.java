@@ -304,9 +304,9 @@ public final class ParticipantRules {
         }
         if (record instanceof TransactionRecord.CommittedHere committed) {
             // Of a migration that has ended long ago the journal keeps only how.
-            ParticipantState known =
-                    committed.attempt() == state.attempt() ? state : state.begun(committed.attempt(), List.of(), "");
-            return known.decided(Phase.COMMITTED, committed.decidedHere(), "");
+            return committed.attempt() == state.attempt()
+                    ? state.decided(Phase.COMMITTED, committed.decidedHere(), "")
+                    : state.committedLongAgo(committed.attempt(), committed.decidedHere());
         }
         if (record instanceof TransactionRecord.RolledBackHere back) {
             return back.attempt() == state.attempt()

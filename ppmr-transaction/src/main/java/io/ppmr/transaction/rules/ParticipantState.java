@@ -41,6 +41,12 @@ public record ParticipantState(
     public ParticipantState {
         participants = List.copyOf(participants);
         answers = Set.copyOf(answers);
+        boolean takesPart = phase == Phase.PREPARING || phase == Phase.PREPARED || phase == Phase.TAKEN_OVER;
+        if (takesPart && !participants.contains(self)) {
+            // It would wait for no other participant: the rules would decide at once.
+            throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " at '" + self
+                    + "', which is none of its participants " + participants);
+        }
     }
 
     /** docs/transaction.md, "A participant". */
@@ -128,6 +134,11 @@ public record ParticipantState(
     ParticipantState decided(Phase next, boolean here, String why) {
         boolean over = !here || others().isEmpty();
         return at(migrationId, attempt, next, participants, self, false, Outcome.COMMITTED, here, over, why);
+    }
+
+    /** It committed in an attempt of which nothing else is known any more. */
+    ParticipantState committedLongAgo(int number, boolean here) {
+        return at(migrationId, number, Phase.COMMITTED, List.of(), "", false, Outcome.COMMITTED, here, true, "");
     }
 
     /** An attempt that it will never have anything of. */

@@ -244,4 +244,35 @@ class MappedJournalTest {
         IOException refused = assertThrows(IOException.class, this::open);
         assertTrue(refused.getMessage().contains("no journal"), refused.getMessage());
     }
+
+    /** The bytes of a record's body, with the CRC of the whole as it must be. */
+    private void addRaw(int type, byte[] body) throws IOException {
+        byte[] file = Files.readAllBytes(path());
+        byte[] frame = JournalLayout.frame(type, 5, body, true);
+        System.arraycopy(
+                frame, 0, file, Math.toIntExact(JournalLayout.read(path()).endOffset()), frame.length);
+        Files.write(path(), file);
+    }
+
+    @Test
+    void shouldRefuseByNameWhenAMigrationBeginsWithNobody() throws IOException {
+        writeThree();
+        byte[] body = RecordCodec.written(new TransactionRecord.Begun("m9", 1, List.of("a:7"), List.of()))
+                .body();
+        // The count of its participants and the one participant become a count of none.
+        ByteBuffer nobody = ByteBuffer.allocate(body.length - 4 - 3);
+        nobody.put(body, 0, 4 + 2 + 4).putInt(0).putInt(0);
+        addRaw(1, nobody.array());
+        IOException refused = assertThrows(IOException.class, this::open);
+        assertTrue(refused.getMessage().contains("a whole record that means nothing"), refused.getMessage());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenAnOpenMigrationHasNoBeginning() throws IOException {
+        try (MappedJournal journal = open()) {
+            journal.appendSynced(new TransactionRecord.CommitDecided("m9", 1));
+        }
+        IOException refused = assertThrows(IOException.class, this::open);
+        assertTrue(refused.getMessage().contains("steps of migration m9 and not its beginning"), refused.getMessage());
+    }
 }

@@ -23,7 +23,7 @@ class RecordCodecPropertyTest {
     void shouldGiveBackEveryRecord(
             @ForAll String id,
             @ForAll int attempt,
-            @ForAll @Size(max = 5) List<String> names,
+            @ForAll @Size(min = 1, max = 5) List<String> names,
             @ForAll @Size(max = 4) List<Long> numbers,
             @ForAll boolean flag,
             @ForAll String text) {

@@ -1,12 +1,19 @@
 package io.ppmr.transaction.rules;
 
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.transaction.journal.PlannedRank;
 import java.util.List;
 
 /** Begin as the rules read it: who takes part, and which of them hears it. */
 public final class Begins {
     private Begins() {}
+
+    /** The copy that a participant has when all of its restarts have ended well. */
+    public static List<PlannedRank> copies(String self) {
+        return List.of(new PlannedRank(0, self, List.of(new ProcessIdentity("boot", 1, 7, 1))));
+    }
 
     /** Said to {@code self} of these. */
     public static ControlMessage.Begin of(String migrationId, List<String> participants, String self) {

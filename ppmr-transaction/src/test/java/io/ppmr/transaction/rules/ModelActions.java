@@ -126,13 +126,28 @@ final class ModelActions {
         return ModelMachine.NAMES.get(node - 1);
     }
 
+    /** It must be refused: all members of an empty list are sealed, so a recovery would end the originals. */
+    private static boolean beginsWithoutParticipant(CoordinatorState state) {
+        try {
+            CoordinatorRules.apply(state, new CoordinatorEvent.Start(List.of(), List.of()));
+            return true;
+        } catch (IllegalArgumentException refused) {
+            return false;
+        }
+    }
+
     private void coordinator() {
         if (!from.isUp(0)) {
             return;
         }
         CoordinatorState state = machine.coordinator(from);
         switch (state.phase()) {
-            case NEW -> event("start", 0, new CoordinatorEvent.Start(ModelMachine.NAMES, List.of()), true);
+            case NEW -> {
+                if (beginsWithoutParticipant(state)) {
+                    machine.violation = "a migration begins without a participant";
+                }
+                event("start", 0, new CoordinatorEvent.Start(ModelMachine.NAMES, List.of()), true);
+            }
             case PREPARING, CONFIRMING -> {
                 images(state);
                 forged(state);
@@ -215,7 +230,7 @@ final class ModelActions {
             if (whole && from.copy[target] == ModelWorld.RESTORING) {
                 ModelWorld restored = from.copy();
                 restored.copy[target] = ModelWorld.HELD;
-                event(restored, "copies held", node, new ParticipantEvent.CopiesHeld("s", List.of(), 0), true);
+                event(restored, "copies held", node, new ParticipantEvent.CopiesHeld("s", Begins.copies("t"), 0), true);
             }
             if (has(ModelBudget.FAILURE)) {
                 ModelWorld spent = spend(from.copy(), ModelBudget.FAILURE);

@@ -1,0 +1,34 @@
+package io.ppmr.migration.target;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** A target says "still held" of copies that it has, and of no others: the source ends the originals on that word. */
+class RestoredRanksTest {
+    @Test
+    void shouldNotCountAsHeldWhenThereIsNoCopy() {
+        assertEquals("no copy of migration m-1 is known here", new RestoredRanks("m-1").whyNotHeld());
+    }
+
+    @Test
+    void shouldNotCountAsHeldWhenTheVoteNamesNoCopyOrACopyWithoutProcesses() {
+        assertFalse(recorded(List.of()).whyNotHeld().isEmpty());
+        String why = recorded(List.of(new PlannedRank(2, "a:7", List.of()))).whyNotHeld();
+        assertTrue(why.contains("rank 2 is not held"), why);
+        ProcessIdentity gone = new ProcessIdentity("another boot", 1, 7, 2);
+        why = recorded(List.of(new PlannedRank(2, "a:7", List.of(gone)))).whyNotHeld();
+        assertTrue(why.contains("PID 7 is gone"), why);
+    }
+
+    private static RestoredRanks recorded(List<PlannedRank> copies) {
+        return RestoredRanks.recorded(
+                "m-1", List.of(new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", copies, 1)));
+    }
+}
