@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 
 /**
  * A checkpoint or restart whose service has died: the tool goes on without it, since it has a session of its own. It is
@@ -61,13 +62,26 @@ public final class AbandonedCommand {
     }
 
     /**
-     * Ends what restarts have started in sessions of its own, known by its environment.
-     *
-     * @param directory under which the work directories of those restarts were
+     * Ends what the restarts of an attempt have started in sessions of its own, known by its environment. Each restart
+     * was noted in the attempt's work directory before it was started.
      */
-    public static void endMarked(Path directory) throws CheckpointException {
+    public static void endMarked(Path workDirectory) throws IOException, CheckpointException {
         ProcessTable table = new ProcessTable();
-        RestartMark.under(directory).endAll(table, new SignalSender(table), TIMING.rollback());
+        SignalSender signals = new SignalSender(table);
+        for (RestartMark mark : RestartMark.noted(workDirectory)) {
+            mark.endAll(table, signals, TIMING.rollback());
+        }
+    }
+
+    /** The same for all attempts that have directories in a service's work directory. */
+    public static void endAllMarked(Path serviceDirectory) throws IOException, CheckpointException {
+        List<Path> attempts;
+        try (Stream<Path> found = Files.list(serviceDirectory)) {
+            attempts = found.toList();
+        }
+        for (Path attempt : attempts) {
+            endMarked(attempt);
+        }
     }
 
     /**
@@ -123,8 +137,12 @@ public final class AbandonedCommand {
         return new ArrayList<>(members);
     }
 
-    /** Tells whether a work directory has a note of commands. */
-    public static boolean isNoted(Path workDirectory) {
+    /** Tells whether an attempt's work directory has a note of commands that were started, or of restarts to be. */
+    public static boolean isNoted(Path workDirectory) throws IOException {
+        return hasStarted(workDirectory) || !RestartMark.noted(workDirectory).isEmpty();
+    }
+
+    private static boolean hasStarted(Path workDirectory) {
         return Files.exists(workDirectory.resolve(FILE));
     }
 
@@ -143,7 +161,7 @@ public final class AbandonedCommand {
     /** Returns what is noted; nothing where there is no note. */
     public static List<ProcessIdentity> read(Path workDirectory) throws IOException {
         List<ProcessIdentity> started = new ArrayList<>();
-        if (!isNoted(workDirectory)) {
+        if (!hasStarted(workDirectory)) {
             return started;
         }
         String text = Files.readString(workDirectory.resolve(FILE));
@@ -159,8 +177,9 @@ public final class AbandonedCommand {
         return started;
     }
 
-    /** Takes the note away. */
+    /** Removes both notes. */
     public static void forget(Path workDirectory) throws IOException {
+        RestartMark.forget(workDirectory);
         Files.deleteIfExists(workDirectory.resolve(FILE));
     }
 }

@@ -5,7 +5,6 @@ import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
@@ -38,15 +37,12 @@ public final class ProcessTable {
     /** SIGSTOP in the sets of signals of proc(5), which begin with the lowest bit for signal 1. */
     private static final long STOP_BIT = 1L << 18;
 
-    /** Three quarters of 8 MiB: the kernel's limit of arguments and environment together. */
-    private static final int MAX_ENVIRONMENT_BYTES = 6 << 20;
-
     private static final long MIN_LOOK_NS = 10_000_000;
 
     private final String bootId;
     private final long ownPidNamespace;
     private final SharedLook<ProcessSnapshot> snapshots = new SharedLook<>(this::scan);
-    private final SharedLook<Map<String, List<ProcessIdentity>>> marks = new SharedLook<>(this::scanMarks);
+    private final MarkSearch marks = new MarkSearch(this);
     private ProcessSnapshot recent;
 
     public ProcessTable() {
@@ -55,19 +51,6 @@ public final class ProcessTable {
             ownPidNamespace = ProcStat.pidNamespace("self");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the boot id and the own PID namespace; is /proc mounted?", e);
-        }
-    }
-
-    /**
-     * Returns the environment of a process, each variable with a zero byte before and behind it, proc_pid_environ(5);
-     * nothing if the process has ended or may not be looked at. A process can make any part of its memory its
-     * environment, so no more is read than execve(2) takes.
-     */
-    static String environment(long pid) {
-        try (InputStream environ = Files.newInputStream(PROC.resolve(pid + "/environ"))) {
-            return "\0" + new String(environ.readNBytes(MAX_ENVIRONMENT_BYTES), StandardCharsets.ISO_8859_1) + "\0";
-        } catch (IOException e) {
-            return "";
         }
     }
 
@@ -216,9 +199,9 @@ public final class ProcessTable {
         return recent;
     }
 
-    /** The processes that restarts have marked, by their marks; as new as {@link #snapshot}, and shared like it. */
-    Map<String, List<ProcessIdentity>> marked() {
-        return marks.look();
+    /** The processes that have a restart's mark; as new as {@link #snapshot}, and shared like it. */
+    List<ProcessIdentity> marked(RestartMark mark) {
+        return marks.find(mark);
     }
 
     /** All living processes of a PID namespace, by PID; nested namespaces not included. */
@@ -378,17 +361,6 @@ public final class ProcessTable {
             stat(pid).ifPresent(all::add);
         }
         return new ProcessSnapshot(this, all, startNs, System.nanoTime());
-    }
-
-    private Map<String, List<ProcessIdentity>> scanMarks() {
-        Map<String, List<ProcessIdentity>> marked = new HashMap<>();
-        for (int pid : numbers(PROC.toString())) {
-            for (String mark : RestartMark.of(pid)) {
-                find(pid).ifPresent(process -> marked.computeIfAbsent(mark, unknown -> new ArrayList<>())
-                        .add(process));
-            }
-        }
-        return marked;
     }
 
     private static List<ProcStat> stats(String directory, Predicate<ProcStat> wanted) {

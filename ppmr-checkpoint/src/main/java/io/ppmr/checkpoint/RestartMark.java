@@ -1,71 +1,112 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.Checkpointer.RestartTask;
-import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.AtomicMoveNotSupportedException;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
-import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
- * The mark that every restart has in its environment, and with it whatever it starts: the restart's work directory.
- * What has left the restart's session and lost its parent is still known by it; proc_pid_environ(5). Immutable.
+ * The mark that a restart has in its environment, and with it whatever it starts. A process that has left the restart's
+ * session and lost its parent is still known by it; proc_pid_environ(5). It counts in a process of root's or of the
+ * restart's user alone. It is drawn at random and noted beside the restart's work directory before the restart starts,
+ * so that a later run of the service finds it. Immutable.
+ *
+ * @param token 32 hexadecimal digits
+ * @param uid the user of the restored processes
  */
-final class RestartMark {
-    private static final String VARIABLE = "PPMR_RESTART=";
+record RestartMark(String token, int uid) {
+    /** The environment variable that holds the token. */
+    static final String VARIABLE = "PPMR_RESTART=";
 
-    private final String name;
-    private final boolean whole;
+    static final int TOKEN_CHARS = 32;
 
-    private RestartMark(String name, boolean whole) {
-        this.name = name;
-        this.whole = whole;
-    }
+    private static final SecureRandom RANDOM = new SecureRandom();
+    private static final String SUFFIX = ".mark";
+    private static final Pattern NOTE = Pattern.compile("(\\d{1,10}) ([0-9a-f]{32})\n");
 
-    /** Returns the mark of one restart. */
-    static RestartMark of(RestartTask task) {
-        return new RestartMark(variable(task), true);
-    }
-
-    /** Those of all restarts with work directories under this one. */
-    static RestartMark under(Path directory) {
-        return new RestartMark(VARIABLE + directory + "/", false);
+    /** Draws the mark of one restart. */
+    static RestartMark draw(JobUser user) {
+        byte[] token = new byte[TOKEN_CHARS / 2];
+        RANDOM.nextBytes(token);
+        return new RestartMark(HexFormat.of().formatHex(token), user.uid());
     }
 
     /** Returns it as a variable of the environment, with its value. */
-    static String variable(RestartTask task) {
-        return VARIABLE + task.workDirectory();
+    String variable() {
+        return VARIABLE + token;
+    }
+
+    /**
+     * Writes it down beside the restart's work directory, in the directory of the attempt, where no user can write. The
+     * note is whole or missing, whenever the service is killed.
+     */
+    void note(Path workDirectory) throws IOException {
+        Path part = workDirectory.resolveSibling(workDirectory.getFileName() + ".part");
+        Files.writeString(part, Integer.toUnsignedString(uid) + " " + token + "\n", StandardCharsets.US_ASCII);
+        Path whole = workDirectory.resolveSibling(workDirectory.getFileName() + SUFFIX);
+        try {
+            Files.move(part, whole, StandardCopyOption.ATOMIC_MOVE);
+        } catch (AtomicMoveNotSupportedException e) {
+            throw new IOException(whole + " cannot be written at once. Remedy: name a work_directory on a disk", e);
+        }
+    }
+
+    /**
+     * Returns the marks that are noted in the directory of an attempt.
+     *
+     * @throws IOException if a note cannot be read, or is none
+     */
+    static List<RestartMark> noted(Path attempt) throws IOException {
+        List<RestartMark> marks = new ArrayList<>();
+        for (Path note : notes(attempt)) {
+            Matcher words = NOTE.matcher(Files.readString(note, StandardCharsets.ISO_8859_1));
+            if (!words.matches()) {
+                throw new IOException(note + " names no restart. Remedy: see by hand that nothing of this attempt runs,"
+                        + " and remove " + attempt);
+            }
+            marks.add(new RestartMark(words.group(2), Integer.parseUnsignedInt(words.group(1))));
+        }
+        return marks;
+    }
+
+    /** Removes the notes in the directory of an attempt. */
+    static void forget(Path attempt) throws IOException {
+        for (Path note : notes(attempt)) {
+            Files.deleteIfExists(note);
+        }
+    }
+
+    private static List<Path> notes(Path attempt) throws IOException {
+        List<Path> notes = new ArrayList<>();
+        if (!Files.isDirectory(attempt)) {
+            return notes;
+        }
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(attempt, "*" + SUFFIX)) {
+            found.forEach(notes::add);
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return notes;
     }
 
     /** Ends every process that has it; looks again until none is left, since one may fork as it is killed. */
     void endAll(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
-        if (!signals.killAll(limit, () -> find(table))) {
-            throw new CheckpointException("the processes with " + name + " in their environment do not end. Remedy: a"
-                    + " process in state D waits for its filesystem; abort that mount");
+        if (!signals.killAll(limit, () -> table.marked(this))) {
+            throw new CheckpointException("the processes of user " + Integer.toUnsignedString(uid)
+                    + " and of root with "
+                    + variable() + " in their environment do not end. Remedy: a process in state D waits for its"
+                    + " filesystem; abort that mount");
         }
-    }
-
-    private List<ProcessIdentity> find(ProcessTable table) {
-        Map<String, List<ProcessIdentity>> marked = table.marked();
-        return whole
-                ? marked.getOrDefault(name, List.of())
-                : marked.entrySet().stream()
-                        .filter(mark -> mark.getKey().startsWith(name))
-                        .flatMap(mark -> mark.getValue().stream())
-                        .toList();
-    }
-
-    /** The marks that a process has in its environment, which is its own to change: none, one, or several. */
-    static List<String> of(int pid) {
-        String environment = ProcessTable.environment(pid);
-        List<String> marks = new ArrayList<>();
-        int at = environment.indexOf("\0" + VARIABLE);
-        while (at >= 0) {
-            int end = environment.indexOf('\0', at + 1);
-            marks.add(environment.substring(at + 1, end));
-            at = environment.indexOf("\0" + VARIABLE, end);
-        }
-        return marks;
     }
 }

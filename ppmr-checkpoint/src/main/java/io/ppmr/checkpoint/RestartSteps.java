@@ -27,11 +27,13 @@ abstract class RestartSteps implements RankCommand.Steps {
     Optional<RankNamespace> namespace = Optional.empty();
 
     private final Set<ProcessIdentity> seen = new LinkedHashSet<>();
+    private final RestartMark mark;
 
     RestartSteps(RestartTask task, ToolKit kit, Optional<RankNamespace.Planned> planned) {
         this.task = task;
         this.kit = kit;
         this.planned = planned;
+        this.mark = RestartMark.draw(task.user());
     }
 
     /** Tells whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
@@ -51,7 +53,15 @@ abstract class RestartSteps implements RankCommand.Steps {
      */
     RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
         List<String> marked = new ArrayList<>(command);
-        marked.addAll(command.indexOf("--"), List.of("--env", RestartMark.variable(task)));
+        marked.addAll(command.indexOf("--"), List.of("--env", mark.variable()));
+        try {
+            mark.note(task.workDirectory());
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "rank " + task.rank() + " is not restarted: the note of its restart cannot be written beside "
+                            + task.workDirectory() + " (" + e.getMessage() + "). Remedy: make room there",
+                    e);
+        }
         ToolProcess tool = ToolProcess.start(name, marked, task.workDirectory(), user, kit);
         if (planned.isPresent()) {
             namespace = Optional.of(planned.get().made(kit, tool));
@@ -194,7 +204,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         all.addAll(kit.table().trees(seen));
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
         // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
-        RestartMark.of(task).endAll(kit.table(), kit.signals(), kit.timing().rollback());
+        mark.endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
                     + " PIDs "

@@ -13,14 +13,15 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Another user of the node, with processes that have nothing to do with any job. It is a program in Perl that makes
- * what it wants to make, writes {@code ready} and stays; on SIGTERM it removes what would outlive it.
+ * what it wants to make, writes {@code ready} and stays; on SIGTERM, and when this JVM has died, it removes what would
+ * outlive it.
  */
 final class Neighbour implements AutoCloseable {
     /** A user that has no other process here. */
     static final int UID = 20_077;
 
-    private static final String STAY = " $SIG{TERM} = sub { clean(); exit };"
-            + " $| = 1; print \"ready\\n\"; while (1) { sleep 1; exit if getppid() != $parent }";
+    private static final String STAY =
+            " $| = 1; print \"ready\\n\"; while (1) { sleep 1; kill 'TERM', $$ if getppid() != $parent }";
 
     private final Process process;
     private final Path output;
@@ -34,7 +35,7 @@ final class Neighbour implements AutoCloseable {
      * Starts one and waits until it has made all.
      *
      * @param output the file that takes what it says
-     * @param making statements in Perl
+     * @param making statements in Perl; what is to be removed they put into {@code @m}, {@code @s} and {@code @q}
      * @param removing statements by which it removes what would outlive it
      */
     static Neighbour start(Path output, String making, String removing) throws Exception {
@@ -43,7 +44,8 @@ final class Neighbour implements AutoCloseable {
 
     /** Starts one as a user of the caller's choice. */
     static Neighbour start(Path output, int uid, String making, String removing) throws Exception {
-        String program = "my $parent = getppid(); sub clean { " + removing + " } " + making + STAY;
+        String program = "use Fcntl; use IPC::SysV qw(IPC_CREAT IPC_RMID); our (@m, @s, @q); my $parent = getppid();"
+                + " $SIG{TERM} = sub { " + removing + "; exit }; " + making + STAY;
         List<String> words = new ArrayList<>(
                 List.of("setpriv", "--reuid", "" + uid, "--regid", "" + uid, "--clear-groups", "perl", "-e", program));
         Process process = new ProcessBuilder(words)

@@ -497,6 +497,37 @@ class StreamedCriuIT {
         }
     }
 
+    /** Any user may have what looks like the marks of restarts, in any number. */
+    @Test
+    void shouldLeaveNothingOfARestoreBeforeTheNextStartIsReadyWhenAnotherUserHasManyMarks() throws Exception {
+        KeyFile.create(directory.resolve("key"));
+        int port = Nodes.nobody().getPort();
+        String marks = System.getProperty("ppmr.demo.dir") + "/many-marks";
+        String making = "for my $i (1..30) { my $pid = fork; if (!$pid) { exec '" + marks + "', 20000 or die }"
+                + " my $name = ''; until ($name eq \"sleep\\n\") { select(undef,undef,undef,0.01);"
+                + " open(my $f, '<', \"/proc/$pid/comm\") or die; $name = <$f>; } }";
+        try (Neighbour neighbour = Neighbour.start(directory.resolve("neighbour"), making, "");
+                ServiceProcess target = service("target", port);
+                ServiceProcess source = service("source", port);
+                CriuJob job = start()) {
+            Set<Long> originals = job.pids();
+            Files.writeString(directory.resolve("pid"), job.pid() + "\n");
+            try (ControlClient client = new ControlClient(directory.resolve("source.sock"))) {
+                client.start("job", false);
+            }
+            // Its processes are there as soon as pages can come, and the last page comes much later.
+            Conditions.until(LIMIT, "a copy is being made", () -> job.pids().size() > originals.size());
+            target.kill();
+            try (ServiceProcess next = service("target", port)) {
+                assertEquals(originals, job.pids(), next.logEnd(20));
+                for (Program program : List.of(Program.TARGET_RELAY, Program.DAEMON, Program.RESTORE)) {
+                    assertEquals(List.of(), running(program), program + "\n" + next.logEnd(20));
+                }
+                requireResult(job);
+            }
+        }
+    }
+
     /** The copy wants more than the target has; the kernel kills one of the target, or what it has started. */
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheTargetRunsOutOfMemoryWhilePagesTravel() throws Exception {

@@ -209,10 +209,10 @@ public final class ServiceProcess implements AutoCloseable {
     /** One that is killed in its warm-up leaves copies, which its next start would end. */
     private void endCopiesOfWarmUp() throws IOException {
         for (String role : List.of("source", "target")) {
-            Path left = folder.toAbsolutePath().resolve(name + "-work/.warm-up-" + role);
+            Path left = folder.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");
             try {
                 if (Files.isDirectory(left)) {
-                    AbandonedCommand.endMarked(left);
+                    AbandonedCommand.endAllMarked(left);
                 }
             } catch (CheckpointException e) {
                 throw new IOException(e);

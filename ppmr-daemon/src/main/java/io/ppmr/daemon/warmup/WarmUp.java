@@ -76,6 +76,7 @@ public final class WarmUp implements AutoCloseable {
 
     private static final String SOURCE = "source";
     private static final String TARGET = "target";
+    private static final String TARGET_WORK = "target-work";
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private static final List<String> SLEEP = List.of("/bin/sleep", "60");
@@ -229,9 +230,10 @@ public final class WarmUp implements AutoCloseable {
 
     /** Ends the copies that a service has left that was killed in its warm-up. */
     private void endLeftCopies() throws IOException {
-        if (isThere()) {
+        Path restarts = folder.resolve(TARGET_WORK);
+        if (Files.isDirectory(restarts, LinkOption.NOFOLLOW_LINKS)) {
             try {
-                AbandonedCommand.endMarked(folder.toAbsolutePath());
+                AbandonedCommand.endAllMarked(restarts);
             } catch (CheckpointException e) {
                 throw new IOException("copies of an earlier warm-up are left: " + e.getMessage(), e);
             }
@@ -287,7 +289,7 @@ public final class WarmUp implements AutoCloseable {
         return new TargetSettings(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
                 made(TARGET),
-                made("target-work"),
+                made(TARGET_WORK),
                 pool,
                 new TransferSettings(folder, 0, 0, HEADS_BYTES, STEP_LIMIT),
                 key,

@@ -275,14 +275,14 @@ final class Restoration {
     static void endAbandoned(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
-            directories = found.filter(AbandonedCommand::isNoted).toList();
+            directories = found.toList();
         }
         for (Path directory : directories) {
             String name = directory.getFileName().toString();
-            if (!voted.test(name)) {
+            if (AbandonedCommand.isNoted(directory) && !voted.test(name)) {
                 LOG.warn("{} was being restored when the service before ended: it is ended", name);
                 new AbandonedCommand(AbandonedCommand.read(directory)).endAll();
-                AbandonedCommand.endMarked(directory.toAbsolutePath());
+                AbandonedCommand.endMarked(directory);
                 WorkDirectories.removeOrWarn(directory);
             }
         }
