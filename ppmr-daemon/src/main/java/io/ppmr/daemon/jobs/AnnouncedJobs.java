@@ -10,6 +10,7 @@ import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
@@ -428,8 +429,12 @@ public final class AnnouncedJobs {
             LOG.debug("{} has just ended", file, e);
             return Optional.empty();
         }
-        Optional<ProcessIdentity> process =
-                processes.find(rank.pid()).filter(found -> found.startTimeTicks() == rank.startTicks());
+        Optional<ProcessIdentity> process;
+        try {
+            process = processes.find(rank.pid()).filter(found -> found.startTimeTicks() == rank.startTicks());
+        } catch (UncheckedIOException e) {
+            throw wrong(file, e.getMessage());
+        }
         int number = Integer.parseInt(file.getFileName().toString().substring("rank-".length()));
         return process.map(found -> new Announcement(number, found.pid(), rank.checkpointer(), rank.spares()));
     }

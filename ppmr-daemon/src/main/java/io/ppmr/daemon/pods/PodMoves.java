@@ -12,6 +12,7 @@ import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -462,10 +463,11 @@ final class PodMoves implements PodKeeper {
         List<ProcessIdentity> members = new ArrayList<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path one : all) {
-                Optional<ProcessIdentity> process =
-                        processes.find(Integer.parseInt(one.getFileName().toString()));
-                if (process.isPresent() && isIn(one, network)) {
-                    members.add(process.get());
+                // The network first: of a process outside of the pod nothing else is looked at.
+                if (isIn(one, network)) {
+                    processes
+                            .find(Integer.parseInt(one.getFileName().toString()))
+                            .ifPresent(members::add);
                 }
             }
         }
@@ -477,6 +479,10 @@ final class PodMoves implements PodKeeper {
             return number(process.resolve("ns/net")) == network;
         } catch (NoSuchFileException ended) {
             LOG.trace("{} has ended", process, ended);
+            return false;
+        } catch (AccessDeniedException e) {
+            // Root can read every process of a pod; a security module protects another one.
+            LOG.debug("{} may not be looked at, and belongs to no pod", process, e);
             return false;
         }
     }
