@@ -303,7 +303,8 @@ write_command() {
     shift
     {
         export -p
-        printf 'export TMPDIR=/tmp\ncd %q\n' "$PWD"
+        # A folder of the guest's own: it sees the host's /tmp, and not the locks that the host's processes hold there.
+        printf 'mkdir -p -m 1777 /tmp/ppmr-guest && export TMPDIR=/tmp/ppmr-guest\ncd %q\n' "$PWD"
         printf '%q ' "$@"
         printf '\n'
     } >"$run/command"
