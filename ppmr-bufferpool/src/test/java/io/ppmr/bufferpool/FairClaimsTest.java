@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 class FairClaimsTest {
     private static final int CHUNKS = 4;
     private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
-    private static final int LONG_S = 10 * PATIENCE;
+    private static final int LONG_S = 60 * PATIENCE;
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(16 * 1024, CHUNKS));
     private final FairClaims claims = new FairClaims(pool);
@@ -28,7 +28,7 @@ class FairClaimsTest {
     void endWaiters() throws InterruptedException {
         claims.fail();
         for (Thread thread : threads) {
-            thread.join(5_000L * PATIENCE);
+            thread.join(60_000L * PATIENCE);
             assertTrue(!thread.isAlive(), thread + " still waits");
         }
     }
@@ -68,7 +68,7 @@ class FairClaimsTest {
         long startNs = System.nanoTime();
         assertEquals(FairClaims.TIMED_OUT, claims.claim(startNs + TimeUnit.MILLISECONDS.toNanos(50)));
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-        assertTrue(tookMs >= 50 && tookMs < 5_000L * PATIENCE, "waited " + tookMs + " ms");
+        assertTrue(tookMs >= 50 && tookMs < 60_000L * PATIENCE, "waited " + tookMs + " ms");
         assertEquals(0, claims.waiting());
     }
 

@@ -92,7 +92,7 @@ class BlcrSessionIT {
 
     private int run(String command) throws Exception {
         Process process = start(command);
-        assertTrue(process.waitFor(30, TimeUnit.SECONDS), "does not end: " + command);
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS), "does not end: " + command);
         return process.exitValue();
     }
 
@@ -134,7 +134,7 @@ class BlcrSessionIT {
                                 ? !Files.exists(Path.of("/proc/" + job.root().pid()))
                                 : fixture.table.isRunning(current())));
             } else if (command.startsWith("wait ")) {
-                assertTrue(restarted.waitFor(10, TimeUnit.SECONDS));
+                assertTrue(restarted.waitFor(60, TimeUnit.SECONDS));
                 assertEquals(
                         List.of("cr_restart rc=" + restarted.exitValue()),
                         steps.get(i + 1).said());
@@ -228,7 +228,7 @@ class BlcrSessionIT {
                 .directory(folder.toFile())
                 .start();
         started.add(checkpointed);
-        assertTrue(checkpointed.waitFor(30, TimeUnit.SECONDS));
+        assertTrue(checkpointed.waitFor(60, TimeUnit.SECONDS));
         assertEquals(0, checkpointed.exitValue());
         ProcessIdentity tool = fixture.table.of((int) restarted.pid());
         assertTrue(Polling.until(

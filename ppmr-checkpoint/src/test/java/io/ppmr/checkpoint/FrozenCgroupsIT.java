@@ -22,9 +22,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Real cgroups of version 2, where this machine lets one be made. */
-@Timeout(60)
+@Timeout(120)
 class FrozenCgroupsIT {
-    private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();
     private final SignalSender signals = new SignalSender(table);
@@ -49,7 +49,7 @@ class FrozenCgroupsIT {
         }
         for (Process process : started) {
             process.destroyForcibly();
-            assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS));
         }
         Collections.reverse(made);
         for (Path cgroup : made) {

@@ -22,10 +22,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Ranks of real processes, released and ended together. */
-@Timeout(60)
+@Timeout(120)
 class HeldRankIT {
     private static final int RANKS = 3;
-    private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();
     private final SignalSender signals = new SignalSender(table);
@@ -52,7 +52,7 @@ class HeldRankIT {
             signals.sendAll(Signal.KILL, rank.processes());
         }
         for (Process shell : shells) {
-            assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+            assertTrue(shell.waitFor(60, TimeUnit.SECONDS));
         }
     }
 

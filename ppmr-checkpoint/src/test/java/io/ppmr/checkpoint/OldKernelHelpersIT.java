@@ -30,10 +30,10 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
  * older way by themselves.
  */
 @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
-@Timeout(60)
+@Timeout(120)
 class OldKernelHelpersIT {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
-    private static final Duration LIMIT = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
     private static final int UNKNOWN = 75;
 
     private final ProcessTable table = new ProcessTable();
@@ -146,7 +146,7 @@ class OldKernelHelpersIT {
         Process inside =
                 new ProcessBuilder("nsenter", "--target", "" + pid, "--pid", "--mount", "--", "sleep", "1").start();
         started.add(inside);
-        assertTrue(inside.waitFor(20, TimeUnit.SECONDS));
+        assertTrue(inside.waitFor(60, TimeUnit.SECONDS));
         assertTrue(Polling.until(LIMIT, () -> !table.isAlive(init)), "the namespace is empty");
     }
 
@@ -159,9 +159,9 @@ class OldKernelHelpersIT {
         Process waiter = keep(onOldKernel(), rank.pid());
         assertFalse(waiter.waitFor(500, TimeUnit.MILLISECONDS), "it waits");
         rank.destroyForcibly();
-        assertTrue(waiter.waitFor(20, TimeUnit.SECONDS));
+        assertTrue(waiter.waitFor(60, TimeUnit.SECONDS));
         assertEquals(UNKNOWN, waiter.exitValue());
-        assertTrue(tracer.waitFor(20, TimeUnit.SECONDS));
+        assertTrue(tracer.waitFor(60, TimeUnit.SECONDS));
     }
 
     private Process keep(List<String> words, long pid) throws Exception {

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The process table and signals, with real processes. */
-@Timeout(60)
+@Timeout(120)
 class ProcessTableIT {
     private final ProcessTable table = new ProcessTable();
     private final SignalSender signals = new SignalSender(table);
@@ -39,7 +39,7 @@ class ProcessTableIT {
     @AfterEach
     void tearDown() throws Exception {
         signals.sendAll(SignalSender.Signal.KILL, table.tree(root()));
-        assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+        assertTrue(shell.waitFor(60, TimeUnit.SECONDS));
     }
 
     private ProcessIdentity root() throws CheckpointException {

@@ -18,9 +18,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The init of a rank's namespace. */
-@Timeout(60)
+@Timeout(120)
 class RankInitIT {
-    private static final Duration SOON = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration SOON = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private JobFixture fixture;
     private final List<Path> mounts = new ArrayList<>();

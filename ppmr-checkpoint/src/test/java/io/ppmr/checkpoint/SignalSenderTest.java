@@ -28,9 +28,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Signals by identity, on a kernel that has pidfds and on one that has none. */
-@Timeout(30)
+@Timeout(120)
 class SignalSenderTest {
-    private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private final ProcessTable table = new ProcessTable();
     private final List<Process> started = new ArrayList<>();
@@ -66,7 +66,7 @@ class SignalSenderTest {
         assertTrue(signals.send(Signal.CONT, identity));
         assertTrue(Polling.until(LIMIT, () -> table.isRunning(identity)));
         assertTrue(signals.send(Signal.KILL, identity));
-        assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS));
         assertEquals(128 + 9, process.exitValue());
         assertFalse(signals.send(Signal.KILL, identity), "it is gone");
     }
@@ -80,7 +80,7 @@ class SignalSenderTest {
         signals.send(Signal.STOP, identity);
         assertTrue(Polling.until(LIMIT, () -> table.isHeld(identity)));
         assertEquals(List.of(), signals.sendAll(Signal.KILL, List.of(identity)));
-        assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+        assertTrue(process.waitFor(60, TimeUnit.SECONDS));
     }
 
     @Test

@@ -22,9 +22,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Tests what srun starts for each rank, with the variables that srun would give it. */
-@Timeout(60)
+@Timeout(120)
 class SlurmTaskIT {
-    private static final Duration SOON = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration SOON = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     @TempDir
     private Path folder;

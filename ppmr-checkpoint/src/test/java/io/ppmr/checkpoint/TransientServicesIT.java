@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransientServicesIT {
     private static final NativePrograms PROGRAMS = NativePrograms.fromSystemProperty();
-    private static final Duration SOON = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration SOON = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     @TempDir
     private Path directory;
@@ -66,7 +66,7 @@ class TransientServicesIT {
     @Test
     void shouldTellThePidOfTheCommandAndGiveItsOutputAndStatus() throws Exception {
         CommandStarter.Started tool = start("sh", "-c", "echo $$ $0; exit 7", "$HOME");
-        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
+        assertTrue(tool.client().waitFor(60, TimeUnit.SECONDS));
         assertEquals(7, tool.client().exitValue());
         assertEquals(tool.pid() + " $HOME\n", Files.readString(output));
         assertTrue(tool.pid() != tool.client().pid(), "another process than the one that asked for it");
@@ -79,7 +79,7 @@ class TransientServicesIT {
         assertTrue(Polling.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
         assertTrue(table.leadsSession(table.of(tool.pid())), "a session of its own");
         assertTrue(ProcessHandle.of(tool.pid()).orElseThrow().destroy());
-        assertTrue(tool.client().waitFor(10, TimeUnit.SECONDS));
+        assertTrue(tool.client().waitFor(60, TimeUnit.SECONDS));
         assertEquals(128 + 15, tool.client().exitValue());
     }
 

@@ -1,6 +1,7 @@
 package io.ppmr.fuse;
 
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 
 /** Polls a condition with a deadline. */
@@ -20,7 +21,7 @@ final class Await {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(DEADLINE_S);
         while (!condition.holds()) {
             if (System.nanoTime() - deadlineNs >= 0) {
-                throw new AssertionError("not within " + DEADLINE_S + " s: " + what);
+                throw new TimeoutException("not within " + DEADLINE_S + " s: " + what);
             }
             LockSupport.parkNanos(POLL_NS);
         }

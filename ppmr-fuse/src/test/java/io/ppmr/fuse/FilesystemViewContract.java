@@ -26,7 +26,7 @@ import org.junit.jupiter.api.function.Executable;
  * Tests what every view must do, seen by a client: run against the view alone, then against a real mount of it. A
  * module that implements a view extends this class and gives the driver, already open, on an empty writable root.
  */
-@Timeout(60)
+@Timeout(120)
 public abstract class FilesystemViewContract {
     private static final int REQUEST_BYTES = 128 * 1024;
 
@@ -259,7 +259,7 @@ public abstract class FilesystemViewContract {
                 }));
             }
             for (Future<?> one : all) {
-                one.get(50, TimeUnit.SECONDS);
+                one.get(60, TimeUnit.SECONDS);
             }
         } finally {
             threads.shutdownNow();

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(120)
 class FuseMountIT {
     private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
-    private static final long LONG_S = 10L * PATIENCE;
+    private static final long LONG_S = 60L * PATIENCE;
     private static final Duration COMMAND_TIMEOUT = Duration.ofSeconds(LONG_S);
     private static final OpenFlags WRITE = new OpenFlags(1);
 

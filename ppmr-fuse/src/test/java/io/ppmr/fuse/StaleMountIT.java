@@ -21,9 +21,9 @@ import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Tests what a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
-@Timeout(60)
+@Timeout(120)
 class StaleMountIT {
-    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+    private static final long LONG_S = 60L * Integer.getInteger("ppmr.patience", 1);
 
     // Cleaned by hand: a walk into a dead mount could hang.
     @TempDir(cleanup = CleanupMode.NEVER)

@@ -103,7 +103,7 @@ class UserBudgetsTest {
     private static void onASmallStack(Callable<?> call) throws Exception {
         FutureTask<?> task = new FutureTask<>(call);
         new Thread(null, task, "small stack", SMALL_STACK_BYTES).start();
-        task.get(20, TimeUnit.SECONDS);
+        task.get(60, TimeUnit.SECONDS);
     }
 
     private static void runOnASmallStack(Runnable call) throws Exception {

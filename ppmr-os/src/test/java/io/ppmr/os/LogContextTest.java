@@ -41,8 +41,8 @@ class LogContextTest {
                     throw new IllegalStateException("for a reason");
                 }
             });
-            assertThrows(Exception.class, () -> failing.get(20, TimeUnit.SECONDS));
-            assertEquals(Map.of(), pool.submit(LogContextTest::fields).get(20, TimeUnit.SECONDS));
+            assertThrows(Exception.class, () -> failing.get(60, TimeUnit.SECONDS));
+            assertEquals(Map.of(), pool.submit(LogContextTest::fields).get(60, TimeUnit.SECONDS));
         } finally {
             pool.shutdown();
         }

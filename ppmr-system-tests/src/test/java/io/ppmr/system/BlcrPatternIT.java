@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -94,6 +95,7 @@ class BlcrPatternIT {
         return checkpoint;
     }
 
+    @Tag("soak")
     @Test
     void shouldShowTheFinalNameFromTheFirstByteWhenATemporaryNameIsWrittenAndTheRuleIsGiven() throws Exception {
         List<Integer> pieces = context(7);
@@ -106,6 +108,7 @@ class BlcrPatternIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStageTheImageWhenATemporaryNameHidesIt() throws Exception {
         List<Integer> pieces = context(8);

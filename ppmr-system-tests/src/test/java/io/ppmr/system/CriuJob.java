@@ -34,7 +34,7 @@ import java.util.stream.Collectors;
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private final Path directory;
     private final Process process;

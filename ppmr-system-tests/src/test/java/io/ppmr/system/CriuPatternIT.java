@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -127,6 +128,7 @@ class CriuPatternIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldFailByNameWhenTheImageFitsNeitherPoolNorStaging() throws Exception {
         try (ReplayJob job = job(restore());

@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -108,6 +109,7 @@ class CriuRefusalIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveARankInAnOuterSessionWhenThatIsAllowed() throws Exception {
         Checkpointer criu = CriuJob.criu("--shell-job");
@@ -123,6 +125,7 @@ class CriuRefusalIT {
     }
 
     /** Only after the hook is it looked at what stands in the way. */
+    @Tag("soak")
     @Test
     void shouldMoveAJobThatGivesItsLockUpInItsSuspendHook() throws Exception {
         Checkpointer criu = CriuJob.criu();
@@ -167,6 +170,7 @@ class CriuRefusalIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveSystemVMemoryWhenTheJobHasAnIpcNamespaceOfItsOwn() throws Exception {
         Checkpointer criu = CriuJob.criu();
@@ -180,6 +184,7 @@ class CriuRefusalIT {
     }
 
     /** Both nodes are one machine here, so the held original still has the lock. */
+    @Tag("soak")
     @Test
     void shouldGoOnSoonWhenTheRestartWaitsForTheOriginalsLock() throws Exception {
         Checkpointer criu = CriuJob.criu("--file-locks");

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -36,6 +37,7 @@ class DemoIT {
         requireStreamed(migration("blcr"));
     }
 
+    @Tag("soak")
     @Test
     @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
     void shouldReadAStreamWhileItIsWrittenWhenTheKernelIsAsOldAsBlcrs() throws Exception {
@@ -63,6 +65,7 @@ class DemoIT {
                 migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhenAPodOfAnMpiJobMovesWithItsConnections() throws Exception {
         MovingNode.assumePossible();

@@ -14,10 +14,10 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The example in docs/examples/dmtcp-hold, as far as this machine has what it needs. */
-@Timeout(60)
+@Timeout(120)
 class DmtcpExampleIT {
     private static final Path EXAMPLE = Path.of(System.getProperty("ppmr.home"), "docs/examples/dmtcp-hold");
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     @TempDir
     private Path directory;

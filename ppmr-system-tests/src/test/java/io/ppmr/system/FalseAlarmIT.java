@@ -17,6 +17,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -77,6 +78,7 @@ class FalseAlarmIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLogNoErrorWhenMigrationsAreCalledOff() throws Exception {
         for (int i = 0; i < TIMES; i++) {

@@ -22,6 +22,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntFunction;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -72,6 +73,7 @@ class FaultIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @EnumSource(ChunkWay.class)
     void shouldFailByNameWhenAChunkDoesNotCome(ChunkWay way) throws Exception {
@@ -107,6 +109,7 @@ class FaultIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveTheSameProcessesWhenTheirFirstMigrationFailed() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
@@ -116,6 +119,7 @@ class FaultIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @EnumSource(ChunkWay.class)
     void shouldReturnFromFsyncWhenTheBytesAreWithTheTarget(ChunkWay way) throws Exception {
@@ -161,7 +165,7 @@ class FaultIT {
                 } else {
                     pair.target().close();
                 }
-                MigrationReport report = migration.get(Patience.of(30), TimeUnit.SECONDS);
+                MigrationReport report = migration.get(Patience.of(60), TimeUnit.SECONDS);
                 assertEquals(MigrationReport.Outcome.ROLLED_BACK, report.outcome(), report.reason());
                 assertFalse(report.reason().contains("has taken no chunk"), report.reason());
                 assertEquals(

@@ -58,6 +58,7 @@ class FaultMatrixIT {
         return cases(true);
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "{0}")
     @MethodSource("usual")
     void shouldEndAsPromisedWhen(Case given) throws Exception {

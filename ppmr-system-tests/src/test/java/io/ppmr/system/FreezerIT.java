@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -87,6 +88,7 @@ class FreezerIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldThawWhatItHadFrozenWhenTheSourceIsKilledAndStartedAgain() throws Exception {
         Path folder = Files.createTempDirectory(directory, "pair");
@@ -102,6 +104,7 @@ class FreezerIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveNothingFrozenWhenTheJobIsMoved() throws Exception {
         Path folder = Files.createTempDirectory(directory, "pair");

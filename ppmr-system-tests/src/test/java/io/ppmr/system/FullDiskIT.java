@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Disks without room: what cannot be done is named, and works once there is room. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FullDiskIT {
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(20));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
 
     private final List<Path> disks = new ArrayList<>();
 

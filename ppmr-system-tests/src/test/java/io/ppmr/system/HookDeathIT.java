@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -79,6 +80,7 @@ class HookDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldEndSuspendBeforeItResumesWhenThatDoesNotEndInTime() throws Exception {
         hook("suspend", "echo suspend begins; trap '' TERM; sleep 300 & echo $! $$ >" + hooks + "/pids; wait; wait");

@@ -37,6 +37,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** A service that has nothing to do does nothing. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class IdleIT {
     /** Quiet for so long, a service has done what its start left behind. */
     private static final Duration SETTLING = Duration.ofSeconds(4);
@@ -130,7 +131,7 @@ class IdleIT {
                 assertThrows(TimeoutException.class, () -> migration.get(WAITING.toMillis(), TimeUnit.MILLISECONDS));
                 double cpuMs = ourThreadsMs() - beforeMs;
                 Files.createFile(goOn);
-                migration.get(Patience.of(20), TimeUnit.SECONDS);
+                migration.get(Patience.of(60), TimeUnit.SECONDS);
                 System.out.printf(
                         "figure: both services' threads in a migration that waits: %.0f ms of processor time in %d s%n",
                         cpuMs, WAITING.toSeconds());
@@ -140,7 +141,6 @@ class IdleIT {
     }
 
     /** It asks a peer that does not answer, at growing intervals. */
-    @Tag("long")
     @ParameterizedTest
     @ValueSource(strings = {SOURCE, TARGET})
     @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

@@ -39,6 +39,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -121,6 +122,7 @@ class JobUserIT {
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
     }
 
+    @Tag("soak")
     @Test
     void shouldRestartAsTheUserWhenTheUserWritesTheImage() throws Exception {
         checkpoint("");
@@ -167,6 +169,7 @@ class JobUserIT {
         rollsBack("belongs to user 0");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyIsInMoreGroups() throws Exception {
         copy("setpriv --reuid 20001 --regid 20001 --groups 20001,4 ", "");
@@ -179,6 +182,7 @@ class JobUserIT {
         rollsBack("its capabilities CapInh have 2000");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyCanGainPrivilegesAndItsOriginalCouldNot() throws Exception {
         original(AS_USER + "--no-new-privs ");
@@ -189,6 +193,7 @@ class JobUserIT {
      * Nobody can read another process's securebits, so they are not compared. They give nothing by themselves, and a
      * restart of the user's starts without them and cannot set them.
      */
+    @Tag("soak")
     @Test
     void shouldLetTheCopyHaveNoSecurebitsWhenTheUsersRestartAsksForThem() throws Exception {
         Path bits = shared.resolve("bits");
@@ -203,6 +208,7 @@ class JobUserIT {
         assertEquals("0 -1 0", Files.readString(bits));
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyLeavesItsOriginalsNetwork() throws Exception {
         original("unshare --net " + AS_USER);
@@ -217,6 +223,7 @@ class JobUserIT {
         assertEquals("root's\n", Files.readString(secret));
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenRootsReadableFileIsOpenForWriting() throws Exception {
         // Reading it is the user's right, and its original does: writing is not.
@@ -225,6 +232,7 @@ class JobUserIT {
         rollsBack("it has /etc/hostname (of user 0) open for reading and writing");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyStandsInRootsDirectory() throws Exception {
         Path closed = Files.createDirectory(directory.resolve("closed"));
@@ -233,6 +241,7 @@ class JobUserIT {
         rollsBack("it has " + closed + " (of user 0) open for looking up");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyHasAnotherRootDirectory() throws Exception {
         Path root = Files.createDirectory(directory.resolve("root"));
@@ -256,6 +265,7 @@ class JobUserIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyHasADescriptorOfAKindThatItsOriginalHadNot() throws Exception {
         // pidfd_open(2) of init, and F_SETFD: whoever has it may ask the kernel about that process.
@@ -283,6 +293,7 @@ class JobUserIT {
         rollsBack("it has " + file + " (of user 0) open for reading and writing", "user 20001 cannot open it so");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenTheCopyRunsAProgramThatOnlyRootCanRead() throws Exception {
         Path program = directory.resolve("roots-perl");
@@ -305,6 +316,7 @@ class JobUserIT {
         rollsBack("it has /etc/hostname (of user 0) open for reading;", "user 20001 cannot open it so");
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveACopyThatHasInMountsOfItsOwnWhatItsUserCanRead() throws Exception {
         Path open = Files.writeString(directory.resolve("everybodys"), "all may read it\n");
@@ -314,6 +326,7 @@ class JobUserIT {
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveACopyThatKeepsWhatItsOriginalHadOpen() throws Exception {
         Path log = Files.writeString(directory.resolve("job.log"), "");
@@ -323,6 +336,7 @@ class JobUserIT {
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
     }
 
+    @Tag("soak")
     @Test
     void shouldLowerLimitsAndNicenessToTheOriginalsWhenTheRestartDoesNot() throws Exception {
         original("prlimit --nofile=120:240 nice -n 5 " + AS_USER);

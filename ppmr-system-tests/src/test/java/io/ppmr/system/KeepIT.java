@@ -30,6 +30,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -122,6 +123,7 @@ class KeepIT {
                 progress -> {});
     }
 
+    @Tag("soak")
     @Test
     void shouldRemoveTheIncompleteCopyWhenTheServiceWasKilledAsItKept() throws Exception {
         Path nodes = Files.createDirectory(directory.resolve("nodes"));
@@ -171,6 +173,7 @@ class KeepIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldCommitInTimeAndKeepNothingWhenTheDiskIsSlow() throws Exception {
         try (SlowDisk disk = new SlowDisk(copies, 1000);
@@ -216,12 +219,13 @@ class KeepIT {
 
     private static void run(String... words) throws IOException, InterruptedException {
         Process process = new ProcessBuilder(words).inheritIO().start();
-        assertTrue(process.waitFor(Patience.of(20), TimeUnit.SECONDS));
+        assertTrue(process.waitFor(Patience.of(60), TimeUnit.SECONDS));
         assertEquals(0, process.exitValue(), String.join(" ", words));
     }
 
     // ---- what checkpointers do with files --------------------------------------------------------------------------
 
+    @Tag("soak")
     @Test
     void shouldHaveTheSameFilesWhenTheyAreRenamedRewrittenCutAndFullOfHoles() throws Exception {
         try (ReplayJob job =

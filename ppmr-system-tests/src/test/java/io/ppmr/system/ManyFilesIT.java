@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -48,6 +49,7 @@ class ManyFilesIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "files of {0} bytes")
     @ValueSource(ints = {3_000, 300_000})
     void shouldMoveAThousandFilesWhenTheyAreWrittenAndReadInTurn(int length) throws Exception {
@@ -67,11 +69,13 @@ class ManyFilesIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStageAThousandFilesWhenAllAreWrittenBeforeOneIsRead() throws Exception {
         moveInterleaved(new ReplayJob(directory), 512L << 20);
     }
 
+    @Tag("soak")
     @Test
     void shouldRetainAThousandFilesWhenTheyAreReadInAnyOrder() throws Exception {
         moveInterleaved(new ReplayJob(directory).retained(), 512L << 20);

@@ -21,6 +21,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Migrations one after another through the same two services, some failing on purpose: nothing of them stays. */
+@Tag("soak")
 class ManyMigrationsIT {
     private static final Logger LOG = LoggerFactory.getLogger(ManyMigrationsIT.class);
     private static final int WARM_UP = 4;
@@ -111,7 +112,6 @@ class ManyMigrationsIT {
     }
 
     @Test
-    @Tag("soak")
     @Timeout(value = 3000, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldKeepNothingWhenTwoHundredFollowOneAnother() throws Exception {
         migrate(200);

@@ -110,6 +110,7 @@ class ManyRanksIT {
         }
     }
 
+    @Tag("soak")
     @Test
     @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldCostLittleForEachRankWhenTwoHundredMoveAtOnce() throws Exception {
@@ -147,6 +148,7 @@ class ManyRanksIT {
     }
 
     /** The target is told where every rank of a job is, of which here one moves. */
+    @Tag("soak")
     @Test
     @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldMoveARankOfAJobWhosePlacesFillManyFramesAndRefuseOneThatHasTooMany() throws Exception {

@@ -31,6 +31,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Jobs of Debian's Open MPI and MPICH, unmodified, whose ranks live in pods of three nodes, while these pods move. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class MpiMoveIT {
     private static final int NODES = 3;
     private static final int PAUSE_US = 2000;
@@ -204,7 +205,6 @@ class MpiMoveIT {
         requireTheRightResult(mpi, pods, output, "three moves and a rollback");
     }
 
-    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"openmpi", "mpich"})
     @Timeout(value = 3600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -229,7 +229,6 @@ class MpiMoveIT {
     }
 
     /** Runs of MPICH of which one pod moves, and as many controls, in turn: how many of each hang is printed. */
-    @Tag("soak")
     @Test
     @Timeout(value = 3600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldHaveTheRightResultBeforeFinalizeWhenManyRunsOfMpichAreMoved() throws Exception {
@@ -317,7 +316,7 @@ class MpiMoveIT {
             int to = 5 - at[pod];
             PpmrCommand moved = NODE.get(at[pod] - 1).move("1/ring" + pod, NODE.get(to - 1));
             // Its daemons may end while it is looked at.
-            assertTrue(moved.exitCode() == 0 || job.waitFor(10, TimeUnit.SECONDS), moved.said());
+            assertTrue(moved.exitCode() == 0 || job.waitFor(60, TimeUnit.SECONDS), moved.said());
             moves += moved.exitCode() == 0 ? 1 : 0;
             at[pod] = moved.exitCode() == 0 ? to : at[pod];
         }
@@ -331,7 +330,6 @@ class MpiMoveIT {
      * All its sections are computed by ranks of which some move, in as many runs as a hundred moves take; their figures
      * are printed beside an unmoved run's.
      */
-    @Tag("soak")
     @Test
     @Timeout(value = 7200, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldPassItsOwnChecksWhenPodsOfTheHpcChallengeAreMoved() throws Exception {

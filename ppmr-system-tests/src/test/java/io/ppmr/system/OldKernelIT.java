@@ -34,6 +34,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
@@ -59,7 +60,7 @@ class OldKernelIT {
     private static final JobUser USER = new JobUser(20001, 20001);
     private static final int RANKS = 2;
     private static final List<String> COMPUTATION = List.of("--size", "4m", "--passes", "400");
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Pattern WARM_UP = Pattern.compile("warm-up: .* in ([0-9.]+) s");
 
     private static Testbed testbed;
@@ -339,6 +340,7 @@ class OldKernelIT {
         goesOn(atDeath);
     }
 
+    @Tag("soak")
     @Test
     void shouldStreamAllTheSameWhenTheImageHasATemporaryNameUntilItIsWhole() throws Exception {
         startJob(ATOMIC);
@@ -349,6 +351,7 @@ class OldKernelIT {
         goesOn(before);
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {ORPHANS, CHILDREN})
     void shouldGoOnHereWhenARestartFails(String name) throws Exception {
@@ -364,6 +367,7 @@ class OldKernelIT {
         goesOn(least());
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {ORPHANS, CHILDREN})
     void shouldGoOnHereWhenCancelled(String name) throws Exception {
@@ -401,6 +405,7 @@ class OldKernelIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {ORPHANS, CHILDREN})
     void shouldGoOnHereAndMoveLaterWhenBothServicesAreKilled(String name) throws Exception {
@@ -427,6 +432,7 @@ class OldKernelIT {
         goesOn(least());
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseByNameAndLetRunARankThatLivesInAnotherPidNamespace() throws Exception {
         startJob(SECLUDED);
@@ -440,6 +446,7 @@ class OldKernelIT {
         goesOn(least());
     }
 
+    @Tag("soak")
     @Test
     void shouldSayOfACheckpointerWhyRanksCannotHaveNamespacesAlways() throws Exception {
         Path config = nodes.target().folder().resolve("always.toml");

@@ -56,7 +56,7 @@ class OtherUserIT {
                 assertEquals("", job.replayAs(ReplayJob.USER.uid(), target, "open image r", "read 4096", "close"));
                 assertEquals("", job.replayAs(ReplayJob.USER.uid(), source, "open mine wcx", "write 10", "close"));
                 Files.createFile(goOn);
-                migration.get(Patience.of(30), TimeUnit.SECONDS);
+                migration.get(Patience.of(60), TimeUnit.SECONDS);
             }
         }
     }

@@ -140,6 +140,7 @@ class PodFaultIT {
         return cases(true);
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "{0}")
     @MethodSource("usual")
     void shouldLiveOnceOrLeaveItsAddressWhen(Cell given) throws Exception {

@@ -28,6 +28,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -118,6 +119,7 @@ class PodIT {
                 .collect(Collectors.toSet());
     }
 
+    @Tag("soak")
     @Test
     void shouldHaveNoDescriptorFromOutsideWhenItRuns() throws Exception {
         a.runFor(PodNode.OWNER, "closed", "sh", "-c", "sleep 600 & sleep 600");
@@ -143,6 +145,7 @@ class PodIT {
         assertEquals("none of 12", foreign);
     }
 
+    @Tag("soak")
     @Test
     void shouldReachAPodOfAnotherNodeByItsAddressWhenBridgesAreJoined() throws Exception {
         PodStatus server = b.runFor(PodNode.OTHER, "server", "perl", "-MIO::Socket::INET", "-e", """
@@ -169,6 +172,7 @@ class PodIT {
         assertTrue(said.contains("right: " + server.address() + " to 10.20.0.1"), said);
     }
 
+    @Tag("soak")
     @Test
     void shouldHaveTmpAndShmOfItsOwnSizeWhenTheyAreFilled() throws Exception {
         a.runFor(PodNode.OWNER, "one", "sleep", "600");
@@ -194,6 +198,7 @@ class PodIT {
                 .anyMatch(place -> Files.isWritable(place.resolve("cgroup.procs")));
     }
 
+    @Tag("soak")
     @Test
     void shouldHaveNoMoreTasksAndMemoryThanTheTemplateSaysWhenItTakesMore() throws Exception {
         Assumptions.assumeTrue(hasCgroups(), "needs cgroups that can be written");
@@ -218,6 +223,7 @@ class PodIT {
                 "", b.run("sh", "-c", "find /sys/fs/cgroup -path '*/unified' -prune -o -name 'ppmr-pod-*' -print"));
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveNothingWhenTheCommandCannotBegin() throws Exception {
         RequestException refused =
@@ -237,6 +243,7 @@ class PodIT {
         assertEquals("", node.podProcesses());
     }
 
+    @Tag("soak")
     @Test
     void shouldEndWithItsCommandAndBeTakenAwayWhenThatEnds() throws Exception {
         PodStatus pod = a.runFor(
@@ -247,6 +254,7 @@ class PodIT {
         requireNothingLeft(a);
     }
 
+    @Tag("soak")
     @Test
     void shouldEndACommandThatDoesNotWantToWhenStopped() throws Exception {
         a.runFor(PodNode.OWNER, "stubborn", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done");
@@ -258,6 +266,7 @@ class PodIT {
         requireNothingLeft(a);
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhenTheServiceIsKilledAndStartedAgain() throws Exception {
         PodStatus pod = a.runFor(PodNode.OWNER, "lasting", "sleep", "600");
@@ -271,6 +280,7 @@ class PodIT {
         requireNothingLeft(a);
     }
 
+    @Tag("soak")
     @Test
     void shouldTakeAwayWhatIsHalfMadeWhenItsServiceWasKilled() throws Exception {
         Files.createFile(a.folder().resolve("hang"));
@@ -364,6 +374,7 @@ class PodIT {
         return keeper;
     }
 
+    @Tag("soak")
     @Test
     void shouldEndWithWhatKeepsThemWhenItsInputEndsOrItIsToldToEnd() throws Exception {
         Path first = a.folder().resolve("first.out");
@@ -383,6 +394,7 @@ class PodIT {
         assertEquals(List.of(), a.list());
     }
 
+    @Tag("soak")
     @Test
     void shouldEndTogetherAndSaySoWhenTheirJobIsStopped() throws Exception {
         Path output = a.folder().resolve("gone.out");
@@ -396,6 +408,7 @@ class PodIT {
         assertTrue(Files.readString(output).contains("ppmr-pod 1/first gone"), Files.readString(output));
     }
 
+    @Tag("soak")
     @Test
     void shouldGiveEachAddressOnceWhenAllAreTaken() throws Exception {
         try (ControlClient client = new ControlClient(a.socket())) {

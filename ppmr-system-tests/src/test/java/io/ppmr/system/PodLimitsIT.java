@@ -16,11 +16,13 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The limits of a pod that moves, on nodes with cgroups of version 1 or, as in the guest, of version 2. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class PodLimitsIT {
     private static final String POD = "1/limited";
     private static final Path ALL = Path.of("/sys/fs/cgroup");

@@ -156,6 +156,7 @@ class PodMoveIT {
             """;
 
     /** CRIU takes the two ends of a connection one after the other, and restores them so. */
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void shouldLoseNothingBetweenItsOwnProcessesWhenTheKernelStillSendsForThem(boolean nft) throws Exception {
@@ -208,6 +209,7 @@ class PodMoveIT {
             printf "right, longest gap %.3f s\\n", $longest;
             """;
 
+    @Tag("soak")
     @Test
     void shouldAnswerEveryRequestRightWhenARedisServerIsMovedUnderLoad() throws Exception {
         Assumptions.assumeTrue(
@@ -276,6 +278,7 @@ class PodMoveIT {
     }
 
     /** One in 256 processes has its stack where CRIU streams nothing: then another is taken. */
+    @Tag("soak")
     @Test
     void shouldBeStreamedWithItsConnectionWhenItHasMuchMemory() throws Exception {
         assertTrue(Memory.LARGE.client().contains("check; print"), Memory.LARGE.client());
@@ -398,6 +401,7 @@ class PodMoveIT {
         assertEquals(pair.client().init(), a.only().init());
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItIsWhenItIsStreamedAndBothServicesAreKilledInTheMiddle() throws Exception {
         PodPair pair = pair(Memory.LARGE);
@@ -455,6 +459,7 @@ class PodMoveIT {
     }
 
     /** The source stands still while the target votes, so that no decision has been made when they are killed. */
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItIsWithItsConnectionWhenServicesAreKilledAfterTheVote() throws Exception {
         PodPair pair = pair();
@@ -470,6 +475,7 @@ class PodMoveIT {
         requireOneLives(pair);
     }
 
+    @Tag("soak")
     @Test
     void shouldLiveThereWithItsConnectionWhenServicesAreKilledOnceItIsDecided() throws Exception {
         PodPair pair = pair();
@@ -525,6 +531,7 @@ class PodMoveIT {
         assertEquals(List.of("1-server", "1-server2"), folders(b));
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveInOneMigrationAndBackWhenPodsAreOfOneJob() throws Exception {
         List<PodPair> pairs = job(Memory.SMALL);
@@ -556,6 +563,7 @@ class PodMoveIT {
                 .sum();
     }
 
+    @Tag("soak")
     @Test
     void shouldBothGoOnWhereTheyAreWhenTheRestoreOfOneFails() throws Exception {
         List<PodPair> pairs = job(Memory.SMALL);
@@ -570,6 +578,7 @@ class PodMoveIT {
         assertEquals(b, requireBothLiveTogether(pairs));
     }
 
+    @Tag("soak")
     @Test
     void shouldBothGoOnWhereTheyAreWhenServicesAreKilledBeforeItIsDecided() throws Exception {
         List<PodPair> pairs = job(Memory.LARGE);
@@ -581,6 +590,7 @@ class PodMoveIT {
         requireBothHere(pairs);
     }
 
+    @Tag("soak")
     @Test
     void shouldBothLiveThereWhenServicesAreKilledOnceItIsDecided() throws Exception {
         List<PodPair> pairs = job(Memory.SMALL);
@@ -594,6 +604,7 @@ class PodMoveIT {
         assertEquals(List.of(), folders(a));
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveNoneOfAJobWhenOneOfItsPodsCannotGoOnThere() throws Exception {
         List<PodPair> pairs = job(Memory.SMALL);
@@ -608,6 +619,7 @@ class PodMoveIT {
     }
 
     /** The node is lost as a whole after the vote; its service comes back on an empty node. */
+    @Tag("soak")
     @Test
     void shouldGoOnThereWhenTheSourcesNodeIsLostAfterTheVoteAndFenced() throws Exception {
         b.target().kill();
@@ -664,6 +676,7 @@ class PodMoveIT {
         assertEquals(List.of(), folders(b));
     }
 
+    @Tag("soak")
     @Test
     void shouldBeRefusedByNameBeforeItIsStoppedWhenItCannotGoOnThere() throws Exception {
         PodStatus quiet = a.runPodAt("quiet", "10.20.0.13", "sleep", "600");
@@ -693,6 +706,7 @@ class PodMoveIT {
         assertTrue(a.hasLink(quiet.link()));
     }
 
+    @Tag("soak")
     @Test
     void shouldBeRefusedByNameWhenASocketOfItsCannotMove() throws Exception {
         PodStatus pod = a.runPodAt("quiet", "10.20.0.13", "perl", "-MSocket", "-e", """
@@ -704,6 +718,7 @@ class PodMoveIT {
         requireRefusal("Multipath TCP");
     }
 
+    @Tag("soak")
     @Test
     void shouldBeRefusedByNameWhenConnectionsWaitToBeAccepted() throws Exception {
         PodStatus pod = a.runPodAt("quiet", "10.20.0.13", "perl", "-MIO::Socket::INET", "-e", """
@@ -714,6 +729,7 @@ class PodMoveIT {
         requireRefusal("has connections waiting that it has not accepted");
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveNoPodForAnotherUserOrOneWhomTheTargetDoesNotTrust() throws Exception {
         a.runPodAt("quiet", "10.20.0.13", "sleep", "600");

@@ -262,6 +262,7 @@ class PodPeersIT {
     }
 
     /** Its timers run then, and its connection outlives a pause that is short. */
+    @Tag("soak")
     @Test
     void shouldBeMovedAllTheSameWhenNoNodeHasNft() throws Exception {
         String nft = a.run("sh", "-c", "readlink -f $(command -v nft)").strip();
@@ -288,6 +289,7 @@ class PodPeersIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnSoonWithItsConnectionWhenItWasHeldLongerThanKeepalivesLast() throws Exception {
         requireItGoesOnThereAfter(c, HOLD);
@@ -317,6 +319,7 @@ class PodPeersIT {
         CANCELLED
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @EnumSource
     void shouldGoOnSoonWhereItIsWhenItWasHeldAndIsRolledBack(End end) throws Exception {
@@ -345,6 +348,7 @@ class PodPeersIT {
     }
 
     /** The kernel ends what keeps the peer quiet; its next service takes the empty table away. */
+    @Tag("soak")
     @Test
     void shouldSpeakAgainByItselfWhenThePeersServiceWasKilledMeanwhile() throws Exception {
         pair();
@@ -369,6 +373,7 @@ class PodPeersIT {
     }
 
     /** The services that move it die on both sides, so that nobody renews anything, until both go on. */
+    @Tag("soak")
     @Test
     void shouldSpeakAgainWhenWhoeverMovesItHasDied() throws Exception {
         pair();
@@ -400,6 +405,7 @@ class PodPeersIT {
                 .output();
     }
 
+    @Tag("soak")
     @Test
     void shouldSayInDoctorWhatMakesAPauseSurvivable() throws Exception {
         pair();

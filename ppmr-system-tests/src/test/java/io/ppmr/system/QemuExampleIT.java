@@ -26,12 +26,14 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The example in docs/examples/qemu: a guest that says the alphabet, over and over, and goes on where it was. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class QemuExampleIT {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Path SCRIPTS = HOME.resolve("docs/examples/qemu");
@@ -169,7 +171,7 @@ class QemuExampleIT {
         try (ServicePair pair = new ServicePair(directory, ServicePair.Options.with(checkpointer()))) {
             MigrationReport report = migrate(pair);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(guest.waitFor(Patience.of(10), TimeUnit.SECONDS), "the original is gone");
+            assertTrue(guest.waitFor(Patience.of(60), TimeUnit.SECONDS), "the original is gone");
             requireLetters();
             requireAlphabet();
         }

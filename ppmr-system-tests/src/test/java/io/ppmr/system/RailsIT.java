@@ -41,7 +41,7 @@ import org.slf4j.LoggerFactory;
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailsIT {
     private static final Logger LOG = LoggerFactory.getLogger(RailsIT.class);
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Duration SILENCE_LIMIT = Duration.ofSeconds(90);
     private static final JobUser ROOT = new JobUser(0, 0);
     private static final int PORT = 7412;
@@ -208,6 +208,7 @@ class RailsIT {
     }
 
     /** Slow ones, which are what limits the transfer on a busy machine, too. */
+    @Tag("soak")
     @Test
     void shouldCarryNearlyTwiceAsMuchWhenThereAreTwoRails() throws Exception {
         requireNearlyTwice(200, PROCESS_BYTES / 3);
@@ -239,6 +240,7 @@ class RailsIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldCommitInTimeWhenARailIsCutAtHalfOfTheImage() throws Exception {
         commitsInTimeWhenARailIsCut(200, PROCESS_BYTES / 3, BUSY_SLACK_S);
@@ -273,6 +275,7 @@ class RailsIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldCommitInTimeWhenTheRailOfTheControlConnectionIsCutAtHalfOfTheImage() throws Exception {
         commitsInTimeWhenTheControlsRailIsCut(200, PROCESS_BYTES / 3, BUSY_SLACK_S);
@@ -340,6 +343,7 @@ class RailsIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldFailByNameAndGoOnWhenAllRailsAreCut() throws Exception {
         try (Scene scene = new Scene(1000, PROCESS_BYTES, 0, 0)) {

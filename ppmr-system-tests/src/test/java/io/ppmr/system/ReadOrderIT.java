@@ -8,6 +8,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -87,6 +88,7 @@ class ReadOrderIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest(name = "staging of {0} bytes")
     @ValueSource(longs = {1L << 30})
     void shouldMoveTheJobWhenOneWriterWritesAllAndTheyCanBeKept(long stagingBytes) throws Exception {

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -26,6 +27,7 @@ class RealServicesIT {
     @TempDir
     private Path directory;
 
+    @Tag("soak")
     @Test
     void shouldStaySmallWhenSixGibibytesStreamThrough() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
@@ -63,10 +65,10 @@ class RealServicesIT {
                     .start();
             try {
                 target.destroyForcibly();
-                assertTrue(target.waitFor(Patience.of(20), TimeUnit.SECONDS), "a killed service must end");
+                assertTrue(target.waitFor(Patience.of(60), TimeUnit.SECONDS), "a killed service must end");
                 services.startTarget(job);
                 Process list = new ProcessBuilder("ls", services.mount("target").toString()).start();
-                assertTrue(list.waitFor(Patience.of(10), TimeUnit.SECONDS));
+                assertTrue(list.waitFor(Patience.of(60), TimeUnit.SECONDS));
                 assertEquals(0, list.exitValue(), "the new mount answers");
             } finally {
                 inside.destroyForcibly();
@@ -74,6 +76,7 @@ class RealServicesIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldNotMigrateWhenFlightRecorderSamplesForHalfAMinute() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));
@@ -86,7 +89,7 @@ class RealServicesIT {
             assertFalse(source.waitFor(30, TimeUnit.SECONDS), () -> text(services));
             assertFalse(services.log("source").contains("SIGUSR2: "), services.log("source"));
             source.destroy();
-            assertTrue(source.waitFor(Patience.of(15), TimeUnit.SECONDS));
+            assertTrue(source.waitFor(Patience.of(60), TimeUnit.SECONDS));
             assertTrue(Files.size(recording) > 0, "the flight recorder was on");
         }
     }
@@ -118,6 +121,7 @@ class RealServicesIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldUseNextToNoProcessorWhenIdle() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(List.of("pause 1"), List.of("pause 1"));

@@ -134,11 +134,11 @@ class RefusalIT {
                 }
             });
             source.start();
-            assertTrue(begins.await(Patience.of(20), TimeUnit.SECONDS), "the target has not heard of the migration");
+            assertTrue(begins.await(Patience.of(60), TimeUnit.SECONDS), "the target has not heard of the migration");
             pair.target().close();
             assertTrue(goesOn.get(), "the target's service has ended before a migration that began in it");
             assertEquals(Set.of(), pair.target().migrations());
-            MigrationReport report = moved.get(Patience.of(20), TimeUnit.SECONDS);
+            MigrationReport report = moved.get(Patience.of(60), TimeUnit.SECONDS);
             assertTrue(report.reason().contains("the target's service ends"), report.reason());
             assertTrue(job.originalsRun(), "an original does not run");
             source.join();

@@ -369,7 +369,7 @@ public final class ReplayJob implements AutoCloseable {
 
     boolean originalsAreGone() throws InterruptedException {
         for (Process original : originals) {
-            if (!original.waitFor(Patience.of(10), TimeUnit.SECONDS)) {
+            if (!original.waitFor(Patience.of(60), TimeUnit.SECONDS)) {
                 return false;
             }
         }

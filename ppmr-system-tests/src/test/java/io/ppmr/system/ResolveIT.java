@@ -25,6 +25,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -143,6 +144,7 @@ class ResolveIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTakeOverOnlyOnAnOperatorsWordWhenTheSourceNodeIsGoneAndThereIsNoFence() throws Exception {
         String hook = """
@@ -181,6 +183,7 @@ class ResolveIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTakeOverWhenAnOperatorHasTheFenceRunAgainAndItProvesTheSourceOff() throws Exception {
         Path proof = directory.resolve("proof");
@@ -203,6 +206,7 @@ class ResolveIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalsGoOnWhenTheTargetNodeIsGoneAfterItsVoteAndAnOperatorSaysSo() throws Exception {
         try (KillablePair pair = pair("");

@@ -24,6 +24,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -133,6 +134,7 @@ class RestartIT {
         Files.write(file, bytes);
     }
 
+    @Tag("soak")
     @Test
     void shouldKeepTheCopyWhenTheMigrationIsRolledBackAndRestartOnceTheOriginalsAreGone() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -190,6 +192,7 @@ class RestartIT {
         return former;
     }
 
+    @Tag("soak")
     @Test
     void shouldRestartByTheFormerKeyAloneWhenTheNodeHasAnotherOne() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -205,6 +208,7 @@ class RestartIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRestartWithoutADigestOnlyWhenToldToAndNothingInItIsAStrangers() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -260,6 +264,7 @@ class RestartIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldWaitUntilEveryRankHasEndedByItselfOrFailed() throws Exception {
         Path said = directory.resolve("said");
@@ -276,7 +281,7 @@ class RestartIT {
                 assertFalse(waiting.waitFor(1, TimeUnit.SECONDS), "rank 0 still runs: " + Files.readString(said));
                 assertEquals(1, job.livingCopies(0), "that a rank fails ends no other");
                 Files.createFile(Path.of(job.ledger(0) + ".end"));
-                assertTrue(waiting.waitFor(Patience.of(20), TimeUnit.SECONDS), Files.readString(said));
+                assertTrue(waiting.waitFor(Patience.of(60), TimeUnit.SECONDS), Files.readString(said));
                 assertEquals(0, waiting.exitValue(), Files.readString(said));
                 assertTrue(Files.readString(said).endsWith("all have ended\n"), Files.readString(said));
                 assertEquals(0, job.livingCopies(0));
@@ -286,6 +291,7 @@ class RestartIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveTheJobRunningWhenTheWaitingIsInterrupted() throws Exception {
         Path said = directory.resolve("said");
@@ -294,7 +300,7 @@ class RestartIT {
             Process waiting = restartAndWait(keptAndGone(nodes, job), said, job);
             try {
                 waiting.destroy();
-                assertTrue(waiting.waitFor(Patience.of(20), TimeUnit.SECONDS), Files.readString(said));
+                assertTrue(waiting.waitFor(Patience.of(60), TimeUnit.SECONDS), Files.readString(said));
                 assertEquals(TERMINATED, waiting.exitValue(), Files.readString(said));
                 assertFalse(Files.readString(said).contains("all have ended"), Files.readString(said));
                 job.runsThere();

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -54,6 +55,7 @@ class ResumedHookIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTellTheJobAgainWhenTheTargetWasKilledMeanwhile() throws Exception {
         Path told = told();
@@ -72,6 +74,7 @@ class ResumedHookIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStayCommittedWhenTheHookFails() throws Exception {
         try (KillablePair pair = pair("echo no way; exit 3", "");
@@ -84,6 +87,7 @@ class ResumedHookIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTellNobodyWhenTheMigrationIsRolledBack() throws Exception {
         Path told = told();

@@ -25,6 +25,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -69,8 +70,8 @@ class RingIT {
             }
         }
         nodes.failRestarts(false);
-        Files.write(
-                nodes.job().resolve("map.0"),
+        nodes.publishMap(
+                0,
                 List.of(
                         "0 " + RingNodes.LEAVING,
                         "1 " + RingNodes.LEAVING,
@@ -205,6 +206,7 @@ class RingIT {
         assertTrue(Files.isDirectory(directory));
     }
 
+    @Tag("soak")
     @Test
     void shouldNoticeAWrongValueWhenARankLies() throws Exception {
         for (int rank = 0; rank < RingNodes.RANKS; rank++) {
@@ -272,10 +274,11 @@ class RingIT {
         assertFalse(Files.exists(nodes.job().resolve("reconnect.map")), "nothing has moved");
     }
 
+    @Tag("soak")
     @Test
     void shouldRestartFromTheCopyWhenTheWholeRingHasMovedAndIsGone() throws Exception {
         int size = RingNodes.MOVED;
-        Files.write(nodes.job().resolve("map.0"), List.of("0 " + RingNodes.LEAVING, "1 " + RingNodes.LEAVING));
+        nodes.publishMap(0, List.of("0 " + RingNodes.LEAVING, "1 " + RingNodes.LEAVING));
         for (int rank = 0; rank < size; rank++) {
             nodes.start(rank, size);
         }
@@ -298,12 +301,13 @@ class RingIT {
         Files.delete(nodes.job().resolve("map.1"));
         PpmrCommand restarted = nodes.restartOnSpare(report.copy().directory());
         assertEquals(0, restarted.exitCode(), restarted.said());
-        Files.write(nodes.job().resolve("map.1"), List.of("0 " + RingNodes.SPARE, "1 " + RingNodes.SPARE));
+        nodes.publishMap(1, List.of("0 " + RingNodes.SPARE, "1 " + RingNodes.SPARE));
         assertEquals(
                 List.of("node-b", "node-b"),
                 goesOn(size).stream().map(Round::host).toList());
     }
 
+    @Tag("soak")
     @Test
     void shouldCallOffAndGoOnWhenSuspendFails() throws Exception {
         startRing();
@@ -312,6 +316,7 @@ class RingIT {
         goesOnInItsOriginals();
     }
 
+    @Tag("soak")
     @Test
     void shouldCallOffAndGoOnWhenSuspendRunsPastItsDeadline() throws Exception {
         startRing();

@@ -13,6 +13,7 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -54,6 +55,12 @@ final class RingNodes implements AutoCloseable {
             close();
             throw e;
         }
+    }
+
+    /** Publishes a generation's map as a whole: a rank that waits for it must never read a part. */
+    void publishMap(int generation, List<String> lines) throws IOException {
+        Path next = Files.write(job().resolve("map.next"), lines);
+        Files.move(next, job().resolve("map." + generation), StandardCopyOption.ATOMIC_MOVE);
     }
 
     private void makeNodes() throws Exception {

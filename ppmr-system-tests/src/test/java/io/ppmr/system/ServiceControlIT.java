@@ -9,6 +9,7 @@ import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.migration.target.Arrival;
+import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.io.InputStream;
@@ -18,8 +19,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -144,7 +145,7 @@ class ServiceControlIT {
         check.getOutputStream().write(scraped.getBytes(StandardCharsets.UTF_8));
         check.getOutputStream().close();
         String said = new String(check.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertTrue(check.waitFor(Patience.of(20), TimeUnit.SECONDS), "promtool must end");
+        assertTrue(check.waitFor(Patience.of(60), TimeUnit.SECONDS), "promtool must end");
         assertEquals("0: ", check.exitValue() + ": " + said, scraped);
     }
 
@@ -162,7 +163,7 @@ class ServiceControlIT {
     private static void send(Process process, String signal) throws Exception {
         assertTrue(new ProcessBuilder("kill", "-" + signal, String.valueOf(process.pid()))
                 .start()
-                .waitFor(10, TimeUnit.SECONDS));
+                .waitFor(60, TimeUnit.SECONDS));
     }
 
     private static void endCopies(MigrationReport report) {
@@ -197,17 +198,7 @@ class ServiceControlIT {
         await(() -> calls() >= count);
     }
 
-    /** A question that is asked until the answer is yes. */
-    @FunctionalInterface
-    private interface Question {
-        boolean ask() throws Exception;
-    }
-
-    private static void await(Question question) throws Exception {
-        long deadlineNs = System.nanoTime() + PATIENCE.toNanos();
-        while (!question.ask()) {
-            assertTrue(System.nanoTime() - deadlineNs < 0, "what was waited for has not come about");
-            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
-        }
+    private static void await(Callable<Boolean> question) throws Exception {
+        Conditions.until(PATIENCE, "the command or the service has done its part", question);
     }
 }

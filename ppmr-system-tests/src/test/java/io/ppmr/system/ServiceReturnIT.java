@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -42,7 +43,7 @@ class ServiceReturnIT {
     private static void kill(ReplayJob job, Process source) throws Exception {
         Conditions.until("the image is being written", () -> Files.exists(job.outside("written")));
         source.destroyForcibly();
-        assertTrue(source.waitFor(Patience.of(20), TimeUnit.SECONDS), "a killed service must end");
+        assertTrue(source.waitFor(Patience.of(60), TimeUnit.SECONDS), "a killed service must end");
     }
 
     private static void requireWords(String said, String... words) {
@@ -72,6 +73,7 @@ class ServiceReturnIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldSayWhatIsKnownAndWhatToTypeWhenTheServiceStaysAway() throws Exception {
         try (ReplayJob job = job();

@@ -163,7 +163,7 @@ final class SlurmCluster implements AutoCloseable {
                     .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                     .start();
             try {
-                if (probe.waitFor(20, TimeUnit.SECONDS) && probe.exitValue() == 0) {
+                if (probe.waitFor(60, TimeUnit.SECONDS) && probe.exitValue() == 0) {
                     return java;
                 }
             } catch (InterruptedException e) {

@@ -16,6 +16,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.slf4j.Logger;
@@ -168,7 +169,7 @@ class SlurmIT {
         words.addAll(List.of((COMPUTATION + rank + " --expect").strip().split(" ", -1)));
         Process process = new ProcessBuilder(words).start();
         process.getOutputStream().close();
-        assertTrue(process.waitFor(Patience.of(30), TimeUnit.SECONDS));
+        assertTrue(process.waitFor(Patience.of(60), TimeUnit.SECONDS));
         return new String(process.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.UTF_8).strip();
     }
 
@@ -181,6 +182,7 @@ class SlurmIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldFinishRightWhenTheBatchScriptIsSignalled() throws Exception {
         submit("signalled", "--drain-check 0", computing());
@@ -210,6 +212,7 @@ class SlurmIT {
         assertFinished();
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveTheRanksOfOneNodeWhenSeveralHaveRanks() throws Exception {
         submit(
@@ -228,6 +231,7 @@ class SlurmIT {
         assertFalse(batchOutput().contains("from n2"), batchOutput());
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveTheRanksWhenTheSourcesHealthCommandSeesTheDrain() throws Exception {
         submit("health", "--drain-check 0", computing());
@@ -242,6 +246,7 @@ class SlurmIT {
         assertTrue(log.contains("is asked for by the health command"), log);
     }
 
+    @Tag("soak")
     @Test
     void shouldEndTheMovedRanksWhenAnOperatorHasMovedThemAndTheJobIsCancelled() throws Exception {
         submit("cancelled", "--drain-check 0", computing().replace("--passes " + PASSES, "--passes " + 100 * PASSES));

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** MPI jobs of an ordinary user under a real Slurm, whose ranks are in pods on two nodes beside the spare. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class SlurmMpiIT {
     private static final Path SCRIPT = Path.of(System.getProperty("ppmr.home"), "conf/slurm-job.sh");
     private static final int PAUSE_US = 2000;
@@ -177,7 +178,6 @@ class SlurmMpiIT {
     }
 
     /** Some runs of Debian's MPICH hang in MPI_Finalize, moved or not, when the result is out. */
-    @Tag("soak")
     @Test
     void shouldHaveTheRightResultWhenANodeOfAnMpichJobIsSetToDrain() throws Exception {
         // The job's folder is not in the pods.

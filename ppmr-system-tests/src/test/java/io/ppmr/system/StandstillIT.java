@@ -27,6 +27,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -70,6 +71,7 @@ class StandstillIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveTheJobWhenARestartComputesForLongerThanTheStallLimit() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, and(RESTART, "work 9000"));
@@ -78,6 +80,7 @@ class StandstillIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldSayWhatItWaitsForWhenAJobStandsStillForLongerThanTenSeconds() throws Exception {
         PrintStream ordinary = System.err;
@@ -95,6 +98,7 @@ class StandstillIT {
     }
 
     /** The migration's own thread waits for the hook. */
+    @Tag("soak")
     @Test
     void shouldSayThatAJobStandsStillWhenItsSuspendHookTakesLong() throws Exception {
         PrintStream ordinary = System.err;
@@ -120,13 +124,14 @@ class StandstillIT {
                     .contains("the job has stood still for 10 s, step SUSPEND"));
             assertFalse(migration.isDone());
             Files.createFile(goOn);
-            MigrationReport report = migration.get(Patience.of(30), TimeUnit.SECONDS);
+            MigrationReport report = migration.get(Patience.of(60), TimeUnit.SECONDS);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
         } finally {
             System.setErr(ordinary);
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldCountTheCheckpointersOwnStopWhenThePauseIsReported() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)
@@ -137,6 +142,7 @@ class StandstillIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackByNameWhenAMessageHasATextThatIsTooLong() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);

@@ -158,6 +158,7 @@ class StreamedCriuIT {
     }
 
     /** Its private memory is shared with its child since the fork, and is sent twice. */
+    @Tag("soak")
     @Test
     void shouldStreamAndSayWhatIsNotSharedAnyMoreWhenProcessesShareTheirMemorySinceAFork() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
@@ -207,6 +208,7 @@ class StreamedCriuIT {
     }
 
     /** One in 256 processes that wait has its stack there, so many a job of many ranks has one. */
+    @Tag("soak")
     @ParameterizedTest
     @EnumSource(names = {"AUTO", "STREAMED"})
     void shouldStreamTheOthersWhenTheStackPointerOfAChildIsAtTheFirstByteOfAPage(PagePolicy pages) throws Exception {
@@ -273,6 +275,7 @@ class StreamedCriuIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveTenTimesToAndFroWhenPagesAreStreamed() throws Exception {
         moveToAndFro(10, 200);
@@ -317,6 +320,7 @@ class StreamedCriuIT {
         }
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @CsvSource({
         "KILL, SOURCE_RELAY",
@@ -333,7 +337,7 @@ class StreamedCriuIT {
                 CriuJob job = start()) {
             CompletableFuture<MigrationReport> moved =
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), new Cancellation()));
-            holdPages();
+            holdPages(moved);
             // A program that waits in a call to the mount ends when that is answered: after the stall limit at last.
             signal(signal, await(victim));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
@@ -344,6 +348,7 @@ class StreamedCriuIT {
     }
 
     /** It lives for a moment only: where it was missed the copy is moved on. */
+    @Tag("soak")
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheDaemonIsKilledWhilePagesTravel() throws Exception {
         killOnTheWay((job, before) -> running(Program.DAEMON));
@@ -356,6 +361,7 @@ class StreamedCriuIT {
     }
 
     /** All processes of the copy but one are killed. */
+    @Tag("soak")
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenAProcessOfTheCopyIsKilledWhilePagesTravel() throws Exception {
         killOnTheWay((job, before) -> {
@@ -404,6 +410,7 @@ class StreamedCriuIT {
     }
 
     /** Its CRIU runs in the rank's namespace then, and in a session that the service does not know. */
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItIsWhenASecondMoveIsCalledOffWhilePagesTravel() throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
@@ -415,7 +422,7 @@ class StreamedCriuIT {
             Cancellation cancellation = new Cancellation();
             CompletableFuture<MigrationReport> moved =
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, copy, cancellation));
-            holdPages();
+            holdPages(moved);
             assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
@@ -431,7 +438,7 @@ class StreamedCriuIT {
             Cancellation cancellation = new Cancellation();
             CompletableFuture<MigrationReport> moved =
                     CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, job.pid(), cancellation));
-            holdPages();
+            holdPages(moved);
             assertTrue(cancellation.cancel("a test"));
             MigrationReport report = moved.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
@@ -463,6 +470,7 @@ class StreamedCriuIT {
         return ServiceProcess.start(role, directory, common, own, tool);
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"source", "target"})
     void shouldGoOnWithEveryByteWhereItWasWhenAServiceIsKilledWhilePagesTravel(String role) throws Exception {
@@ -529,6 +537,7 @@ class StreamedCriuIT {
     }
 
     /** The copy wants more than the target has; the kernel kills one of the target, or what it has started. */
+    @Tag("soak")
     @Test
     void shouldGoOnWithEveryByteWhereItWasWhenTheTargetRunsOutOfMemoryWhilePagesTravel() throws Exception {
         Optional<MemoryLimit> possible = MemoryLimit.of(PRIVATE_BYTES / 2);
@@ -603,7 +612,12 @@ class StreamedCriuIT {
     }
 
     /** Stops the copy's relay before it takes a page, and waits until pages come: not all of them can come then. */
-    private void holdPages() throws Exception {
+    private void holdPages(CompletableFuture<MigrationReport> moved) throws Exception {
+        Conditions.until(
+                LIMIT,
+                "the copy's relay runs, or the migration ended",
+                () -> moved.isDone() || !running(Program.TARGET_RELAY).isEmpty());
+        assertFalse(moved.isDone(), () -> "the migration ended before its pages: " + moved.join());
         signal("STOP", await(Program.TARGET_RELAY));
         Path list = directory.resolve("source/called-off.1/rank-0/pages.list");
         Conditions.until(LIMIT, "pages come", () -> Files.exists(list));

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Eight plain processes that real CRIU streams from one node to another: what waits, and where their bytes are. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class StreamedMemoryIT {
     private static final JobUser ROOT = new JobUser(0, 0);
     private static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
@@ -38,7 +39,6 @@ class StreamedMemoryIT {
     }
 
     @Test
-    @Tag("soak")
     void shouldHaveAllButFourPoolsInTheCopiesWhenTheProcessesHaveFourGiB() throws Exception {
         move(512 << 20);
     }

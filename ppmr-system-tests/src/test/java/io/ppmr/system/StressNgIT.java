@@ -32,6 +32,7 @@ import org.slf4j.LoggerFactory;
  * stand; they go on here and end verified, too. None is moved and fails then.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class StressNgIT {
     private static final Logger LOG = LoggerFactory.getLogger(StressNgIT.class);
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -65,7 +66,6 @@ class StressNgIT {
         }
     }
 
-    @Tag("soak")
     @ParameterizedTest(name = "{0}")
     @ValueSource(
             strings = {

@@ -22,6 +22,7 @@ import org.slf4j.LoggerFactory;
  */
 @Tag("guest")
 @Timeout(value = 1900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+@Tag("soak")
 class SystemdIT {
     private static final Logger LOG = LoggerFactory.getLogger(SystemdIT.class);
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -108,6 +109,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItWasWhenTheSourceIsKilledAfterTheVote() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -134,6 +136,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnOnceWhenBothAreKilledAfterTheVote() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -161,6 +164,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnThereWhenTheTargetIsKilledAsItsCopiesAreReleased() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -173,6 +177,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveItStoppedThereWhenTheTargetIsKilledAsItsCopiesAreReleased() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -190,6 +195,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveItStoppedWhereItWasWhenTheSourceIsKilledWhileWriting() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -210,6 +216,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldEndTheCheckpointOfAKilledSourceBeforeItsOriginalGoesOn() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -225,6 +232,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItWasWhenACheckpointerIsKilled() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -236,6 +244,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhereItWasWhenARestartIsKilled() throws Exception {
         try (LedgerJob job = pair.job()) {
@@ -247,6 +256,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnThereWhenTheSourceNodeIsLostAfterTheVoteAndProvedOff() throws Exception {
         replacePair("[fence]\ncommand = [\"true\"]\ndelay = \"1s\"\ndeadline = \"20s\"\n");
@@ -256,6 +266,7 @@ class TransactionDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldHoldTheCopiesAndSaySoWhenTheLostSourceNodeIsNotProvedOff() throws Exception {
         replacePair("[fence]\ncommand = [\"false\"]\ndelay = \"1s\"\ndeadline = \"20s\"\n");

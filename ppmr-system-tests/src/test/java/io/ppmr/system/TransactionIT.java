@@ -32,6 +32,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -153,6 +154,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldServeTwoSourcesWhenBothMoveAtTheSameTime() throws Exception {
         // The target has one checkpointer, which finds the scripts of both jobs by their ranks.
@@ -174,6 +176,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoToTheNextSpareWhenOneRefusesAndOneIsNotThere() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -205,6 +208,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldHoldTheOriginalsAndGoToTheNextSpareWhenATargetEndsInMidTransfer() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -222,6 +226,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenARestartFailsAndAHeldRankCannotBeCheckpointed() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -270,6 +275,7 @@ class TransactionIT {
                 Optional.of(hook("reconnect", "cat $PPMR_MAP > " + at + "/map && env > " + at + "/reconnect.env")));
     }
 
+    @Tag("soak")
     @Test
     void shouldTellTheLibraryWhereItsRanksAreWhenTheJobHasMoved() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -412,6 +418,7 @@ class TransactionIT {
                 .toList();
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveTheCopyStoppedWhenTheJobItselfHadStoppedTheRank() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -431,6 +438,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveTheOriginalStoppedWhenTheJobItselfHadStoppedTheRankAndItIsRolledBack() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -449,6 +457,7 @@ class TransactionIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldStopNothingAgainWhenASuspendHookHasStoppedTheJob() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -492,11 +501,13 @@ class TransactionIT {
         continuedWhileHeld(false, false, "is not held");
     }
 
+    @Tag("soak")
     @Test
     void shouldRollBackWhenAHeldRankWasContinuedAndStoppedAgain() throws Exception {
         continuedWhileHeld(false, true, "has run while it was held");
     }
 
+    @Tag("soak")
     @Test
     void shouldLetItRunWhenTheJobHadStoppedTheRankAndContinuesItWhileItIsHeld() throws Exception {
         continuedWhileHeld(true, false, "is not held");

@@ -29,6 +29,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -121,6 +122,7 @@ class TransportChoiceIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenTheNodesAllowDifferentModes() throws Exception {
         String state = commits(
@@ -129,6 +131,7 @@ class TransportChoiceIT {
         assertEquals("tcp: " + OTHER_MODE, state);
     }
 
+    @Tag("soak")
     @ParameterizedTest
     @CsvSource({"RDMA, AUTO", "AUTO, RDMA"})
     void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheNodesAllowDifferentModes(
@@ -147,6 +150,7 @@ class TransportChoiceIT {
                 commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, new Unlucky())));
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveNothingOfAJobInThePoolThatTheNextSessionOffers() throws Exception {
         Unlucky rdma = new Unlucky();
@@ -166,6 +170,7 @@ class TransportChoiceIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenTheTargetMayNotUseRdma() throws Exception {
         String state =
@@ -173,6 +178,7 @@ class TransportChoiceIT {
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenTheSourceHasNoDevice() throws Exception {
         String state =
@@ -180,6 +186,7 @@ class TransportChoiceIT {
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
+    @Tag("soak")
     @Test
     void shouldFailByNameWhenRdmaAloneIsAllowedAndItDoesNotComeAbout() throws Exception {
         fails(
@@ -189,6 +196,7 @@ class TransportChoiceIT {
                 "the network swallows it");
     }
 
+    @Tag("soak")
     @Test
     void shouldFailByNameWhenRdmaAloneIsAllowedAndTheSourceHasNoDevice() throws Exception {
         fails(
@@ -207,6 +215,7 @@ class TransportChoiceIT {
                 "it must use RDMA, and this node cannot: this node has no RDMA device");
     }
 
+    @Tag("soak")
     @Test
     void shouldBeRefusedWhenTheTargetAllowsRdmaAloneAndTheSourceHasNone() throws Exception {
         fails(
@@ -237,6 +246,7 @@ class TransportChoiceIT {
         return new FaultyTransport(ChunkWay.WRITTEN, () -> FaultyPuller.Drawn.NOTHING);
     }
 
+    @Tag("soak")
     @Test
     void shouldUseARailOverRdmaBesideOneOverTcp() throws Exception {
         String state = commits(rails(written(), "ib0", "eth0"), rails(written(), "eth0", "ib0"));
@@ -247,12 +257,14 @@ class TransportChoiceIT {
         assertTrue(!state.contains("ib0 up when the last migration ended, 0 bytes"), state);
     }
 
+    @Tag("soak")
     @Test
     void shouldUseARailOverRdmaAlone() throws Exception {
         String state = commits(rails(written(), "ib0"), rails(written(), "ib0"));
         assertTrue(state.startsWith("rails: rails ib0; ib0 up when the last migration ended, "), state);
     }
 
+    @Tag("soak")
     @Test
     void shouldSayByNameThatARailIsNotUsableWhenTheSourceHasNoRdma() throws Exception {
         String state = commits(rails("ib0", "eth0"), rails(written(), "ib0", "eth0"));
@@ -263,6 +275,7 @@ class TransportChoiceIT {
         assertTrue(state.contains("eth0 up when the last migration ended, "), state);
     }
 
+    @Tag("soak")
     @Test
     void shouldSayByNameThatARailIsNotUsableWhenTheTargetHasNoRdma() throws Exception {
         String state = commits(rails(written(), "ib0", "eth0"), rails("ib0", "eth0"));
@@ -273,6 +286,7 @@ class TransportChoiceIT {
         assertTrue(state.contains("eth0 up when the last migration ended, "), state);
     }
 
+    @Tag("soak")
     @Test
     void shouldSayByNameThatARailIsNotUsableWhenTheNodesDisagreeAboutIt() throws Exception {
         TransportChoice target = new TransportChoice(
@@ -303,6 +317,7 @@ class TransportChoiceIT {
         assertTrue(!state.contains("b up when the last migration ended, 0 bytes"), state);
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenTheNodesHaveNoRailInCommon() throws Exception {
         assertEquals(
@@ -310,11 +325,13 @@ class TransportChoiceIT {
                 commits(rails("a"), rails("d", "e")));
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenOneNodeHasRailsAlone() throws Exception {
         assertTrue(commits(rails("a"), TransportChoice.tcp()).startsWith("tcp: the target has no rails, and "));
     }
 
+    @Tag("soak")
     @Test
     void shouldUseTcpWhenTheTargetHasRailsAlone() throws Exception {
         assertEquals("tcp: the configuration says so", commits(TransportChoice.tcp(), rails("a")));

@@ -41,6 +41,7 @@ import org.slf4j.LoggerFactory;
  * seconds the attack ends, and as many processes that only compute, sleep, start and end on the same processor take its
  * place (load.pl): so both are compared on the machine as it is at that time.
  */
+@Tag("soak")
 class UnderAttackIT {
     private static final Logger LOG = LoggerFactory.getLogger(UnderAttackIT.class);
     private static final int VICTIM = 20_001;
@@ -339,7 +340,6 @@ class UnderAttackIT {
     }
 
     @Test
-    @Tag("soak")
     @Timeout(value = 45, unit = TimeUnit.MINUTES, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldMigrateWithoutBeingHeldUpWhileAUserAStrangerAndAPeerWithAWrongKeyAttackForHalfAnHour() throws Exception {
         migrate(Duration.ofMinutes(30));

@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -94,6 +95,7 @@ class UnfitTargetIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseWhenTheIndexOfARetainedImageHasNoRoom() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).retained().rank(CHECKPOINT, RESTART)) {
@@ -118,7 +120,7 @@ class UnfitTargetIT {
             long before = job.contextSwitches();
             Path mountPoint = directory.resolve(service);
             Command.of(List.of("umount", mountPoint.toString()))
-                    .run(Patience.of(Duration.ofSeconds(20)))
+                    .run(Patience.of(Duration.ofSeconds(60)))
                     .requireOutput();
             Conditions.until("the loss is seen", () -> pair.complains(service));
             Outcome outcome = service.equals("source") ? Outcome.ROLLED_BACK : Outcome.REFUSED;
@@ -127,6 +129,7 @@ class UnfitTargetIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldOnlyWarnWhenTheKernelIsOlder() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(CHECKPOINT, RESTART);
@@ -157,6 +160,7 @@ class UnfitTargetIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveInTheChunksThatBothServicesChooseWhenTheChunkIsAuto() throws Exception {
         String pool = "[pool]\nsize = \"8m\"\nchunk = \"auto\"\n";
@@ -179,6 +183,7 @@ class UnfitTargetIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldNameThePoolsSizesWhenTheChunksThatWereChosenDiffer() throws Exception {
         String pool = "[pool]\nsize = \"%s\"\nchunk = \"auto\"\n";

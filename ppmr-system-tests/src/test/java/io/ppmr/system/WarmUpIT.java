@@ -24,6 +24,7 @@ import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -84,6 +85,7 @@ class WarmUpIT {
         assertNothingIsLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldEndAtItsLimitAndLeaveNothingWhenThereIsMoreToDo() throws Exception {
         for (int seconds = 1; seconds <= 4; seconds++) {
@@ -115,6 +117,7 @@ class WarmUpIT {
         assertFalse(mounts().isEmpty(), "a killed service leaves its mounts");
     }
 
+    @Tag("soak")
     @Test
     void shouldClearWhatIsLeftWhenAnEarlierServiceWasKilledInIt() throws Exception {
         // Its copies live for moments only; once they outlive it.
@@ -143,6 +146,7 @@ class WarmUpIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldTakeMountsOffByCommandWhenAServiceWasKilledInIt() throws Exception {
         Path work = Files.createDirectory(directory.resolve("work"));
@@ -162,6 +166,7 @@ class WarmUpIT {
         assertTrue(mounts().isEmpty(), mounts()::toString);
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveNothingWhenRanksWaitForTheService() throws Exception {
         try (MappedJournal journal = MappedJournal.in(directory.resolve("journal"))) {
@@ -171,6 +176,7 @@ class WarmUpIT {
         assertNothingIsLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldSayOneLineAndBeReadyWhenItFails() throws Exception {
         Path inItsWay = directory.resolve("target-work/.warm-up-target");
@@ -190,6 +196,7 @@ class WarmUpIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldBeReadyInTimeAndMoveAJobWhenServicesAreCutOffInTheirWarmUp() throws Exception {
         Pattern cutOff = Pattern.compile("warm-up: (\\d+) of 100 migrations in ([0-9.]+) s, and it may take no longer");

@@ -161,6 +161,7 @@ class WithinIT {
 
     // ---- every failure, at every step ------------------------------------------------------------------------------
 
+    @Tag("soak")
     @ParameterizedTest
     @EnumSource(Break.class)
     void shouldGoOnWhenTheMigrationFailsAtAStepOfItsImage(Break cause) throws Exception {
@@ -239,6 +240,7 @@ class WithinIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhenTheImageDoesNotFitAndKeepNoCopyOfIt() throws Exception {
         Path copies = Files.createDirectory(directory.resolve("copies"));
@@ -277,6 +279,7 @@ class WithinIT {
         return id;
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhenTheTargetIsKilledWhileItWrites() throws Exception {
         Path folder = Files.createDirectory(directory.resolve("pair"));
@@ -300,6 +303,7 @@ class WithinIT {
     }
 
     /** The limit that docs/operations.md names: the mount is gone, and with it the writer that aborts on that. */
+    @Tag("soak")
     @Test
     void shouldBreakByNameAndKeepTheOtherRanksWhenTheSourceIsKilledWhileItWrites() throws Exception {
         Path folder = Files.createDirectory(directory.resolve("pair"));
@@ -329,6 +333,7 @@ class WithinIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnWhenTheServiceEndsWhileItWrites() throws Exception {
         try (Nodes nodes = new Nodes(directory);
@@ -377,6 +382,7 @@ class WithinIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldEndACheckpointerThatDoesNotEndWhenTheTimeForItIsOver() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).countsAsWithin()) {

@@ -10,6 +10,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -30,6 +31,7 @@ class WriterDeathIT {
                 directory, ServicePair.Options.with(job.checkpointer()).stall(Patience.of(Duration.ofSeconds(6))));
     }
 
+    @Tag("soak")
     @Test
     void shouldAnswerItsReaderWithEioWhenAWriterIsKilledBetweenTwoWrites() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)) {
@@ -42,7 +44,7 @@ class WriterDeathIT {
                 CompletableFuture<String> reader = CompletableFuture.supplyAsync(() -> readUntilFailure(job, opened))
                         .whenComplete((said, failure) -> LOG.info("the reader has ended: {}", said, failure));
                 job.rollsBack(pair, "rank 0", "could not be checkpointed", "exit status 137");
-                assertEquals("", reader.get(Patience.of(10), TimeUnit.SECONDS));
+                assertEquals("", reader.get(Patience.of(60), TimeUnit.SECONDS));
             }
         }
     }
@@ -89,6 +91,7 @@ class WriterDeathIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldReadOnWhenAFileIsClosedAndOpenedAgain() throws Exception {
         try (ReplayJob job = new ReplayJob(directory)) {

@@ -24,7 +24,7 @@ import java.util.stream.Stream;
  * {@link Testbed}. For one thread at a time.
  */
 public final class BridgedNode {
-    public static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
+    public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     /** The user of the pods. */
     public static final String USER = "1";
 

@@ -1,14 +1,17 @@
 package io.ppmr.testbed;
 
-import java.io.IOException;
 import java.time.Duration;
 import java.util.concurrent.Callable;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits for what another process or thread brings about. Any thread; an interrupt ends the wait. */
+/**
+ * Waits for what another process or thread brings about. Any thread; an interrupt ends the wait. A limit ends with a
+ * {@link TimeoutException}: the gate takes a test that failed so for too slow, and any other for wrong.
+ */
 public final class Conditions {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    private static final Duration SHORT_LIMIT = Patience.of(Duration.ofSeconds(20));
+    private static final Duration SHORT_LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final long PAUSE_NS = 2_000_000;
 
     private Conditions() {}
@@ -18,7 +21,7 @@ public final class Conditions {
         until(LIMIT, what, question);
     }
 
-    /** Asks until the answer is yes; throws {@link IOException} when the limit has passed. */
+    /** Asks until the answer is yes; throws {@link TimeoutException} when the limit has passed. */
     public static void until(Duration limit, String what, Callable<Boolean> question) throws Exception {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         while (!question.call()) {
@@ -44,9 +47,9 @@ public final class Conditions {
         }
     }
 
-    private static void pause(long deadlineNs, String failure) throws IOException, InterruptedException {
+    private static void pause(long deadlineNs, String failure) throws TimeoutException, InterruptedException {
         if (System.nanoTime() - deadlineNs > 0) {
-            throw new IOException(failure);
+            throw new TimeoutException(failure);
         }
         LockSupport.parkNanos(PAUSE_NS);
         if (Thread.interrupted()) {

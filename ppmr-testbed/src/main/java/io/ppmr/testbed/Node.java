@@ -30,8 +30,8 @@ import org.slf4j.LoggerFactory;
  */
 public final class Node implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Node.class);
-    private static final Duration START_LIMIT = Patience.of(Duration.ofSeconds(15));
-    private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(15));
+    private static final Duration START_LIMIT = Patience.of(Duration.ofSeconds(60));
+    private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
 
     /** Mounts made in one namespace of the node must be seen in those that are made of it later. */
     private static final String INIT_SCRIPT = "mount --make-rshared / && printf %s \"$1\" >/proc/sys/kernel/hostname"

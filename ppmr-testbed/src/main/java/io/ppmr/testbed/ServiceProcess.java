@@ -12,15 +12,20 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /**
  * A ppmr service as an operator runs it: a JVM of its own, configured by a file, its output in a log; here or in a
  * {@link Node}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
  */
 public final class ServiceProcess implements AutoCloseable {
-    private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(15));
+    private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Duration READY_LIMIT = Patience.of(Duration.ofSeconds(60));
+
+    /** Statuses of a JVM that ran out of memory, aborted, or got a SIGBUS or SIGSEGV. */
+    private static final Set<Integer> CRASHED = Set.of(3, 134, 135, 139);
 
     private final String name;
     private final Path folder;
@@ -112,6 +117,10 @@ public final class ServiceProcess implements AutoCloseable {
                 }
                 return ready;
             });
+        } catch (TimeoutException e) {
+            TimeoutException late = new TimeoutException(e.getMessage() + "; its log ends:\n" + logEnd(20));
+            late.initCause(e);
+            throw late;
         } catch (IOException e) {
             throw new IOException(e.getMessage() + "; its log ends:\n" + logEnd(20), e);
         }
@@ -189,9 +198,13 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Tells it to end, and kills it where it does not; takes away the mount of one that was killed here. */
+    /**
+     * Tells it to end, and kills it where it does not; takes away the mount of one that was killed here. Throws if the
+     * service crashed before: a test that was only too slow must not hide that.
+     */
     @Override
     public void close() throws IOException {
+        boolean crashed = !process.isAlive() && CRASHED.contains(process.exitValue());
         Path mount = folder.resolve(name + "-mount");
         if (process.isAlive()) {
             service.destroy();
@@ -204,6 +217,10 @@ public final class ServiceProcess implements AutoCloseable {
             throw new IOException(mount + " could not be unmounted");
         }
         endCopiesOfWarmUp();
+        if (crashed) {
+            throw new IOException(
+                    "the " + name + " crashed with status " + process.exitValue() + "; its log ends:\n" + logEnd(20));
+        }
     }
 
     /** One that is killed in its warm-up leaves copies, which its next start would end. */

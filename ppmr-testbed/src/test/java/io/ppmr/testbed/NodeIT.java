@@ -78,7 +78,7 @@ class NodeIT {
             node.close();
             assertTrue(next.isAlive());
         }
-        assertTrue(shell.waitFor(10, TimeUnit.SECONDS));
+        assertTrue(shell.waitFor(60, TimeUnit.SECONDS));
     }
 
     private ServiceProcess beginSource() throws Exception {

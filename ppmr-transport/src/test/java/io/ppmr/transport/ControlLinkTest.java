@@ -81,7 +81,7 @@ class ControlLinkTest {
         }
         Loopback.until("every frame", () -> far.taken().size() == senders * framesEach || far.failure() != null);
         for (Thread thread : threads) {
-            thread.join(5_000);
+            thread.join(60_000);
         }
         assertNull(trouble.get());
         assertNull(far.failure());
@@ -135,7 +135,7 @@ class ControlLinkTest {
         Loopback.until(
                 "every message", () -> far.taken().size() == 2 * senders * messagesEach || far.failure() != null);
         for (Thread thread : threads) {
-            thread.join(5_000);
+            thread.join(60_000);
         }
         assertNull(trouble.get());
         assertNull(far.failure());
@@ -254,7 +254,7 @@ class ControlLinkTest {
         LinkRunner far = run(pair.far(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(300));
         names(IOException.class, far.awaitFailure(), "has been silent for 300 ms");
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-        assertTrue(tookMs >= 300 && tookMs < 5_000L * PATIENCE, "it took " + tookMs + " ms");
+        assertTrue(tookMs >= 300 && tookMs < 60_000L * PATIENCE, "it took " + tookMs + " ms");
     }
 
     @Test
@@ -321,7 +321,7 @@ class ControlLinkTest {
         sender.start();
         Loopback.until("the sender waits", () -> sender.getState() == Thread.State.TIMED_WAITING);
         near.stop();
-        sender.join(5_000);
+        sender.join(60_000);
         names(IOException.class, refused.get(), "is closed");
     }
 
@@ -337,7 +337,7 @@ class ControlLinkTest {
         long usedMs = TimeUnit.NANOSECONDS.toMillis(near.cpuNs() - beforeNs);
         assertTrue(usedMs < 200, "the agent used " + usedMs + " ms of 1000 while it could do nothing");
         near.stop();
-        sender.join(5_000);
+        sender.join(60_000);
     }
 
     @Test
@@ -361,7 +361,7 @@ class ControlLinkTest {
             String reason = ((DataMessage.Failed) far.taken().get(i).message()).reason();
             assertTrue(reason.startsWith(i + "x"), reason.substring(0, 10));
         }
-        sender.join(5_000);
+        sender.join(60_000);
     }
 
     @Test

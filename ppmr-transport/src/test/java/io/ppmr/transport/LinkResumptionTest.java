@@ -108,7 +108,7 @@ class LinkResumptionTest {
                 link, control, List.of(new ControlWays.Way(by(one), first), new ControlWays.Way(by(other), second)));
         link.resumeBy(ways);
         source = run(link);
-        target.get(20, TimeUnit.SECONDS);
+        target.get(60, TimeUnit.SECONDS);
     }
 
     private static Thread sending(ControlLink link, int from, int to, AtomicReference<Exception> trouble) {
@@ -275,7 +275,7 @@ class LinkResumptionTest {
         Exception failure = source.awaitFailure();
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
         assertTrue(failure.getMessage().contains("has been silent for 4000 ms"), failure.getMessage());
-        assertTrue(tookMs < 10_000L * Integer.getInteger("ppmr.patience", 1), tookMs + " ms");
+        assertTrue(tookMs < 60_000 * Integer.getInteger("ppmr.patience", 1), tookMs + " ms");
         synchronized (taken) {
             assertTrue(!taken.isEmpty(), "it was connected");
         }

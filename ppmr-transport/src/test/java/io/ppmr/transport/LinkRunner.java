@@ -59,7 +59,7 @@ final class LinkRunner {
     void stop() throws InterruptedException {
         closed = true;
         link.wake();
-        thread.join(5_000);
+        thread.join(60_000);
         link.close();
     }
 

@@ -12,7 +12,7 @@ import java.util.concurrent.locks.LockSupport;
 
 /** Two connected channels on this machine, and waiting for what they bring about. */
 public record Loopback(SocketChannel near, SocketChannel far) implements AutoCloseable {
-    private static final Duration DEADLINE = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration DEADLINE = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     public static Loopback open() throws IOException {
         try (ServerSocketChannel server = ServerSocketChannel.open()) {

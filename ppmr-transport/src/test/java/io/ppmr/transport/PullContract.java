@@ -233,7 +233,7 @@ public abstract class PullContract {
                 puller.pull(pulls++, block, i, 0);
             }
             answers.requireEachOnce(pulls);
-            cutter.join(5_000);
+            cutter.join(60_000);
             puller.close();
         }
         assertEquals(List.of(), exporterFailures);

@@ -35,7 +35,7 @@ class RailsTest {
     private static final int CHUNK_BYTES = 64 << 10;
     private static final int GATE_BYTES = 32 << 10;
     private static final int ATTEMPT = 3;
-    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+    private static final long LONG_S = 60L * Integer.getInteger("ppmr.patience", 1);
     private static final Rails.Limits PATIENT =
             new Rails.Limits(TimeUnit.SECONDS.toNanos(60), TimeUnit.SECONDS.toNanos(60), TimeUnit.SECONDS.toNanos(60));
 

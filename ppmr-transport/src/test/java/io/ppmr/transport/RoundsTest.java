@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 
 class RoundsTest {
     private static final long SOON_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    private static final long LATER_NS = TimeUnit.SECONDS.toNanos(20);
+    private static final long LATER_NS = TimeUnit.SECONDS.toNanos(60);
 
     @Test
     void shouldSeeThatAnAgentGoesRoundOrStandsStillOrHasEnded() throws InterruptedException {

@@ -44,7 +44,7 @@ public abstract class SendContract {
     protected static final int CHUNK_BYTES = 64 * 1024;
     protected static final int CHUNKS = 16;
     protected static final int ATTEMPT = 5;
-    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+    private static final long LONG_S = 60L * Integer.getInteger("ppmr.patience", 1);
 
     protected final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
     protected final BufferPool targetPool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));

@@ -103,7 +103,7 @@ class ControlAccessTest {
                             request)
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
-            assertTrue(client.waitFor(30, TimeUnit.SECONDS));
+            assertTrue(client.waitFor(60, TimeUnit.SECONDS));
             return new String(client.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
         }
     }

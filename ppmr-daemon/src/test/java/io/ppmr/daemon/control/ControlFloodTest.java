@@ -61,7 +61,7 @@ class ControlFloodTest {
     void end() throws InterruptedException {
         for (Process user : users) {
             user.destroyForcibly();
-            assertTrue(user.waitFor(30, TimeUnit.SECONDS));
+            assertTrue(user.waitFor(60, TimeUnit.SECONDS));
         }
     }
 

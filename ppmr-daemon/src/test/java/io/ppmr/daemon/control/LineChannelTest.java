@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Lines of any length that a service may answer: a report names every process of a thousand ranks and more. */
-@Timeout(60)
+@Timeout(120)
 class LineChannelTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
 
@@ -49,7 +49,7 @@ class LineChannelTest {
         connected((service, client) -> {
             CompletableFuture<Void> written = writing(service, report);
             assertEquals(report, client.readLine(LIMIT));
-            written.get(20, TimeUnit.SECONDS);
+            written.get(60, TimeUnit.SECONDS);
             service.writeLine("next", LIMIT);
             assertEquals("next", client.readLine(LIMIT));
         });
@@ -67,7 +67,7 @@ class LineChannelTest {
             CompletableFuture<Void> written = writing(service, "x".repeat(LineChannel.MAX_ANSWER_BYTES - 1));
             assertEquals(
                     LineChannel.MAX_ANSWER_BYTES - 1, client.readLine(LIMIT).length());
-            written.get(20, TimeUnit.SECONDS);
+            written.get(60, TimeUnit.SECONDS);
             IOException tooLong = assertThrows(
                     IOException.class, () -> service.writeLine("x".repeat(LineChannel.MAX_ANSWER_BYTES), LIMIT));
             assertTrue(tooLong.getMessage().contains("longer than 4194304"), tooLong.getMessage());

@@ -20,7 +20,7 @@ public final class DatagramListener implements AutoCloseable {
     private static final int SOCK_DGRAM = 2;
     private static final int MSG_DONTWAIT = 0x40;
     private static final int MOST_BYTES = 1 << 20;
-    private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(20);
+    private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
 
     /** Calls of the C library that only a listener makes. Public because jnr-ffi implements it. */
     public interface Calls {

@@ -103,7 +103,7 @@ class PodsTest {
         }
         over.set(true);
         for (CompletableFuture<Void> looker : lookers) {
-            looker.get(30, TimeUnit.SECONDS);
+            looker.get(60, TimeUnit.SECONDS);
         }
     }
 

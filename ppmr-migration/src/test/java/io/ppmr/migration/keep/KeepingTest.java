@@ -58,7 +58,7 @@ class KeepingTest {
     /** A copy that is lost takes its files away itself, on its own thread, when all have been told. */
     @AfterTry
     void remove() throws IOException {
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
         while (hasPartial() && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
         }
@@ -180,7 +180,7 @@ class KeepingTest {
 
     /** Of the attempt before nothing is left. */
     private void awaitOne() throws IOException {
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
         while (count() != 1) {
             assertTrue(System.nanoTime() < deadlineNs, "more than one copy is left");
             LockSupport.parkNanos(1_000_000);

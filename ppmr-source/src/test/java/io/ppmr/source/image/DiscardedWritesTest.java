@@ -216,7 +216,7 @@ class DiscardedWritesTest {
                 ? source.outlet.frames() >= 2
                 : source.claims.waiting() > 0 && source.pool.chunks(ChunkState.FREE) == 0);
         source.fail();
-        assertEquals(LARGE, write.get(20, TimeUnit.SECONDS));
+        assertEquals(LARGE, write.get(60, TimeUnit.SECONDS));
         assertEquals(LARGE, source.size("a"));
         source.everyCallIsTaken(open, LARGE);
         source.leaksNothing();
@@ -239,7 +239,7 @@ class DiscardedWritesTest {
         });
         awaitThat(() -> source.outlet.frames() > before);
         source.fail();
-        fsync.get(20, TimeUnit.SECONDS);
+        fsync.get(60, TimeUnit.SECONDS);
     }
 
     private static void awaitThat(BooleanSupplier condition) {

@@ -48,7 +48,7 @@ class LinkOutletTest {
     private static final int CHUNKS = 8;
     private static final int CHUNK_BYTES = 16 * 1024;
     private static final long MOMENT_MS = 200;
-    private static final long LONG_S = 10L * Integer.getInteger("ppmr.patience", 1);
+    private static final long LONG_S = 60L * Integer.getInteger("ppmr.patience", 1);
     private static final long SILENCE_S = 60;
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));

@@ -37,6 +37,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -187,6 +188,7 @@ class AnnouncementAttackIT {
         assertEquals(1, jobs.find(name).orElseThrow().ranks().size());
     }
 
+    @Tag("soak")
     @Test
     void shouldTellATaskOfItsOwnMigrationWhenAnotherUsersJobOfThatNameHasMoved() throws Exception {
         Process task = task(VICTIM);
@@ -234,6 +236,7 @@ class AnnouncementAttackIT {
                 end instanceof Migrations.Event.Ended ended && !ended.report().moved(), "the attacker's did not");
     }
 
+    @Tag("soak")
     @Test
     void shouldMoveAJobByATriggerAsSoonAsItCanWhenAnotherUserHasOneMovedJustNow() throws Exception {
         task(ATTACKER);

@@ -67,7 +67,7 @@ import org.junit.jupiter.api.Timeout;
 class CriuAsUserInGuest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final JobUser USER = new JobUser(41_234, 41_234);
-    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final int TURNS_AFTER = 25;
     private static final long STAGING_BYTES = 64L << 20;
     private static final String CAPABILITY = "CAP_CHECKPOINT_RESTORE";

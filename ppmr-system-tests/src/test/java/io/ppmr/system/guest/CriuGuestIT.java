@@ -10,6 +10,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Runs the tests of CRIU as the job's user in the guest, whose root has every capability. */
 @Tag("guest")
+@Tag("soak")
 class CriuGuestIT {
     @TestFactory
     @Timeout(

@@ -33,7 +33,7 @@ final class GuestLink {
     static String run(String... words) throws Exception {
         Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        if (!process.waitFor(30, TimeUnit.SECONDS) || process.exitValue() != 0) {
+        if (!process.waitFor(60, TimeUnit.SECONDS) || process.exitValue() != 0) {
             process.destroyForcibly();
             throw new IOException(String.join(" ", words) + ": " + said);
         }

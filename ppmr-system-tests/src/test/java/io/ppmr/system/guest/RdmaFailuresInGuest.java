@@ -29,7 +29,7 @@ class RdmaFailuresInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;
     private static final Duration SHORT = Duration.ofSeconds(3);
-    private static final Duration LONG = Patience.of(Duration.ofSeconds(30));
+    private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
     /** For what the kernel and the emulation add. */
     private static final long SLACK_MS = 6_000;
 

@@ -12,6 +12,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Runs all tests that need RDMA in one boot of the guest; without the native library they are skipped. */
 @Tag("guest")
+@Tag("soak")
 class RdmaGuestIT {
     private static final List<String> CLASSES = List.of(
             "RdmaPullInGuest",

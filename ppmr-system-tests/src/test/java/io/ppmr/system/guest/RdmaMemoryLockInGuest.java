@@ -40,7 +40,7 @@ class RdmaMemoryLockInGuest {
             Process process =
                     new ProcessBuilder(words).redirectErrorStream(true).start();
             String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            assertTrue(process.waitFor(10, TimeUnit.SECONDS));
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS));
             assertEquals(0, process.exitValue(), said);
             assertTrue(said.contains("the pool (8388608 bytes) cannot be registered for RDMA"), said);
             assertTrue(said.contains("may lock " + LIMIT_BYTES + " bytes of memory and needs "), said);

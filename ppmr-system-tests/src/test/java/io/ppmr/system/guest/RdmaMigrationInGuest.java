@@ -68,7 +68,7 @@ class RdmaMigrationInGuest {
     private static final Path PROGRAMS = HOME.resolve("ppmr-checkpoint/target/native-test");
     private static final JobUser USER = new JobUser(20001, 20001);
     private static final Duration LONG = Patience.of(Duration.ofSeconds(90));
-    private static final Duration CONNECT = Patience.of(Duration.ofSeconds(20));
+    private static final Duration CONNECT = Patience.of(Duration.ofSeconds(60));
     /** Longer than a device takes to give its peer up, so that the control connection outlives it. */
     private static final Duration SILENCE = Duration.ofSeconds(80);
 
@@ -233,7 +233,7 @@ class RdmaMigrationInGuest {
         String way = "rdma: rxe0, peer 10.77.0.2, by RDMA Write";
         assertEquals(way, source.transport());
         assertEquals(way.replace("rxe0, peer 10.77.0.2", "rxe1, peer 10.77.0.1"), target.transport());
-        assertTrue(original.waitFor(10, TimeUnit.SECONDS), "the original is gone");
+        assertTrue(original.waitFor(60, TimeUnit.SECONDS), "the original is gone");
         assertEquals(0, leftForTheNextTarget(pool.get()), "bytes of this job that the next one's target could read");
         int atEnd = passes();
         assertTrue(atEnd < PASSES, "it was moved while it ran");

@@ -208,7 +208,7 @@ class RdmaStrangersInGuest {
         BufferedReader said = process.inputReader(StandardCharsets.US_ASCII);
         strangers.add(() -> {
             process.getOutputStream().close();
-            assertTrue(process.waitFor(10, TimeUnit.SECONDS), "the stranger ends");
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the stranger ends");
             said.lines().forEach(line -> System.out.println("stranger: " + line));
         });
         assertEquals("asked", said.readLine());

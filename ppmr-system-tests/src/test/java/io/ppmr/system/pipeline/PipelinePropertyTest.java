@@ -39,7 +39,6 @@ import org.slf4j.LoggerFactory;
  * image fits pool and staging or is written in ascending order; else the migration fails by name. It never stands
  * still.
  */
-@Tag("long")
 public class PipelinePropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
     private static final Caller ROOT = new Caller(0, 0, 1);
@@ -159,7 +158,7 @@ public class PipelinePropertyTest {
         }
     }
 
-    @Property(tries = 150, shrinking = ShrinkingMode.OFF)
+    @Property(tries = 75, shrinking = ShrinkingMode.OFF)
     void shouldReadWhatWasWrittenOrFailByName(@ForAll long seed) throws Exception {
         run(seed);
     }

@@ -50,7 +50,6 @@ import org.slf4j.LoggerFactory;
  * what stands in for RDMA Write; and the same where the source sends again before the target has ended a rail, which
  * must be found.
  */
-@Tag("long")
 class RailPropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(RailPropertyTest.class);
     private static final int RAILS = 3;
@@ -112,7 +111,7 @@ class RailPropertyTest {
         SOURCE_DOES_NOT_ASK
     }
 
-    @Property(tries = 60, shrinking = ShrinkingMode.OFF)
+    @Property(tries = 30, shrinking = ShrinkingMode.OFF)
     void shouldReadWhatWasWrittenWhenRailsAreCut(@ForAll long seed) throws Exception {
         run(seed, Order.TARGET_ENDS_FIRST);
     }

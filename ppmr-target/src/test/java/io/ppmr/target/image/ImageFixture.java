@@ -25,7 +25,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 final class ImageFixture implements ImageListener {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
-    static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
+    static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
 
     final PoolGeometry geometry;
     final RankImage rank;

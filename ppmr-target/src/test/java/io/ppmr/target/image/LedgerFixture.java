@@ -126,7 +126,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         thread.setDaemon(true);
         readers.add(thread);
         thread.start();
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(15L * Integer.getInteger("ppmr.patience", 1));
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
         while (!file.readerWaitsIn(geometry.windowOf(offset)) || !file.rank().hasWaitingReader()) {
             if (System.nanoTime() - deadlineNs >= 0) {
                 throw new AssertionError("the reader does not wait");
@@ -140,7 +140,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         files.forEach(file -> file.fail("the test is over"));
         for (Thread reader : readers) {
             try {
-                reader.join(5_000);
+                reader.join(60_000);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }

@@ -45,7 +45,7 @@ class StagingAreaTest {
             assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(open.get(0))));
         }
         // Released by a thread of the library, so not at once.
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(10L * Integer.getInteger("ppmr.patience", 1));
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
         while (!openFiles().isEmpty() && System.nanoTime() - deadlineNs < 0) {
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(5));
         }

@@ -75,7 +75,7 @@ class ChunkBitsTest {
         }
         int doubled = 0;
         int got = 0;
-        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20L * Integer.getInteger("ppmr.patience", 1));
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
         while (got < threads * rounds && System.nanoTime() - deadlineNs < 0) {
             bits.drain();
             for (; bits.hasDrained(); got++) {
@@ -85,7 +85,7 @@ class ChunkBitsTest {
         assertEquals(threads * rounds, got);
         assertEquals(0, doubled, "chunks that were given twice");
         for (Thread thread : setters) {
-            thread.join(5_000);
+            thread.join(60_000);
         }
     }
 }

@@ -57,7 +57,7 @@ final class TransferFixture {
     private static final int ATTEMPT = 3;
     private static final String DIRECTORY = "m." + ATTEMPT;
     private static final long REAL_TIME = Long.MIN_VALUE;
-    static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(10L * Integer.getInteger("ppmr.patience", 1));
+    static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
 
     /** An answer to the source; {@code value} is the slot, the source's chunk, or the number. */
     record Answer(FrameType type, int file, long value) {}

@@ -272,7 +272,7 @@ public final class Demo implements Callable<Integer> {
                 timeline.add(progress);
                 view.show(progress);
             });
-            if (command != null && !command.waitFor(30, TimeUnit.SECONDS)) {
+            if (command != null && !command.waitFor(60, TimeUnit.SECONDS)) {
                 throw new IOException("ppmr migrate has not ended after the migration");
             }
         }

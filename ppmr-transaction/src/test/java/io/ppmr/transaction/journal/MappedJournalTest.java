@@ -182,7 +182,7 @@ class MappedJournalTest {
 
     /** At each eighth byte it looks as if a record that was synced began, far more than can be read in time. */
     @Test
-    @Timeout(20)
+    @Timeout(60)
     void shouldRefuseByNameAndSoonWhenWhatFollowsLooksLikeRecordsEverywhere() throws IOException {
         ByteBuffer file = ByteBuffer.allocate(4 << 20);
         file.put(JournalLayout.magic());
@@ -217,7 +217,7 @@ class MappedJournalTest {
                     .start();
             try (InputStream out = other.getInputStream()) {
                 String said = new String(out.readAllBytes(), StandardCharsets.UTF_8);
-                assertTrue(other.waitFor(30, TimeUnit.SECONDS), "the other process does not end");
+                assertTrue(other.waitFor(60, TimeUnit.SECONDS), "the other process does not end");
                 assertTrue(said.contains("belongs to another running service"), said);
             } finally {
                 other.destroyForcibly();

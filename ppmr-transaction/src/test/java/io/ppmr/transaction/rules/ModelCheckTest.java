@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.transaction.journal.TransactionRecord;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -20,7 +19,6 @@ import org.junit.jupiter.params.provider.CsvSource;
  * wrong with rules that are broken on purpose.
  */
 @Timeout(600)
-@Tag("long")
 class ModelCheckTest {
     private static final int SLOTS_LOG = 22;
 

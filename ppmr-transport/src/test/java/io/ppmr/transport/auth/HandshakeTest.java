@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class HandshakeTest {
     private static final PreSharedKey KEY = key("0123456789abcdef0123456789abcdef");
     private static final PreSharedKey OTHER_KEY = key("fedcba9876543210fedcba9876543210");
-    private static final int LONG_MS = 10_000 * Integer.getInteger("ppmr.patience", 1);
+    private static final int LONG_MS = 60_000 * Integer.getInteger("ppmr.patience", 1);
     private static final int HELLO_BYTES = 56;
     private static final int CHALLENGE_BYTES = 88;
 

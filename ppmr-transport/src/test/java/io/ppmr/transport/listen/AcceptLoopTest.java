@@ -261,7 +261,7 @@ class AcceptLoopTest {
             assertEquals('x', hear(waits, 30_000));
         } finally {
             child.destroyForcibly();
-            assertTrue(child.waitFor(30, TimeUnit.SECONDS));
+            assertTrue(child.waitFor(60, TimeUnit.SECONDS));
         }
     }
 

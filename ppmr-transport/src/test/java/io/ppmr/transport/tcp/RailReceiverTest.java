@@ -60,7 +60,7 @@ class RailReceiverTest {
     /** The rail over RDMA. */
     private static final int DIRECT = 2;
 
-    private static final Duration LONG = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LONG = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
     private static final long LONG_NS = LONG.toNanos();
 
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
