@@ -2,7 +2,7 @@
  * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
  *
  *   ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]...
- *               [--breakpoints VALUE] -- COMMAND [ARGUMENT...]
+ *               [--breakpoints VALUE] [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]
  *
  * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets the groups of
  * --groups, or the given group alone. Whoever calls asks the user database: asked anew for each command, with the
@@ -21,16 +21,27 @@
  * virtual machines, the command gets VALUE as CRIU_FAULT in its environment: CRIU sets breakpoints where it has to stop
  * a process, and waits for ever where they stop nobody; 130 has it go by system calls instead. ptrace(2).
  *
+ * With --enter the command runs in the PID and mount namespace of a rank that was moved here, whose init is PID, and in
+ * DIRECTORY, which is opened outside. It is a child of this process then, which waits for it outside. Root's programs enter
+ * only what root has made: the init runs our own program, all its user IDs are 0, its user namespace is ours, and its record
+ * (namespace-record.h) says that it is the one. All of that is asked of a process that is held by a descriptor, and so are the
+ * namespaces that are entered, so that no PID can mean another process meanwhile. Before the first execve(2) in there
+ * this program, which is linked statically, sees that the root directory, the command, its loader, the library folders
+ * and each PATH are the same files as outside, so that nothing in there stands in for root's programs. setns(2).
+ *
  * Exit status: the command's; 125 if it could not be started.
  */
 #define _GNU_SOURCE
 #include "kernel.h"
+#include "namespace-record.h"
+#include "same-files.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -164,8 +175,143 @@ static bool breakpoints_stop(void)
 }
 #endif
 
+/* What --enter and the options behind it say. */
+struct entrance {
+    const char *init;
+    const char *directory;
+    struct same_files same;
+};
+
+static _Noreturn void refuse(const char *init, const char *why)
+{
+    fprintf(stderr, "ppmr-launch: PID %s is not the init of a namespace that ppmr has made: %s. Root's programs enter no"
+            " other. Remedy: move the rank by a tool that runs outside, or start it in the node's own namespaces\n", init, why);
+    exit(EXIT_NOT_STARTED);
+}
+
+/* A namespace of a process, whose folder in /proc is given. */
+static int open_namespace(int process, const char *name, const char *init)
+{
+    int namespace = openat(process, name, O_RDONLY | O_CLOEXEC);
+    if (namespace < 0)
+        refuse(init, "it has ended, or may not be looked at");
+    return namespace;
+}
+
+static bool is_roots(int process)
+{
+    char text[PROC_FILE_BYTES];
+    unsigned int ids[4] = {1, 1, 1, 1};
+    char *line = read_text_at(process, "status", text, sizeof text) ? strstr(text, "\nUid:") : NULL;
+    return line != NULL && sscanf(line + 1, "Uid:%u%u%u%u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4
+           && (ids[0] | ids[1] | ids[2] | ids[3]) == 0;
+}
+
+/* Ends this program unless the process, whose folder in /proc is given, is an init that ppmr-rank-init has written down. */
+static void prove(int process, const char *init)
+{
+    int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (self < 0)
+        die("/proc/self");
+    /* A kernel without user namespaces has neither. */
+    if (namespace_inode(process, "ns/user") != namespace_inode(self, "ns/user"))
+        refuse(init, "it has another user namespace than this service");
+    close(self);
+    if (!is_roots(process))
+        refuse(init, "it is not root's");
+    char found[RECORD_BYTES], recorded[RECORD_BYTES], name[RECORD_NAME_BYTES];
+    if (!describe_init(process, found, name))
+        refuse(init, strerror(errno));
+    int records = open_records(false);
+    if (records < 0)
+        refuse(init, "there is no folder " RECORD_FOLDER " that only root can change");
+    if (!read_text_at(records, name, recorded, sizeof recorded))
+        refuse(init, "it has no record in " RECORD_FOLDER);
+    close(records);
+    if (strcmp(found, recorded) != 0)
+        refuse(init, "its record in " RECORD_FOLDER " is of another one");
+}
+
+/* Finds a program as execvp(3) does, so that the same file is run inside. */
+static const char *find_program(const char *name)
+{
+    static char path[PATH_MAX];
+    const char *folders = getenv("PATH");
+    if (strchr(name, '/') != NULL)
+        return name;
+    char *all = strdup(folders != NULL ? folders : "/usr/sbin:/usr/bin:/sbin:/bin");
+    if (all == NULL)
+        die("strdup");
+    char *rest;
+    for (char *folder = strtok_r(all, ":", &rest); folder != NULL; folder = strtok_r(NULL, ":", &rest)) {
+        int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (*folder == '/' && length > 0 && (size_t)length < sizeof path && access(path, X_OK) == 0) {
+            free(all);
+            return path;
+        }
+    }
+    errno = ENOENT;
+    die(name);
+    exit(EXIT_NOT_STARTED);
+}
+
+static void note(struct same_files *same, const char *path)
+{
+    if (!note_same(same, path, 0))
+        die(path);
+}
+
+/* Enters, and returns in a child that is inside; this process waits outside and ends as that ends. */
+static const char *enter(struct entrance *into, const char *command)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld", number(into->init));
+    int process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process < 0)
+        refuse(into->init, "it has ended");
+    int pids = open_namespace(process, "ns/pid", into->init);
+    int mounts = open_namespace(process, "ns/mnt", into->init);
+    prove(process, into->init);
+    close(process);
+    int directory = open(into->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        die(into->directory);
+    const char *program = find_program(command);
+    if (!note_system(&into->same))
+        die("libraries");
+    note(&into->same, program);
+    if (setns(pids, CLONE_NEWPID) != 0 || setns(mounts, CLONE_NEWNS) != 0)
+        die("the rank's namespaces cannot be entered");
+    close(pids);
+    close(mounts);
+    const char *other = find_other(&into->same);
+    if (other != NULL) {
+        fprintf(stderr, "ppmr-launch: %s is another file in the rank's mount namespace than outside, so nothing is started"
+                " there. Remedy: unmount what lies there, or end the rank\n", other);
+        exit(EXIT_NOT_STARTED);
+    }
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0) {
+        if (fchdir(directory) != 0)
+            die(into->directory);
+        close(directory);
+        return program;
+    }
+    /* What waits keeps no mount of the node's. */
+    close(directory);
+    int status;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR)
+            die("waitpid");
+    }
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status));
+}
+
 int main(int argc, char **argv)
 {
+    static struct entrance entrance = {.directory = "/"};
     long uid = -1;
     long gid = -1;
     long capability = -1;
@@ -188,6 +334,12 @@ int main(int argc, char **argv)
             report_file = argv[i + 1];
         } else if (i + 1 < argc && strcmp(argv[i], "--breakpoints") == 0) {
             without_breakpoints = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--enter") == 0) {
+            entrance.init = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--directory") == 0) {
+            entrance.directory = argv[i + 1];
+        } else if (i + 1 < argc && strcmp(argv[i], "--same") == 0) {
+            note(&entrance.same, argv[i + 1]);
         } else if (i + 1 < argc && strcmp(argv[i], "--env") == 0 && strchr(argv[i + 1], '=') != NULL) {
             if (putenv(argv[i + 1]) != 0)
                 die("putenv");
@@ -198,25 +350,33 @@ int main(int argc, char **argv)
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || (uid < 0) != (gid < 0)
         || ((capability >= 0 || groups != NULL) && uid < 0) || capability >= CAPABILITY_BITS) {
         fprintf(stderr, "usage: ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]]"
-                " [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE] -- COMMAND [ARGUMENT...]\n");
+                " [--report FILE] [--env NAME=VALUE]... [--breakpoints VALUE]"
+                " [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]\n");
         return EXIT_NOT_STARTED;
     }
+    if (close_descriptors(3, ~0U) != 0)
+        die("the descriptors cannot be closed");
     if (report_file != NULL)
         report(report_file);
     if (without_breakpoints != NULL && !breakpoints_stop() && setenv("CRIU_FAULT", without_breakpoints, 1) != 0)
         die("setenv");
     if (setsid() < 0 && errno != EPERM)
         die("setsid");
-    if (close_descriptors(3, ~0U) != 0)
-        die("the descriptors cannot be closed");
     if (leave_session_keyring() != 0)
         die("a session keyring cannot be made");
+    const char *program = argv[i + 1];
+    if (entrance.init != NULL) {
+        program = enter(&entrance, program);
+        /* The command leads a session inside, as CRIU joins that of a process that is none's leader. */
+        if (setsid() < 0)
+            die("setsid");
+    }
     if (capability >= 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0)
         die("PR_SET_KEEPCAPS");
     if (uid >= 0)
         become((uid_t)uid, (gid_t)gid, groups != NULL ? groups : gid_text);
     if (capability >= 0)
         keep_only(capability);
-    execvp(argv[i + 1], argv + i + 1);
-    die(argv[i + 1]);
+    execvp(program, argv + i + 1);
+    die(program);
 }

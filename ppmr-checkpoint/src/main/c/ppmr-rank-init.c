@@ -4,8 +4,9 @@
  *   ppmr-rank-init [--detach PATH]... [--grace SECONDS] [--pid-file FILE -- COMMAND [ARGUMENT...]]
  *
  * Prints the init's PID, as the caller's namespace sees it, on standard output when everything is ready, and exits 0;
- * the init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory. Commands
- * enter with nsenter(1): nsenter --target INIT --pid --mount --wd=DIR -- COMMAND.
+ * the init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory. Before that
+ * it writes a record of itself (namespace-record.h), by which root's programs know later that they may enter. Commands
+ * enter with ppmr-launch --enter INIT --directory DIR -- COMMAND.
  *
  * With a command the PID goes to a new file instead, in a folder of the service's own, and this process becomes the
  * command, in the namespaces that it had: so whoever wants a command in a namespace of its own starts one program, not
@@ -26,6 +27,7 @@
  */
 #define _GNU_SOURCE
 #include "kernel.h"
+#include "namespace-record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -50,6 +53,8 @@ enum {
     MAX_WATCHED = 256,
     ZOMBIE_POLL_MS = 100,
     GRACE_POLL_MS = 200,
+    RECORD_TRIES = 100,
+    RECORD_WAIT_US = 10000,
     DEFAULT_GRACE_S = 60
 };
 
@@ -198,7 +203,70 @@ static void watch_over(int signals, long long grace_ms)
     }
 }
 
-static void run_init(char **detached, int detached_count, long long grace_ms, int ready)
+static bool is_named(int records, const char *name, int file)
+{
+    struct stat named, open;
+    return fstatat(records, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(file, &open) == 0
+           && named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+/* Removes a record whose init has ended, so that the lock is free. */
+static void prune_record(int records, const char *name)
+{
+    int file = openat(records, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return;
+    if (flock(file, LOCK_EX | LOCK_NB) == 0 && is_named(records, name, file))
+        unlinkat(records, name, 0);
+    close(file);
+}
+
+/* Opens the folder of records, without those of inits that have ended. */
+static int open_pruned_records(void)
+{
+    int records = open_records(true);
+    if (records < 0)
+        die(RECORD_FOLDER " cannot be used (each folder of this path must be root's, and nobody else may write there)");
+    DIR *all = fdopendir(dup(records));
+    if (all == NULL)
+        die(RECORD_FOLDER);
+    for (struct dirent *entry = readdir(all); entry != NULL; entry = readdir(all)) {
+        if (entry->d_name[0] != '.')
+            prune_record(records, entry->d_name);
+    }
+    closedir(all);
+    return records;
+}
+
+/* Writes down that this process is the init of its namespaces; the record is locked until it ends. flock(2). */
+static void write_record(int records)
+{
+    char record[RECORD_BYTES], name[RECORD_NAME_BYTES];
+    int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (self < 0 || !describe_init(self, record, name))
+        die("/proc/self");
+    close(self);
+    for (int tries = 0; tries < RECORD_TRIES; tries++) {
+        /* The namespace is ours, so a record of its number is an earlier one's, which another start may be removing. */
+        prune_record(records, name);
+        int file = openat(records, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file < 0 && errno != EEXIST)
+            die(RECORD_FOLDER);
+        if (file >= 0 && flock(file, LOCK_EX) == 0 && is_named(records, name, file)) {
+            if (write(file, record, strlen(record)) != (ssize_t)strlen(record))
+                die(RECORD_FOLDER);
+            close(records);
+            return;
+        }
+        if (file >= 0)
+            close(file);
+        usleep(RECORD_WAIT_US);
+    }
+    errno = EEXIST;
+    die(RECORD_FOLDER);
+}
+
+static void run_init(char **detached, int detached_count, long long grace_ms, int ready, int records)
 {
     if (setsid() < 0)
         die("setsid");
@@ -211,6 +279,7 @@ static void run_init(char **detached, int detached_count, long long grace_ms, in
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
         die("cannot mount /proc");
     move_pid_cursor();
+    write_record(records);
 
     sigset_t all;
     sigset_t child;
@@ -240,6 +309,7 @@ static pid_t make_init(char **detached, int detached_count, long long grace_ms)
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) != 0)
         die("pipe");
+    int records = open_pruned_records();
     if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
         die("cannot make a PID and mount namespace (this needs root)");
     pid_t init = fork();
@@ -247,8 +317,9 @@ static pid_t make_init(char **detached, int detached_count, long long grace_ms)
         die("fork");
     if (init == 0) {
         close(ready[0]);
-        run_init(detached, detached_count, grace_ms, ready[1]);
+        run_init(detached, detached_count, grace_ms, ready[1], records);
     }
+    close(records);
     close(ready[1]);
     char byte;
     if (read(ready[0], &byte, 1) != 1) {

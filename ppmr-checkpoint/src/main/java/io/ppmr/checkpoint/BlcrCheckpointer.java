@@ -138,11 +138,17 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     }
 
     @Override
+    public void requireReachable(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
+        RankPlace.ofAll(roots, kit.table().snapshot());
+    }
+
+    @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         String name = "blcr-checkpoint-" + task.rank();
         Path noLog = task.workDirectory().resolve(name + ".log");
         CheckpointSteps steps = new CheckpointSteps(task, kit, noLog, CHECKPOINT_REMEDIES);
-        List<String> command = kit.launchFor(task, Optional.of(task.user()));
+        List<String> command =
+                kit.launchFor(task, kit.launch(Optional.of(task.user())), List.of(settings.checkpointProgram()));
         command.addAll(Command.words(
                 "%s --tree --file %s --noclobber --stop --time %s %s",
                 settings.checkpointProgram(),
@@ -158,7 +164,11 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         Optional<RankNamespace.Planned> namespace = settings.namespaces() == NamespacePolicy.ALWAYS
                 ? Optional.of(RankNamespace.Planned.of(kit, task, "blcr-restart-" + task.rank()))
                 : Optional.empty();
-        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), kit.launch(Optional.of(task.user())));
+        List<String> command = kit.launchInNew(
+                namespace,
+                task.imageDirectory(),
+                kit.launch(Optional.of(task.user())),
+                List.of(settings.restartProgram()));
         // In a namespace the image directory is the working directory: the mount may not be visible in there.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));

@@ -85,6 +85,14 @@ public interface Checkpointer extends ImageTraits {
     boolean writesFromWithin();
 
     /**
+     * Throws, and names the process, the cause and the remedy, if one of the ranks lives in namespaces into which this
+     * tool must not go. Asked before anything is done to the job, and before its hooks; it touches no process.
+     *
+     * @param roots the root of each rank's process tree
+     */
+    default void requireReachable(Map<Integer, ProcessIdentity> roots) throws CheckpointException {}
+
+    /**
      * Throws, and names the process, the cause and the remedy, if this tool is known not to move one of the ranks as
      * they are now.
      * Asked before anything is done to the job; it touches no process. What it does not find, the commands may.

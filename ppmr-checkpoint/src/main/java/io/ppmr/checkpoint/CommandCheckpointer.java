@@ -82,6 +82,16 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
     }
 
     @Override
+    public void requireReachable(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
+        RankPlace.ofAll(roots, kit.table().snapshot());
+    }
+
+    /** Its first word; words behind it may as well name a job's files, which are not in each mount namespace. */
+    private static List<String> programs(List<String> template) {
+        return template.subList(0, 1);
+    }
+
+    @Override
     public RankCommand checkpoint(CheckpointTask task) throws CheckpointException {
         String name = "checkpoint-" + task.rank();
         Optional<JobUser> user = unlessRoot(settings.runAs().checkpointsAsRoot(), task.user());
@@ -89,7 +99,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         CheckpointSteps steps = new CheckpointSteps(task, kit, toolDirectory.resolve(name + ".log"), Map.of());
         Map<String, String> values = values(task.rank(), task.imageDirectory(), toolDirectory);
         values.put("pid", Integer.toString(kit.pidFor(task)));
-        List<String> command = kit.launchFor(task, user);
+        List<String> command = kit.launchFor(task, kit.launch(user), programs(settings.checkpoint()));
         command.addAll(CommandTemplate.fill(settings.checkpoint(), values));
         return steps.start(name, command, user);
     }
@@ -105,7 +115,8 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Map<String, String> values = values(task.rank(), directory, pidFile.getParent());
         values.put("pidfile", pidFile.toString());
-        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), kit.launch(user));
+        List<String> command =
+                kit.launchInNew(namespace, task.imageDirectory(), kit.launch(user), programs(settings.restart()));
         command.addAll(CommandTemplate.fill(settings.restart(), values));
         boolean writesPid = settings.restart().stream().anyMatch(word -> word.contains("{pidfile}"));
         Path log = pidFile.resolveSibling("restart.log");

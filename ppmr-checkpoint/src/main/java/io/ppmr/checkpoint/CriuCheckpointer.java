@@ -40,8 +40,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
  * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
- * without its init. The image directory is entered by {@code nsenter --wd}, which opens it before the namespaces are
- * changed, so the node's mount need not be visible in there.
+ * without its init. The image directory is entered by {@code ppmr-launch --directory}, which opens it before the
+ * namespaces are changed, so the node's mount need not be visible in there.
  *
  * <p>As the job's user it runs in CRIU's unprivileged mode with CAP_CHECKPOINT_RESTORE as its only capability: it opens
  * what that user can open, and nobody else can trace it, since it has a capability that they have not. CRIU gives each
@@ -125,9 +125,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             return Availability.lacking(
                     program + " is not installed",
                     "run install-criu.sh and put the words it prints into the configuration");
-        }
-        if (ToolKit.find("nsenter").isEmpty()) {
-            return Availability.lacking("nsenter is not installed", "install the package util-linux");
         }
         Optional<String> version = kit.versions().of(settings.program());
         if (version.isEmpty()) {
@@ -385,6 +382,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
+    public void requireReachable(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
+        ProcessSnapshot now = kit.table().snapshot();
+        for (Map.Entry<Integer, RankPlace> rank : RankPlace.ofAll(roots, now).entrySet()) {
+            List<ProcessIdentity> processes = now.tree(roots.get(rank.getKey()));
+            rank.getValue().requireMounts(rank.getKey(), processes, kit.table());
+        }
+    }
+
+    @Override
     public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments()))
                 .require(roots, user);
@@ -406,6 +412,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + " the kernel for the connections that it tracks there, and this one has no nf_conntrack_netlink"
                     + " and cannot load it. Remedy: modprobe nf_conntrack_netlink, or a kernel that has it");
         }
+        RankPlace.requireServicesUsers(0, kit.table().tree(root), kit.table());
         requireReadableLimits(0, user);
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
                         .withConnections())
@@ -423,6 +430,14 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + library + ", by which it could do without, is missing or has a blank or a colon in its path."
                     + " Remedy: give the service that capability, or install ppmr in another directory");
         }
+    }
+
+    /** Gives all words by which programs are named that run in a rank's namespaces. */
+    private List<String> programs() {
+        List<String> words = new ArrayList<>(settings.program());
+        words.addAll(List.of(
+                kit.programs().pages().toString(), kit.programs().criuLimits().toString(), "env"));
+        return words;
     }
 
     /** Gives the words that start CRIU where it is to checkpoint. */
@@ -508,7 +523,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             throws CheckpointException {
         // A pod's namespaces are dumped with it, from outside.
         boolean inside = task.pod().isEmpty() && kit.livesElsewhere(task);
-        List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user)) : launched(user);
+        List<String> command = task.pod().isEmpty() ? kit.launchFor(task, launched(user), programs()) : launched(user);
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
             command.addAll(Command.words(
@@ -546,7 +561,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 settings.namespaces() == NamespacePolicy.NEVER || task.pod().isPresent();
         Optional<RankNamespace.Planned> namespace =
                 without ? Optional.empty() : Optional.of(RankNamespace.Planned.of(kit, task, name));
-        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user));
+        List<String> command = kit.launchInNew(namespace, task.imageDirectory(), launched(user), programs());
         task.pod().ifPresent(pod -> command.addAll(pod.before()));
         String images = namespace.isPresent() ? "." : task.imageDirectory().toString();
         Path work = log.getParent();

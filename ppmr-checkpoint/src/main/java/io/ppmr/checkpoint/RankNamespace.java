@@ -23,9 +23,6 @@ import java.util.Optional;
  * @param init its init, as this service sees it
  */
 record RankNamespace(ProcessIdentity init) {
-    /** The name by which the kernel shows an init of ours; 15 bytes at most. */
-    private static final String INIT_NAME = "ppmr-rank-init";
-
     private static final Duration START_LIMIT = Duration.ofSeconds(10);
     private static final int FIELD_MOUNT_POINT = 4;
 
@@ -56,14 +53,18 @@ record RankNamespace(ProcessIdentity init) {
             return new Planned(pidFile, fuseMountOf(task.imageDirectory()));
         }
 
-        /** Lists the words that stand before a command which makes the namespace and runs in it. */
-        List<String> enter(ToolKit kit, Path directory) {
+        /** Lists the words that stand before a command which {@link RankNamespace#enter} has enter the namespace. */
+        List<String> make(ToolKit kit) {
             List<String> words = new ArrayList<>();
             words.add(kit.programs().rankInit().toString());
             mount.ifPresent(path -> words.addAll(List.of("--detach", path.toString())));
             words.addAll(List.of("--pid-file", pidFile.toString(), "--"));
-            words.addAll(RankNamespace.enter("{init}", directory));
             return words;
+        }
+
+        /** The same as {@link RankNamespace#enter}, of the namespace that will be made. */
+        static List<String> enter(List<String> launched, Path directory, List<String> programs) {
+            return RankNamespace.enter("{init}", launched, directory, programs);
         }
 
         /** Waits until a started command has made it; throws with what the command says if it does not. */
@@ -96,27 +97,42 @@ record RankNamespace(ProcessIdentity init) {
         }
     }
 
-    /** The namespace that an earlier restart made for a process, if it lives in one. */
+    /**
+     * The namespace that an earlier restart made for a process, if it lives in one. Another init is a container's, with
+     * more in it than this rank, or the job's user's: not ours to enter or to end.
+     */
     static Optional<RankNamespace> around(ProcessTable table, ProcessSnapshot now, ProcessIdentity process) {
         if (process.pidNamespace() == table.ownPidNamespace()) {
             return Optional.empty();
         }
         for (ProcessIdentity candidate : now.inNamespace(process.pidNamespace())) {
             if (table.isNamespaceInit(candidate)) {
-                // Another init is a container's, with more in it than this rank: not ours to end.
-                return table.name(candidate).filter(INIT_NAME::equals).map(name -> new RankNamespace(candidate));
+                return NamespaceRecord.whyNotOurs(table, candidate).isEmpty()
+                        ? Optional.of(new RankNamespace(candidate))
+                        : Optional.empty();
             }
         }
         return Optional.empty();
     }
 
-    /** Returns the words before a command that is to run in the namespaces of a process, see nsenter(1). */
-    static List<String> enter(ProcessIdentity process, Path directory) {
-        return enter(Integer.toString(process.pid()), directory);
+    /**
+     * Has a command that {@code ppmr-launch} starts run in these namespaces. That proves once more, by what it holds,
+     * that they are ours.
+     *
+     * @param launched the words of {@code ppmr-launch}
+     * @param directory in which the command runs; it need not be visible inside
+     * @param programs words of the command that name programs and folders of libraries, which must be the same inside
+     */
+    List<String> enter(List<String> launched, Path directory, List<String> programs) {
+        return enter(Integer.toString(init.pid()), launched, directory, programs);
     }
 
-    private static List<String> enter(String pid, Path directory) {
-        return List.of("nsenter", "--target", pid, "--pid", "--mount", "--wd=" + directory, "--");
+    private static List<String> enter(String pid, List<String> launched, Path directory, List<String> programs) {
+        List<String> words = new ArrayList<>(launched);
+        List<String> options = new ArrayList<>(List.of("--enter", pid, "--directory", directory.toString()));
+        ToolKit.filesNamedIn(programs).forEach(file -> options.addAll(List.of("--same", file.toString())));
+        words.addAll(1, options);
+        return words;
     }
 
     /** All processes in it but the init. */

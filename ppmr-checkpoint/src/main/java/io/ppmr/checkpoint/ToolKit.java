@@ -9,8 +9,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
@@ -97,33 +99,49 @@ record ToolKit(
         return task.processes();
     }
 
-    /** The same before a restart, in a namespace that its start makes, where one is planned. */
-    List<String> launchInNew(Optional<RankNamespace.Planned> namespace, Path directory, List<String> launched)
+    /**
+     * The same before a restart, in a namespace that its start makes, where one is planned.
+     *
+     * @param launched what {@link #launch} has given
+     * @param programs words of the command that name programs and folders of libraries
+     */
+    List<String> launchInNew(
+            Optional<RankNamespace.Planned> namespace, Path directory, List<String> launched, List<String> programs)
             throws CheckpointException {
         if (namespace.isEmpty()) {
             return launched;
         }
         List<String> prefix = launch(Optional.empty());
-        prefix.addAll(namespace.get().enter(this, directory));
-        prefix.addAll(launched);
+        prefix.addAll(namespace.get().make(this));
+        prefix.addAll(RankNamespace.Planned.enter(launched, directory, programs));
         return prefix;
     }
 
-    /** The same before a checkpoint command, inside the rank's namespaces if it has some of its own. */
-    List<String> launchFor(CheckpointTask task, Optional<JobUser> user) throws CheckpointException {
-        return launchFor(task, launch(user));
+    /**
+     * The same before a checkpoint command, inside the rank's namespaces if it was moved here before. Throws if it
+     * lives where no program of root's may go.
+     */
+    List<String> launchFor(CheckpointTask task, List<String> launched, List<String> programs)
+            throws CheckpointException {
+        Optional<RankNamespace> moved =
+                RankPlace.of(task.rank(), task.processes(), table.snapshot()).moved();
+        return moved.isPresent() ? moved.get().enter(launched, task.imageDirectory(), programs) : launched;
     }
 
-    /** The same, with what {@link #launch(JobUser, int)} has given. */
-    List<String> launchFor(CheckpointTask task, List<String> launched) throws CheckpointException {
-        if (!livesElsewhere(task)) {
-            return launched;
+    /** Finds the programs, files and folders that words name: by absolute paths, or as {@link #find} finds them. */
+    static Set<Path> filesNamedIn(List<String> words) {
+        Set<Path> found = new LinkedHashSet<>();
+        for (String word : words) {
+            if (!word.contains("/")) {
+                find(word).map(Path::toAbsolutePath).ifPresent(found::add);
+            }
+            for (String part : word.split(":", -1)) {
+                if (part.startsWith("/") && Files.exists(Path.of(part))) {
+                    found.add(Path.of(part));
+                }
+            }
         }
-        List<String> prefix = launch(Optional.empty());
-        prefix.addAll(RankNamespace.enter(task.root(), task.imageDirectory()));
-        // Once more inside: a process that was no session leader joins CRIU's session, which must be one in there.
-        prefix.addAll(launched);
-        return prefix;
+        return found;
     }
 
     /** The root's PID as a command sees it that was started by {@link #launchFor}. */

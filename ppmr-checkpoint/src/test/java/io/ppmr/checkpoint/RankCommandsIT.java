@@ -125,7 +125,7 @@ class RankCommandsIT {
         ToolKit kit =
                 new ToolKit(fixture.programs, fixture.table, fixture.signals, QUICK, counting, new ToolVersions());
         RankNamespace.Planned planned = RankNamespace.Planned.of(kit, task(0), "restart-0");
-        List<String> words = kit.launchInNew(Optional.of(planned), images, kit.launch(Optional.empty()));
+        List<String> words = kit.launchInNew(Optional.of(planned), images, kit.launch(Optional.empty()), List.of());
         words.addAll(List.of("/bin/sleep", "60"));
         ToolProcess tool = ToolProcess.start("restart-0", words, task(0).workDirectory(), Optional.empty(), kit);
         RankNamespace namespace = planned.made(kit, tool);

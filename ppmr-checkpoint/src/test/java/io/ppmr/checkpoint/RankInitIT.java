@@ -54,7 +54,8 @@ class RankInitIT {
     }
 
     private String inside(ProcessIdentity init, String script) throws CheckpointException {
-        List<String> command = new ArrayList<>(RankNamespace.enter(init, fixture.base));
+        List<String> launch = List.of(fixture.programs.launch().toString(), "--");
+        List<String> command = new RankNamespace(init).enter(launch, fixture.base, List.of());
         command.addAll(List.of("/bin/sh", "-c", script));
         return run(command.toArray(String[]::new));
     }

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -47,6 +48,8 @@ class SanitizedProgramsIT {
                             "-C",
                             "src/" + part + "/c",
                             "OUT=" + base,
+                            // The sanitizers' library is a shared one.
+                            "STATIC=",
                             "CFLAGS=-O1 -g -std=gnu17 -Wall -Wextra -Werror -pthread -fsanitize=address,undefined"
                                     + " -fno-sanitize-recover=all"),
                     LIMIT);
@@ -67,8 +70,14 @@ class SanitizedProgramsIT {
     }
 
     private String run(String... command) throws CheckpointException {
-        command[0] = base.resolve(command[0]).toString();
-        Command.Result result = CommandStarter.call(List.of(command), LIMIT);
+        return runAfter(new String[0], command);
+    }
+
+    private String runAfter(String[] before, String... command) throws CheckpointException {
+        List<String> words = new ArrayList<>(List.of(before));
+        words.add(base.resolve(command[0]).toString());
+        words.addAll(List.of(command).subList(1, command.length));
+        Command.Result result = CommandStarter.call(words, LIMIT);
         assertEquals(0, result.exitCode(), result.output());
         return result.output();
     }
@@ -131,6 +140,23 @@ class SanitizedProgramsIT {
         assertEquals(
                 "20001 7 8",
                 run("ppmr-launch", "--uid", "20001", "--gid", "20001", "--groups", "7,8,20001", "--", "id", "-G"));
+        // The search for leaks starts a thread, which cannot be in another PID namespace than its process.
+        String[] withoutLeaks = {"env", "ASAN_OPTIONS=detect_leaks=0"};
+        String init = runAfter(withoutLeaks, "ppmr-rank-init", "--grace", "30");
+        String probe = base.resolve("probe").toString();
+        assertEquals(
+                "/usr",
+                runAfter(
+                        withoutLeaks,
+                        "ppmr-launch",
+                        "--enter",
+                        init,
+                        "--directory",
+                        "/usr",
+                        "--same",
+                        probe,
+                        "--",
+                        "pwd"));
     }
 
     private static boolean hasContent(Path file) {

@@ -103,8 +103,19 @@ public record ProcStat(
      * @throws IOException if it is gone, or another user's
      */
     public static long pidNamespace(String process) throws IOException {
+        return namespace(Path.of("/proc", process), "pid");
+    }
+
+    /**
+     * A namespace of a process, by its inode.
+     *
+     * @param process its folder in {@code /proc}
+     * @param kind as the kernel names it, such as {@code mnt}; namespaces(7)
+     * @throws IOException if the process is gone or another user's, or the kernel has no such namespaces
+     */
+    public static long namespace(Path process, String kind) throws IOException {
         String link =
-                Files.readSymbolicLink(Path.of("/proc", process, "ns/pid")).toString();
+                Files.readSymbolicLink(process.resolve("ns").resolve(kind)).toString();
         return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
     }
 

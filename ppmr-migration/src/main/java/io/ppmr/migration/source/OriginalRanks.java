@@ -80,6 +80,13 @@ final class OriginalRanks {
         return new OriginalRanks(migrationId, processes, pods, roots);
     }
 
+    /** Throws, and says why and what helps, if one of the ranks lives where its checkpointer must not go. */
+    void requireReachable(Job job) throws CheckpointException {
+        if (job.pods().isEmpty()) {
+            job.checkpointer().requireReachable(roots);
+        }
+    }
+
     /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
     void requireMovable(Job job) throws IOException, CheckpointException {
         if (job.pods().isEmpty()) {

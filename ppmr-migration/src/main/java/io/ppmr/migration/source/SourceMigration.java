@@ -161,6 +161,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                             + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
         }
         OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), service.pods(), job);
+        originals.requireReachable(job);
         if (job.notes().hooks().suspend().isEmpty()) {
             originals.requireMovable(job);
         }
@@ -795,6 +796,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
         if (suspended && !originals.anyHeld()) {
             // The hook may have taken away what stands in the way, so it is asked only now.
+            originals.requireReachable(subject.job());
             originals.requireMovable(subject.job());
         }
         record.step(Step.CHECKPOINT);

@@ -1,0 +1,120 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The namespaces in which a rank lives: the service's own, or those that an earlier restart has made for it. Root's
+ * programs enter no others, since in a mount namespace of the job's user every path leads where that user wants.
+ * Immutable, for any thread.
+ *
+ * @param moved the namespaces of a rank that was moved here before; empty for one in the service's own PID namespace
+ */
+record RankPlace(Optional<RankNamespace> moved) {
+    /**
+     * Finds the place of a rank; throws, and names the process, the cause and the remedy, if it lives anywhere else.
+     *
+     * @param processes of the rank, the root first
+     * @param now all processes
+     */
+    static RankPlace of(int rank, List<ProcessIdentity> processes, ProcessSnapshot now) throws CheckpointException {
+        requireServicesUsers(rank, processes, now.table());
+        ProcessIdentity root = processes.get(0);
+        if (root.pidNamespace() == now.table().ownPidNamespace()) {
+            return new RankPlace(Optional.empty());
+        }
+        Optional<RankNamespace> moved = RankNamespace.around(now.table(), now, root);
+        if (moved.isEmpty()) {
+            throw new CheckpointException("rank " + rank + ": PID " + root.pid() + " lives in a PID namespace that no"
+                    + " restart of ppmr has made on this node since its boot (" + NamespaceRecord.FOLDER
+                    + " has no record of its init), and programs of root's enter no other. Remedy: start the job in"
+                    + " the node's own PID namespace");
+        }
+        return new RankPlace(moved);
+    }
+
+    /** Finds the place of each rank that has not ended, by its number; throws as {@link #of} does. */
+    static Map<Integer, RankPlace> ofAll(Map<Integer, ProcessIdentity> roots, ProcessSnapshot now)
+            throws CheckpointException {
+        Map<Integer, RankPlace> places = new LinkedHashMap<>();
+        for (Map.Entry<Integer, List<ProcessIdentity>> rank : now.trees(roots).entrySet()) {
+            // Whoever moves the rank notices by itself that it is gone.
+            if (!rank.getValue().isEmpty()) {
+                places.put(rank.getKey(), of(rank.getKey(), rank.getValue(), now));
+            }
+        }
+        return places;
+    }
+
+    /**
+     * Throws, and names the process, the cause and the remedy, if a process has another user namespace than the
+     * service: there the job's user is root.
+     */
+    static void requireServicesUsers(int rank, List<ProcessIdentity> processes, ProcessTable table)
+            throws CheckpointException {
+        Optional<Long> own = userNamespace(rank, ProcessHandle.current().pid());
+        for (ProcessIdentity process : processes) {
+            if (!userNamespace(rank, process.pid()).equals(own) && table.isAlive(process)) {
+                throw new CheckpointException(
+                        "rank " + rank + ": PID " + process.pid() + " lives in a user namespace of"
+                                + " its own, where the job's user is root and decides what lies at each path, so no"
+                                + " program of root's goes there. Remedy: start the job without one (unshare --user,"
+                                + " bubblewrap, Apptainer without its set-user-ID program make them)");
+            }
+        }
+    }
+
+    private static Optional<Long> userNamespace(int rank, long pid) throws CheckpointException {
+        try {
+            return NamespaceRecord.userNamespace(Long.toString(pid));
+        } catch (NoSuchFileException gone) {
+            return Optional.empty();
+        } catch (IOException e) {
+            throw unreadable(rank, pid, e);
+        }
+    }
+
+    /**
+     * Throws, and names the process, the cause and the remedy, unless each process has the mounts of its place: CRIU
+     * would look at the others' mounts, and go through them, as root.
+     */
+    void requireMounts(int rank, List<ProcessIdentity> processes, ProcessTable table) throws CheckpointException {
+        long place = moved.isPresent()
+                ? moved.get().init().pid()
+                : ProcessHandle.current().pid();
+        Optional<Long> own = mounts(rank, place);
+        for (ProcessIdentity process : processes) {
+            if (!mounts(rank, process.pid()).equals(own) && table.isAlive(process)) {
+                throw new CheckpointException(
+                        "rank " + rank + ": PID " + process.pid() + " lives in a mount namespace of"
+                                + " its own (PrivateTmp, job_container of Slurm, unshare --mount), and CRIU moves only"
+                                + " ranks that have the service's mounts. Remedy: start the job without one, or move it"
+                                + " as a pod or by another checkpointer");
+            }
+        }
+    }
+
+    private static Optional<Long> mounts(int rank, long pid) throws CheckpointException {
+        try {
+            return Optional.of(ProcStat.namespace(Path.of("/proc", Long.toString(pid)), "mnt"));
+        } catch (NoSuchFileException gone) {
+            return Optional.empty();
+        } catch (IOException e) {
+            throw unreadable(rank, pid, e);
+        }
+    }
+
+    private static CheckpointException unreadable(int rank, long pid, IOException cause) {
+        return new CheckpointException(
+                "rank " + rank + ": the namespaces of PID " + pid + " cannot be read: " + cause.getMessage()
+                        + ". Remedy: run the service as root",
+                cause);
+    }
+}
