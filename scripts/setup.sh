@@ -33,8 +33,10 @@ mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev hpcc)
 
 # find_jdk VERSION: prints the folder of an installed JDK (one with a compiler) of that version.
 find_jdk() {
-    local wanted=$1 chosen="PPMR_JDK$1" folder version
-    for folder in "${!chosen:-}" "${JAVA_HOME:-}" /usr/lib/jvm/* "$cache/jdk-$wanted"/usr/lib/jvm/*; do
+    local wanted=$1 chosen="PPMR_JDK$1" folder version folders
+    folders=("${!chosen:-}" "${JAVA_HOME:-}" /usr/lib/jvm/*)
+    [ -z "$cache" ] || folders+=("$cache/jdk-$wanted"/usr/lib/jvm/*)
+    for folder in "${folders[@]}"; do
         if [ ! -x "$folder/bin/java" ] || [ ! -r "$folder/release" ]; then continue; fi
         [ "$wanted" != 17 ] || [ -x "$folder/bin/javac" ] || continue
         version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$folder/release")

@@ -66,7 +66,9 @@ insmod "/lib/modules/$(uname -r)/ipmi_si.ko" || fail "ipmi_si"
 [ ! -e /dev/ipmi0 ] || fail "/dev/ipmi0 is there before a unit is started"
 
 # Commands of the site. Each says where it runs, and what the management controller answers.
-mkdir -p "$site"
+mkdir -p "$site/blcr"
+# A unit's service runs as root nothing that others could change, as whoever has built the tree could.
+cp "$native_test/cr_checkpoint" "$native_test/cr_restart" "$site/blcr"
 cat >"$site/says" <<SH
 #!/bin/sh
 echo "\$* by \$(id -u) in \$(sed -n 's|^0::/system.slice/||p' /proc/self/cgroup): \$(perl $ask_bmc 2>&1)"
@@ -96,9 +98,9 @@ for word in "\$@"; do
     esac
     words+=("\$word")
 done
-exec $native_test/cr_restart "\${words[@]}"
+exec $site/blcr/cr_restart "\${words[@]}"
 SH
-chmod 755 "$site"/*
+chmod 755 "$site"/* "$site"/blcr/*
 
 install_tree || fail "ppmr install"
 [ -d /run/ppmr ] || fail "tmpfiles has not made /run/ppmr"
@@ -112,12 +114,12 @@ seen "systemd-analyze verify is content"
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >/etc/ppmr/key)
 tools="[checkpointers.blcr]
 type = \"blcr\"
-checkpoint_program = \"$native_test/cr_checkpoint\"
-restart_program = \"$native_test/cr_restart\"
+checkpoint_program = \"$site/blcr/cr_checkpoint\"
+restart_program = \"$site/blcr/cr_restart\"
 kernel_module = false
 [checkpointers.waiting]
 type = \"blcr\"
-checkpoint_program = \"$native_test/cr_checkpoint\"
+checkpoint_program = \"$site/blcr/cr_checkpoint\"
 restart_program = \"$site/cr_restart\"
 kernel_module = false"
 # The words that start CRIU, one a line in PPMR_CRIU; empty where it cannot be had.

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.protocol.data.ReadingMode;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
@@ -10,6 +11,9 @@ public sealed interface CheckpointerSettings {
 
     /** Says as whom its commands run. */
     RunAs runAs();
+
+    /** Returns the commands that root runs, if only to ask for their version. */
+    List<List<String>> rootsCommands();
 
     /** Makes the adapter with the usual waits, under the name that the configuration gives it. */
     default Checkpointer create(String name, NativePrograms programs) {
@@ -33,6 +37,11 @@ public sealed interface CheckpointerSettings {
         @Override
         public RunAs runAs() {
             return RunAs.JOB_USER;
+        }
+
+        @Override
+        public List<List<String>> rootsCommands() {
+            return List.of(List.of(checkpointProgram), List.of(restartProgram));
         }
 
         /** BLCR as it is installed on a node. */
@@ -83,6 +92,11 @@ public sealed interface CheckpointerSettings {
         @Override
         public RunAs runAs() {
             return asJobUser ? RunAs.JOB_USER : RunAs.ROOT;
+        }
+
+        @Override
+        public List<List<String>> rootsCommands() {
+            return List.of(program);
         }
 
         /** CRIU started by the given words, as root, with nothing further. */
@@ -156,6 +170,18 @@ public sealed interface CheckpointerSettings {
                 throw new IllegalArgumentException("the completion names " + completionNames
                         + " are not all among the announced names " + announcedNames + ". Remedy: announce them, too");
             }
+        }
+
+        @Override
+        public List<List<String>> rootsCommands() {
+            List<List<String>> commands = new ArrayList<>();
+            if (runAs.checkpointsAsRoot()) {
+                commands.add(checkpoint);
+            }
+            if (runAs.restartsAsRoot()) {
+                commands.add(restart);
+            }
+            return commands;
         }
 
         /**

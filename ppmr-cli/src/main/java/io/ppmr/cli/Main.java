@@ -145,7 +145,7 @@ public final class Main implements Runnable {
                             paramLabel = "FILE",
                             description = "the target's configuration")
                     Path config)
-            throws ConfigException, IOException, InterruptedException {
+            throws ConfigException, IOException, InterruptedException, CommandFailure {
         TargetDaemon.run(TargetConfig.load(config), () -> out().println("ready"));
     }
 

@@ -12,6 +12,7 @@ import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
@@ -60,6 +61,7 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
      */
     public static void run(SourceConfig config, boolean triggers, Runnable ready)
             throws IOException, InterruptedException, CommandFailure {
+        ProgramCheck.require(config.rootsCommands(), System.getenv());
         if (triggers && movesOnSignal(config)) {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }

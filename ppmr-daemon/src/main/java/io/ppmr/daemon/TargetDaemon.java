@@ -9,7 +9,9 @@ import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.control.PodRequests;
 import io.ppmr.daemon.pods.Pods;
+import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.MigrationText;
+import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.migration.target.Arrival;
 import io.ppmr.migration.target.TargetService;
@@ -35,7 +37,9 @@ public final class TargetDaemon implements Daemon.Service {
     }
 
     /** Runs a target until SIGTERM or SIGINT; {@code ready} is called when a migration may come. */
-    public static void run(TargetConfig config, Runnable ready) throws IOException, InterruptedException {
+    public static void run(TargetConfig config, Runnable ready)
+            throws IOException, InterruptedException, CommandFailure {
+        ProgramCheck.require(config.rootsCommands(), System.getenv());
         Pods pods = new Pods(
                 config.pods().templates(),
                 config.pods().settings(),

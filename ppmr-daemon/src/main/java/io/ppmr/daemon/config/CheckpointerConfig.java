@@ -190,6 +190,17 @@ public record CheckpointerConfig(
         return words.isEmpty() ? List.of("criu") : words;
     }
 
+    /** Returns the commands that root runs, by what names them in the file. */
+    Map<String, List<String>> rootsCommands() {
+        Map<String, List<String>> commands = new LinkedHashMap<>();
+        settings.forEach((name, one) -> {
+            for (List<String> words : one.rootsCommands()) {
+                commands.put("checkpointers." + name + ": " + words.get(0), words);
+            }
+        });
+        return commands;
+    }
+
     /** The checkpointers, by name. */
     Map<String, Checkpointer> create() {
         NativePrograms programs = NativePrograms.fromSystemProperty();

@@ -12,7 +12,9 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.tomlj.TomlArray;
 
@@ -226,6 +228,23 @@ public record ServiceConfig(
             section.bad(METRICS_ADDRESS, "\"" + address + "\" is no address of this node: give one");
         }
         return Optional.ofNullable(shown);
+    }
+
+    /**
+     * Returns the commands that root runs, by what names them in the file.
+     *
+     * @param tools those of the checkpointers
+     * @param pods what it says of pods
+     */
+    Map<String, List<String>> rootsCommands(CheckpointerConfig tools, PodConfig pods) {
+        Map<String, List<String>> commands = new LinkedHashMap<>(tools.rootsCommands());
+        if (fence != null) {
+            fence.ifPresent(one -> commands.put("fence.command", one.words()));
+        }
+        if (!pods.templates().isEmpty()) {
+            commands.put("pod_runtime.program", pods.settings().program());
+        }
+        return commands;
     }
 
     private static Optional<Fence> fence(ConfigFile.Section section) {

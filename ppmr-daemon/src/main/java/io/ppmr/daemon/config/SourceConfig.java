@@ -36,6 +36,7 @@ import org.tomlj.TomlArray;
  * @param health the health command, if there is one
  * @param announced those that users announce while the service runs
  * @param pods those that users may run
+ * @param rootsCommands that root runs, by what names them in the file
  */
 public record SourceConfig(
         ServiceConfig service,
@@ -44,7 +45,8 @@ public record SourceConfig(
         Optional<String> triggerJob,
         Optional<HealthTrigger.Settings> health,
         AnnouncedJobs announced,
-        PodConfig pods) {
+        PodConfig pods,
+        Map<String, List<String>> rootsCommands) {
     private static final int MAX_CONNECTIONS = 64;
     private static final int MAX_ATTEMPTS = 100;
     private static final int MAX_IN_A_ROW = 1000;
@@ -201,6 +203,7 @@ public record SourceConfig(
 
     public SourceConfig {
         jobs = Map.copyOf(jobs);
+        rootsCommands = Map.copyOf(rootsCommands);
     }
 
     /** Returns the facts for the hooks of a job that an earlier run of the service has begun to move. */
@@ -249,7 +252,12 @@ public record SourceConfig(
         file.requireGood();
         AnnouncedJobs announced =
                 new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers, tools.forAnnouncedJobs());
-        return new SourceConfig(service, settings, jobs, trigger, health, announced, pods);
+        Map<String, List<String>> commands = service.rootsCommands(tools, pods);
+        health.ifPresent(one -> commands.put("triggers.health", one.command()));
+        if (settings.spares() instanceof SpareNodes.Printed printed) {
+            commands.put("target.command", printed.command());
+        }
+        return new SourceConfig(service, settings, jobs, trigger, health, announced, pods, commands);
     }
 
     /** The health command, if there is one. Without {@code trigger_job} it moves the job that users announce. */

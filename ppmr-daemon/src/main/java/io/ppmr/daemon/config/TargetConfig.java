@@ -22,8 +22,10 @@ import java.util.stream.Stream;
  * @param service what both roles' files say
  * @param settings the service's
  * @param pods what it says of pods
+ * @param rootsCommands that root runs, by what names them in the file
  */
-public record TargetConfig(ServiceConfig service, TargetSettings settings, PodConfig pods) {
+public record TargetConfig(
+        ServiceConfig service, TargetSettings settings, PodConfig pods, Map<String, List<String>> rootsCommands) {
     private static final int MAX_MIGRATIONS = 32;
     private static final long MIN_INDEX_BYTES = 1 << 20;
 
@@ -178,7 +180,7 @@ public record TargetConfig(ServiceConfig service, TargetSettings settings, PodCo
                 tools.trustedUsers());
         PodConfig pods = PodConfig.read(file);
         file.requireGood();
-        return new TargetConfig(service, settings, pods);
+        return new TargetConfig(service, settings, pods, service.rootsCommands(tools, pods));
     }
 
     private static Map<String, JobCommand> commands(

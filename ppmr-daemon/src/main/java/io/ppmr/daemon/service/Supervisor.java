@@ -49,6 +49,15 @@ public final class Supervisor {
         return new Supervisor(Optional.of(message -> tell(socket, message)), watchdog);
     }
 
+    /** Returns true if this process is the one that systemd has started for a unit. */
+    static boolean isUnit(Map<String, String> environment) {
+        ProcessHandle own = ProcessHandle.current();
+        // systemd 248 and later say so. The launcher becomes this process, whose parent systemd is.
+        return Long.toString(own.pid()).equals(environment.get("SYSTEMD_EXEC_PID"))
+                || (own.parent().map(ProcessHandle::pid).orElse(0L) == 1
+                        && (environment.containsKey("INVOCATION_ID") || environment.containsKey(SOCKET)));
+    }
+
     boolean listens() {
         return listener.isPresent();
     }

@@ -1,0 +1,19 @@
+package io.ppmr.daemon.service;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** Systemd, as far as the environment speaks of it. */
+class SupervisorTest {
+    @Test
+    void shouldKnowAUnitsMainProcessAndNoneOfItsChildrenByTheEnvironment() {
+        long own = ProcessHandle.current().pid();
+        assertTrue(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own))));
+        assertFalse(Supervisor.isUnit(Map.of()));
+        // What a child has inherited: the tests' own parent is not systemd.
+        assertFalse(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own - 1), "INVOCATION_ID", "0f")));
+    }
+}
