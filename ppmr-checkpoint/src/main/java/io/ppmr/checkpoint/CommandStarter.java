@@ -34,14 +34,34 @@ public interface CommandStarter {
      */
     Started start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
 
+    /** Says how much of a command's output is kept, and what is done when there is more. */
+    @FunctionalInterface
+    interface OutputLimit {
+        /** The limit of {@link Command} itself, for tools that print little. */
+        OutputLimit USUAL = command -> command;
+
+        /** Gives the command with its limit. */
+        Command on(Command command);
+    }
+
     /** Runs a short command whose descendants may stay, and gives its output. */
-    Command.Result run(List<String> command, Duration limit) throws CheckpointException;
+    default Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+        return run(command, limit, OutputLimit.USUAL);
+    }
+
+    /** Runs a short command whose descendants may stay, and gives its output as far as its limit allows. */
+    Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException;
 
     /** Runs a short command as a child of this process; an interrupt does not stop it, the flag stays set. */
     static Command.Result call(List<String> command, Duration limit) throws CheckpointException {
+        return call(command, limit, OutputLimit.USUAL);
+    }
+
+    /** The same with another limit of its output. */
+    static Command.Result call(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
         Command.Result result;
         try {
-            result = Command.of(command).runUninterruptibly(limit);
+            result = output.on(Command.of(command)).runUninterruptibly(limit);
         } catch (IOException e) {
             throw new CheckpointException(command.get(0) + " cannot be run: " + e.getMessage(), e);
         }
@@ -88,8 +108,8 @@ public interface CommandStarter {
         }
 
         @Override
-        public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
-            return CommandStarter.call(command, limit);
+        public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
+            return CommandStarter.call(command, limit, output);
         }
 
         @Override

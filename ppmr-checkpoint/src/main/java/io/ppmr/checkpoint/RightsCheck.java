@@ -26,6 +26,7 @@ public final class RightsCheck {
     private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
     private static final int FILES_A_CALL = 200;
     private static final int COMMANDS_A_CALL = 100;
+    private static final int SHOWN_CHARACTERS = 80;
 
     /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
     private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
@@ -200,10 +201,20 @@ public final class RightsCheck {
             throw new CheckpointException("whether user " + user.uid() + " can open " + files + " cannot be said: "
                     + result.describe() + ". Remedy: /bin/sh must be there");
         }
-        return result.output().isEmpty()
-                ? Optional.empty()
-                : Optional.of(files.get(
-                        Integer.parseInt(result.output().lines().findFirst().orElseThrow())));
+        return result.output().isEmpty() ? Optional.empty() : Optional.of(named(files, result.output()));
+    }
+
+    /** The shell ran as the job's user, who could trace it: what it prints may be anything. */
+    private static Question named(List<Question> files, String output) throws CheckpointException {
+        String first = output.lines().findFirst().orElse("");
+        int number = first.matches("\\d{1,6}") ? Integer.parseInt(first) : files.size();
+        if (number >= files.size()) {
+            throw new CheckpointException(
+                    "which of the copy's files its user can open cannot be said: /bin/sh printed '"
+                            + first.substring(0, Math.min(first.length(), SHOWN_CHARACTERS))
+                            + "'. Remedy: look at what traces this user's processes");
+        }
+        return files.get(number);
     }
 
     /** Gives the prefix by which a process's paths are reached from here; empty if it has this service's mounts. */

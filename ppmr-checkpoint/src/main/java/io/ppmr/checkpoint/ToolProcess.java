@@ -3,7 +3,7 @@ package io.ppmr.checkpoint;
 import io.ppmr.os.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
-import java.io.UncheckedIOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -28,6 +27,7 @@ final class ToolProcess {
 
     private static final Logger LOG = LoggerFactory.getLogger(ToolProcess.class);
     private static final int TAIL_BYTES = 2000;
+    private static final int PIECE_BYTES = 8192;
     /** A command can write, or show by a hole, any size. */
     private static final int OUTPUT_BYTES = 256 << 10;
 
@@ -195,11 +195,21 @@ final class ToolProcess {
 
     /** Returns true if a log in the service's own folder contains some ASCII words; false if there is no log. */
     static boolean contains(Path log, String words) throws CheckpointException {
-        try (Stream<String> lines = Files.lines(log, StandardCharsets.ISO_8859_1)) {
-            return lines.anyMatch(line -> line.contains(words));
+        // In pieces, since a line may be as long as the file.
+        try (InputStream from = Files.newInputStream(log)) {
+            byte[] piece = new byte[PIECE_BYTES];
+            String read = "";
+            for (int got = from.read(piece); got >= 0; got = from.read(piece)) {
+                read = read.substring(Math.max(0, read.length() - words.length()))
+                        + new String(piece, 0, got, StandardCharsets.ISO_8859_1);
+                if (read.contains(words)) {
+                    return true;
+                }
+            }
+            return false;
         } catch (NoSuchFileException none) {
             return false;
-        } catch (IOException | UncheckedIOException e) {
+        } catch (IOException e) {
             throw new CheckpointException("cannot read " + log + ": " + e.getMessage(), e);
         }
     }

@@ -24,6 +24,8 @@ import java.util.concurrent.TimeUnit;
 final class TransientServices implements CommandStarter {
     private static final long START_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
     private static final long POLL_MS = 5;
+    /** A PID, or what systemd-run says of its failure. */
+    private static final int LINE_BYTES = 4096;
     /** Variables that describe this service and would be wrong for another. */
     private static final Set<String> OUR_OWN = Set.of(
             "NOTIFY_SOCKET",
@@ -119,19 +121,20 @@ final class TransientServices implements CommandStarter {
         InputStream from = client.getInputStream();
         long deadlineNs = System.nanoTime() + START_LIMIT_NS;
         boolean over = false;
-        while (said.indexOf("\n") < 0 && !over && System.nanoTime() - deadlineNs < 0) {
+        while (said.indexOf("\n") < 0 && said.length() < LINE_BYTES && !over && System.nanoTime() - deadlineNs < 0) {
             // What it said before it ended is read once more after that.
             over = UninterruptedWait.of(() -> client.waitFor(POLL_MS, TimeUnit.MILLISECONDS));
-            said.append(new String(from.readNBytes(from.available()), StandardCharsets.UTF_8));
+            said.append(
+                    new String(from.readNBytes(Math.min(from.available(), LINE_BYTES)), StandardCharsets.ISO_8859_1));
         }
         return said.toString().lines().findFirst().orElse("").strip();
     }
 
     @Override
-    public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+    public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
         List<String> whole = words("helper", Path.of("/"));
         command.forEach(word -> whole.add(escape(word)));
-        return CommandStarter.call(whole, limit.plusNanos(START_LIMIT_NS));
+        return CommandStarter.call(whole, limit.plusNanos(START_LIMIT_NS), output);
     }
 
     @Override

@@ -323,8 +323,8 @@ class CommandCheckpointerIT {
         }
 
         @Override
-        public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
-            return starter.run(command, limit);
+        public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
+            return starter.run(command, limit, output);
         }
 
         @Override

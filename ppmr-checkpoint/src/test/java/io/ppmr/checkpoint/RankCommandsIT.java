@@ -112,9 +112,10 @@ class RankCommandsIT {
             }
 
             @Override
-            public Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+            public Command.Result run(List<String> command, Duration limit, OutputLimit output)
+                    throws CheckpointException {
                 starts.incrementAndGet();
-                return direct.run(command, limit);
+                return direct.run(command, limit, output);
             }
 
             @Override

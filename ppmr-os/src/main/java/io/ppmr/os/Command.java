@@ -2,8 +2,8 @@ package io.ppmr.os;
 
 import java.io.ByteArrayOutputStream;
 import java.io.File;
+import java.io.FileInputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
@@ -20,17 +20,29 @@ import java.util.concurrent.TimeUnit;
 /**
  * A program that is run to its end and whose output is wanted. It is run without a shell, with {@code /dev/null} as its
  * input; its standard error is part of its output unless the caller says otherwise. At its deadline it is killed with
- * all its descendants. For one thread; what {@link #start} gives is the starting thread's.
+ * all its descendants. Its output comes through a pipe of this class's own: the JDK reads all of its own pipe when the
+ * program ends, and a process that it left behind may write there without end. For one thread; what {@link #start}
+ * gives is the starting thread's.
  */
 public final class Command {
-    /** A program that prints more than this is killed. */
-    public static final int OUTPUT_MAX_BYTES = 4 << 20;
+    /** A program that prints more than this is killed, unless the caller has set another limit. */
+    public static final int OUTPUT_MAX_BYTES = 1 << 20;
+
+    /** A message has this much of the output. */
+    private static final int SHOWN_CHARACTERS = 2000;
+    /** So much is read between two looks at the deadline, and of an output that is cut so much at each look. */
+    private static final int READ_BYTES = 1 << 20;
+
+    private static final int CUT_READ_BYTES = 64 << 10;
+    private static final int PIECE_BYTES = 8 << 10;
 
     private static final File NULL = new File("/dev/null");
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final int KILLED = -1;
 
     private final ProcessBuilder builder;
+    private int mostBytes = OUTPUT_MAX_BYTES;
+    private OutputBudget.Share share;
 
     private Command(List<String> words) {
         builder = new ProcessBuilder(words).redirectInput(NULL).redirectErrorStream(true);
@@ -105,6 +117,21 @@ public final class Command {
         return this;
     }
 
+    /** Kills it when it prints more than this, instead of {@link #OUTPUT_MAX_BYTES}. */
+    public Command upTo(int bytes) {
+        mostBytes = bytes;
+        return this;
+    }
+
+    /**
+     * Keeps of its output what the share admits. The rest is read slowly and thrown away, so its writer is neither
+     * ended nor takes a processor here.
+     */
+    public Command cutBy(OutputBudget.Share byShare) {
+        share = byShare;
+        return this;
+    }
+
     /** Only its exit status is wanted. */
     public Command withoutOutput() {
         builder.redirectOutput(ProcessBuilder.Redirect.DISCARD);
@@ -136,7 +163,8 @@ public final class Command {
                 throw new IOException(describe());
             }
             if (!succeeded()) {
-                throw new IOException(String.join(" ", words) + " failed with status " + exitCode + ": " + output);
+                throw new IOException(
+                        String.join(" ", words) + " failed with status " + exitCode + ": " + shown(output));
             }
             return output;
         }
@@ -144,7 +172,13 @@ public final class Command {
         /** The program, how it ended and what it printed, for a message. */
         public String describe() {
             String how = timedOut() ? "killed at its deadline" : "exit status " + exitCode;
-            return "'" + String.join(" ", words) + "': " + how + (output.isEmpty() ? "" : ": " + output);
+            return "'" + String.join(" ", words) + "': " + how + (output.isEmpty() ? "" : ": " + shown(output));
+        }
+
+        private static String shown(String output) {
+            return output.length() <= SHOWN_CHARACTERS
+                    ? output
+                    : output.substring(0, SHOWN_CHARACTERS) + " ... (" + output.length() + " characters)";
         }
     }
 
@@ -174,18 +208,60 @@ public final class Command {
 
     /** Starts it, for a caller that starts several. */
     public Running start() throws IOException {
-        return new Running(builder.command(), builder.start());
+        if (!builder.redirectOutput().equals(ProcessBuilder.Redirect.PIPE)) {
+            return new Running(builder.command(), builder.start(), null, mostBytes, share);
+        }
+        int[] ends = new int[2];
+        if (LibC.CALLS.pipe2(ends, LibC.OPEN_CLOSE_ON_EXEC) != 0) {
+            throw new IOException(
+                    "no pipe for the output of " + builder.command().get(0) + ": " + LibC.describe(LibC.errno())
+                            + ". Remedy: raise the limit of open files");
+        }
+        try {
+            FileInputStream from = new FileInputStream(ownDescriptor(ends[0]));
+            try {
+                // The builder is the caller's, and may start another one.
+                builder.redirectOutput(ownDescriptor(ends[1]));
+                return new Running(builder.command(), builder.start(), from, mostBytes, share);
+            } catch (IOException e) {
+                from.close();
+                throw e;
+            } finally {
+                builder.redirectOutput(ProcessBuilder.Redirect.PIPE);
+            }
+        } finally {
+            LibC.CALLS.close(ends[0]);
+            LibC.CALLS.close(ends[1]);
+        }
+    }
+
+    private static File ownDescriptor(int number) {
+        return new File("/proc/self/fd/" + number);
     }
 
     /** One that has been started; whoever started it waits for it or kills it. */
     public static final class Running {
         private final List<String> words;
         private final Process process;
+        private final FileInputStream from;
+        private final int mostBytes;
+        private final OutputBudget.Share share;
         private final ByteArrayOutputStream output = new ByteArrayOutputStream();
+        private final byte[] piece = new byte[PIECE_BYTES];
+        private boolean closed;
 
-        private Running(List<String> words, Process process) {
+        /**
+         * @param from its output; null where none is wanted
+         * @param share null where it is killed when it prints more than {@code mostBytes}
+         */
+        private Running(
+                List<String> words, Process process, FileInputStream from, int mostBytes, OutputBudget.Share share) {
             this.words = List.copyOf(words);
             this.process = process;
+            this.from = from;
+            this.mostBytes = mostBytes;
+            this.share = share;
+            this.closed = from == null;
         }
 
         /** Waits for its end, and kills it at the deadline. */
@@ -215,6 +291,7 @@ public final class Command {
                 if (!ended) {
                     kill();
                 }
+                closeOutput();
                 if (interrupted) {
                     Thread.currentThread().interrupt();
                 }
@@ -229,21 +306,43 @@ public final class Command {
             return process.isAlive();
         }
 
-        /** Takes what is there: what it has left running may keep the pipe open for ever. */
+        /** Takes what is there: what it has left running may keep the pipe open for ever, and go on writing. */
         private void read() throws IOException {
-            InputStream from = process.getInputStream();
-            for (int bytes = from.available(); bytes > 0; bytes = from.available()) {
-                output.write(from.readNBytes(bytes));
-                if (output.size() > OUTPUT_MAX_BYTES) {
+            int leftBytes = isCut() ? CUT_READ_BYTES : READ_BYTES;
+            for (int bytes = available(); bytes > 0 && leftBytes > 0; bytes = available()) {
+                int got = from.read(piece, 0, Math.min(bytes, piece.length));
+                leftBytes -= got;
+                output.write(piece, 0, share == null ? got : share.admit(got));
+                if (output.size() > mostBytes && share == null) {
                     kill();
                     throw new IOException(
-                            "'" + String.join(" ", words) + "' prints more than " + OUTPUT_MAX_BYTES + " bytes");
+                            "'" + String.join(" ", words) + "' prints more than " + mostBytes + " bytes");
                 }
+            }
+        }
+
+        private boolean isCut() {
+            return share != null && share.isCut();
+        }
+
+        private int available() throws IOException {
+            return closed ? 0 : from.available();
+        }
+
+        private void closeOutput() {
+            try {
+                if (!closed) {
+                    closed = true;
+                    from.close();
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException("the output of '" + words.get(0) + "' cannot be closed", e);
             }
         }
 
         /** Ends it and all its descendants at once, and does not wait for that: one may hang in the kernel. */
         public void kill() {
+            closeOutput();
             List<ProcessHandle> descendants = process.descendants().toList();
             process.destroyForcibly();
             descendants.forEach(descendant -> {

@@ -31,6 +31,9 @@ public interface LibC {
     /** FD_CLOEXEC. */
     int CLOSE_ON_EXEC = 1;
 
+    /** O_CLOEXEC. */
+    int OPEN_CLOSE_ON_EXEC = 0x80000;
+
     /** SOCK_DGRAM. */
     int DATAGRAMS = 2;
 
@@ -157,6 +160,9 @@ public interface LibC {
     int fcntl(int descriptor, int command, int argument);
 
     int close(int descriptor);
+
+    /** The first is read from, the second is written to. */
+    int pipe2(@Out int[] ends, int flags);
 
     /** One {@code struct pollfd}, in and out; poll(2). */
     int poll(@In @Out byte[] descriptor, long count, int timeoutMs);

@@ -106,6 +106,55 @@ class CommandTest {
     }
 
     @Test
+    void shouldCutItsOutputAndLetItEndByItselfWhenItPrintsMoreThanItsShare() throws Exception {
+        OutputBudget budget = new OutputBudget(1000, 10, 500);
+        try (OutputBudget.Share share = budget.open()) {
+            Command.Result result = sh("head -c 4000000 /dev/zero | tr '\\0' x; exit 7")
+                    .cutBy(share)
+                    .run(LONG);
+            assertEquals(7, result.exitCode());
+            assertEquals("x".repeat(500), result.output());
+            assertTrue(share.isCut());
+        }
+    }
+
+    @Test
+    void shouldBeKilledAtTheDeadlineWhenItsOutputIsCutAndHasNoEnd() throws Exception {
+        OutputBudget budget = new OutputBudget(0, 10, 10);
+        try (OutputBudget.Share share = budget.open()) {
+            Command.Result result = Command.of(List.of("yes")).cutBy(share).run(Duration.ofMillis(500));
+            assertTrue(result.timedOut());
+            assertEquals("y\ny\ny\ny\ny", result.output());
+        }
+    }
+
+    @Test
+    void shouldReadNoFurtherWhenItHasEndedAndWhatItLeftPrintsWithoutEnd() throws Exception {
+        OutputBudget budget = new OutputBudget(0, 1000, 1000);
+        try (OutputBudget.Share share = budget.open()) {
+            Command.Result result = sh("yes & echo $! > \"$1\"", directory + "/pid")
+                    .cutBy(share)
+                    .run(LONG);
+            assertTrue(result.succeeded());
+            assertTrue(
+                    result.output().length() <= 1000, () -> "" + result.output().length());
+        }
+        // Its pipe has no reader any more.
+        await(() -> !lives(pidIn("pid")));
+    }
+
+    @Test
+    void shouldShowTheBeginningOfALongOutputInAMessage() throws Exception {
+        Command.Result result =
+                sh("head -c 100000 /dev/zero | tr '\\0' x; exit 1").run(LONG);
+        assertEquals(100_000, result.output().length());
+        assertTrue(
+                result.describe().length() < 3000, () -> "" + result.describe().length());
+        String failure = assertThrows(IOException.class, result::requireOutput).getMessage();
+        assertTrue(failure.length() < 3000 && failure.contains("xxx"), failure);
+    }
+
+    @Test
     void shouldKillItWithItsDescendantsAtTheDeadline() throws Exception {
         String script = "echo said; sh -c 'echo $$ > \"$1\"; sleep 1000; true' sh \"$1\" & wait";
         Command.Running shells = sh(script, directory + "/pid").start();

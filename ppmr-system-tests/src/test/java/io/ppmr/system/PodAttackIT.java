@@ -10,11 +10,14 @@ import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -131,6 +134,72 @@ class PodAttackIT {
                 PodNode.OWNER, "{\"request\": \"pod_exec\", \"order\": {\"name\": \"mine\", \"command\": [\"id\"]}}");
         assertEquals(0, entered.path("executed").path("exitCode").asInt(-1), entered.toString());
         assertEquals(0, Files.getAttribute(device, "unix:uid"), "after");
+    }
+
+    /** Output is chosen that is largest in an answer: each byte of it becomes six. */
+    @Test
+    void shouldServeOthersWhenAUsersCommandsPrintFourMebibytesEachAtATime() throws Exception {
+        assertTrue(run(PodNode.OWNER, "\"name\": \"loud\", \"template\": \"usual\", " + SLEEP)
+                .has("pod"));
+        assertTrue(run(PodNode.OTHER, "\"name\": \"calm\", \"template\": \"usual\", " + SLEEP)
+                .has("pod"));
+        String loud = "{\"request\": \"pod_exec\", \"order\": {\"name\": \"loud\", \"command\":"
+                + " [\"sh\", \"-c\", \"head -c 4194304 /dev/zero | tr '\\\\0' '\\\\1'; exit 3\"]}}";
+        String calm =
+                "{\"request\": \"pod_exec\", \"order\": {\"name\": \"calm\", \"command\":" + " [\"seq\", \"1000\"]}}";
+        List<CompletableFuture<JsonNode>> all = new ArrayList<>();
+        for (int i = 0; i < 16; i++) {
+            all.add(CompletableFuture.supplyAsync(() -> answer(PodNode.OWNER, loud), inThreads()));
+        }
+        for (int i = 0; i < 5; i++) {
+            JsonNode said = node.ask(PodNode.OTHER, calm).path("executed");
+            assertTrue(said.path("output").asText().endsWith("999\n1000"), said.toString());
+        }
+        int executed = 0;
+        for (CompletableFuture<JsonNode> one : all) {
+            JsonNode said = one.get(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+            if (said.has("executed")) {
+                executed++;
+                JsonNode end = said.path("executed");
+                assertEquals(3, end.path("exitCode").asInt(), "how the command ended");
+                assertTrue(end.path("cut").asBoolean());
+                assertTrue(end.path("output").asText().length() <= 256 << 10);
+            } else {
+                // A user has eight connections.
+                assertTrue(said.path("error").asText().contains("as many as a user may"), said.toString());
+            }
+        }
+        assertTrue(executed >= 8, "only " + executed + " were carried out");
+    }
+
+    @Test
+    void shouldServeOthersWhenWhatACommandLeavesPrintsWithoutEnd() throws Exception {
+        assertTrue(run(PodNode.OWNER, "\"name\": \"loud\", \"template\": \"usual\", " + SLEEP)
+                .has("pod"));
+        String left = "{\"request\": \"pod_exec\", \"order\": {\"name\": \"loud\", \"command\":"
+                + " [\"sh\", \"-c\", \"yes & exit 3\"]}}";
+        for (int i = 0; i < 3; i++) {
+            JsonNode end = node.ask(PodNode.OWNER, left).path("executed");
+            assertEquals(3, end.path("exitCode").asInt(), end.toString());
+        }
+    }
+
+    private static Executor inThreads() {
+        return work -> {
+            Thread thread = new Thread(work, "asks");
+            thread.setDaemon(true);
+            thread.start();
+        };
+    }
+
+    private static JsonNode answer(int uid, String request) {
+        try {
+            return node.ask(uid, request);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException("the test was ended", e);
+        }
     }
 
     @Test

@@ -35,8 +35,9 @@ final class PodNode {
     static final int NOBODY = 9;
 
     static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    static final String ASK = "my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
-            + " print $s \"$ARGV[1]\\n\"; print scalar <$s>";
+    static final String ASK =
+            "$SIG{PIPE} = 'IGNORE'; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\";"
+                    + " print $s \"$ARGV[1]\\n\"; print scalar <$s>";
 
     /** Skips the caller's tests, and says why, where no pods can be made. */
     static void assumePossible() throws Exception {
@@ -232,6 +233,7 @@ final class PodNode {
                         socket().toString(),
                         request))
                 .in(Path.of("/"))
+                .upTo(8 << 20)
                 .run(LIMIT)
                 .requireOutput();
         return new ObjectMapper().readTree(answer);

@@ -1,5 +1,7 @@
 package io.ppmr.daemon.control;
 
+import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -14,6 +16,7 @@ import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.util.List;
 
 /**
@@ -73,6 +76,9 @@ public final class ControlProtocol {
     static final String REFUSED = "refused";
     static final String ERROR = "error";
 
+    /** As many words and variables as a command may have, and some more. */
+    private static final int MAX_TOKENS = 8500;
+
     /** A line of a service's answer, of which one component is not null. */
     record Answer(
             Migrations.Started started,
@@ -93,8 +99,8 @@ public final class ControlProtocol {
 
     ControlProtocol() {
         // The first use of a type costs a tenth of a second, which a migration should not pay.
-        line(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0, ""));
-        line(
+        warmUp(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0, ""));
+        warmUp(
                 REPORT,
                 new MigrationReport(
                         "",
@@ -116,9 +122,21 @@ public final class ControlProtocol {
                         new KeptImageReport(false, "", 0, "")));
     }
 
-    /** A line with one key. */
-    String line(String key, Object value) {
-        return line(mapper.createObjectNode().set(key, mapper.valueToTree(value)));
+    /** Writes a line with one key, without its end, in pieces of some kilobytes. */
+    void write(OutputStream to, String key, Object value) throws IOException {
+        JsonGenerator generator = mapper.createGenerator(to).disable(JsonGenerator.Feature.AUTO_CLOSE_TARGET);
+        generator.writeStartObject();
+        generator.writePOJOField(key, value);
+        generator.writeEndObject();
+        generator.close();
+    }
+
+    private void warmUp(String key, Object value) {
+        try {
+            write(OutputStream.nullOutputStream(), key, value);
+        } catch (IOException e) {
+            throw new IllegalStateException("a record of plain values cannot be written", e);
+        }
     }
 
     /** The line of a request of that name. */
@@ -133,6 +151,22 @@ public final class ControlProtocol {
         } catch (JsonProcessingException e) {
             throw new IllegalStateException("a tree of plain values cannot be written", e);
         }
+    }
+
+    /** Parses a request. Its values are counted before: on the heap an empty object takes forty times its text. */
+    JsonNode parseRequest(String line) throws IOException {
+        try (JsonParser parser = mapper.createParser(line)) {
+            int tokens = 0;
+            while (parser.nextToken() != null) {
+                tokens++;
+                if (tokens > MAX_TOKENS) {
+                    throw new IOException("a request of more than " + MAX_TOKENS + " values: " + shortened(line));
+                }
+            }
+        } catch (JsonProcessingException e) {
+            throw new IOException("not JSON: " + shortened(line), e);
+        }
+        return parse(line);
     }
 
     JsonNode parse(String line) throws IOException {

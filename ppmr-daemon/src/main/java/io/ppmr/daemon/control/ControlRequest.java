@@ -160,7 +160,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
 
         /** Sends an answer with one key. */
         public void say(String key, Object value) throws IOException {
-            lines.writeLine(protocol.line(key, value), WRITE_LIMIT);
+            lines.write(to -> protocol.write(to, key, value), WRITE_LIMIT);
         }
 
         /**

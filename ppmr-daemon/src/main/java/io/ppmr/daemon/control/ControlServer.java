@@ -233,7 +233,7 @@ public final class ControlServer implements AutoCloseable {
         JsonNode parsed;
         ControlRequest<?> request;
         try {
-            parsed = protocol.parse(line);
+            parsed = protocol.parseRequest(line);
             request = requests.get(parsed.path(ControlProtocol.REQUEST).asText());
             if (request == null) {
                 throw new IOException("unknown request: " + shortened(line) + " (known: "

@@ -2,6 +2,7 @@ package io.ppmr.daemon.control;
 
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.SocketTimeoutException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
@@ -95,6 +96,45 @@ final class LineChannel implements AutoCloseable {
         return !channel.isOpen() || (in.hasRemaining() && channel.read(in) < 0);
     }
 
+    /** Writes a line that must not contain a line end. */
+    @FunctionalInterface
+    interface Line {
+        void writeTo(OutputStream to) throws IOException;
+    }
+
+    /** Sends a line piece by piece, so that it is never on the heap as a whole. */
+    void write(Line line, Duration limit) throws IOException {
+        Pieces pieces = new Pieces(System.nanoTime() + limit.toNanos(), limit);
+        line.writeTo(pieces);
+        pieces.write('\n');
+    }
+
+    /** Sends to the channel at once what is written, up to the longest line. */
+    private final class Pieces extends OutputStream {
+        private final long deadlineNs;
+        private final Duration limit;
+        private int leftBytes = mostOutBytes;
+
+        private Pieces(long deadlineNs, Duration limit) {
+            this.deadlineNs = deadlineNs;
+            this.limit = limit;
+        }
+
+        @Override
+        public void write(int one) throws IOException {
+            write(new byte[] {(byte) one}, 0, 1);
+        }
+
+        @Override
+        public void write(byte[] bytes, int offset, int length) throws IOException {
+            if (length > leftBytes) {
+                throw new IOException("a line is longer than " + mostOutBytes + " bytes");
+            }
+            leftBytes -= length;
+            send(ByteBuffer.wrap(bytes, offset, length), deadlineNs, limit);
+        }
+    }
+
     /** Sends a line, which must not contain a line end. */
     void writeLine(String line, Duration limit) throws IOException {
         long deadlineNs = System.nanoTime() + limit.toNanos();
@@ -102,6 +142,10 @@ final class LineChannel implements AutoCloseable {
         if (out.remaining() > mostOutBytes) {
             throw new IOException("a line of " + out.remaining() + " bytes is longer than " + mostOutBytes);
         }
+        send(out, deadlineNs, limit);
+    }
+
+    private void send(ByteBuffer out, long deadlineNs, Duration limit) throws IOException {
         while (out.hasRemaining()) {
             if (channel.write(out) == 0) {
                 await(SelectionKey.OP_WRITE, deadlineNs, limit);

@@ -8,6 +8,7 @@ import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.pods.Pods.Caller;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.OutputBudget;
 import java.io.IOException;
 import java.util.Map;
 
@@ -18,6 +19,13 @@ import java.util.Map;
 public record PodRequests(Pods pods) {
     private static final int ROOT = 0;
     private static final String NUMBER = "\\d{1,10}";
+    /** The outputs that the commands of all users may keep at a time; an answer takes a few times as much. */
+    private static final int ALL_OUTPUTS_BYTES = 4 << 20;
+
+    private static final int OWN_OUTPUT_BYTES = 16 << 10;
+    private static final int OUTPUT_BYTES = 256 << 10;
+    /** One for this process, as its heap is; how many commands run at a time the connections' places limit. */
+    private static final OutputBudget OUTPUTS = new OutputBudget(ALL_OUTPUTS_BYTES, OWN_OUTPUT_BYTES, OUTPUT_BYTES);
 
     /** Names a pod, in short or as UID/NAME. */
     record Named(String name) {}
@@ -37,6 +45,12 @@ public record PodRequests(Pods pods) {
         Object answer(T request, Caller caller) throws IOException, RequestException;
     }
 
+    /** Carries out a request of a caller, and sends the answer. */
+    @FunctionalInterface
+    private interface Work<T> {
+        void carryOut(T request, Caller caller, Exchange with) throws IOException, RequestException;
+    }
+
     /** All of them, by their names in the protocol. */
     public Map<String, ControlRequest<?>> requests() {
         return Map.of(
@@ -47,22 +61,28 @@ public record PodRequests(Pods pods) {
                 ControlProtocol.POD_SHOW,
                 request(Named.class, ControlProtocol.POD, (named, caller) -> pods.show(caller, named.name())),
                 ControlProtocol.POD_EXEC,
-                request(Execute.class, ControlProtocol.EXECUTED, this::execute),
+                request(Execute.class, this::execute),
                 ControlProtocol.POD_STOP,
                 request(Named.class, ControlProtocol.POD, (named, caller) -> pods.stop(caller, named.name())));
     }
 
-    private Pods.Executed execute(Execute request, Caller caller) throws IOException, RequestException {
+    private void execute(Execute request, Caller caller, Exchange with) throws IOException, RequestException {
         if (request.order() == null) {
             throw new RequestException("there is no command to run in the pod: give one behind --");
         }
-        return pods.execute(caller, request.order(), request.detached());
+        try (OutputBudget.Share output = OUTPUTS.open()) {
+            with.say(ControlProtocol.EXECUTED, pods.execute(caller, request.order(), request.detached(), output));
+        }
     }
 
     private static <T> ControlRequest<T> request(Class<T> fields, String key, Question<T> question) {
+        return request(fields, (request, caller, with) -> with.say(key, question.answer(request, caller)));
+    }
+
+    private static <T> ControlRequest<T> request(Class<T> fields, Work<T> work) {
         return new ControlRequest<>(fields, false, (request, user) -> true, (request, with) -> {
             try {
-                with.say(key, question.answer(request, caller(with)));
+                work.carryOut(request, caller(with), with);
             } catch (RequestException e) {
                 with.say(ControlProtocol.REFUSED, e.getMessage());
             } catch (IOException e) {

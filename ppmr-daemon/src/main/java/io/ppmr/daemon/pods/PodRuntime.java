@@ -3,6 +3,7 @@ package io.ppmr.daemon.pods;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CommandStarter;
 import io.ppmr.os.Command;
+import io.ppmr.os.OutputBudget;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -36,6 +37,9 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     static final String NETWORK_LINK = "eth0";
     /** The time that everybody on a network has to answer who has an address. */
     private static final int ASK_MS = 600;
+
+    /** The sockets of a pod, which its user opens: some 40,000. */
+    private static final int SOCKETS_BYTES = 4 << 20;
 
     private static final String NETWORK_FILE = "net";
     /** Makes a cable, of which one end is where this runs. */
@@ -76,8 +80,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /** Runs a further command in it to its end; it has no descriptors but its output, a pipe. */
-    Command.Result execute(Path folder, PodRecord pod, Path process, Duration limit) throws IOException {
-        return result(crun(folder, "exec", "--process", process.toString(), pod.id()), limit);
+    Command.Result execute(Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.Share output)
+            throws IOException {
+        return result(
+                crun(folder, "exec", "--process", process.toString(), pod.id()),
+                limit,
+                command -> command.cutBy(output));
     }
 
     /**
@@ -86,7 +94,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
      * @param environment a file of NAME=VALUE, a zero byte behind each
      */
     Command.Result enter(
-            PodRecord pod, Collection<Integer> groups, Path environment, List<String> words, Duration limit)
+            PodRecord pod,
+            Collection<Integer> groups,
+            Path environment,
+            List<String> words,
+            Duration limit,
+            OutputBudget.Share output)
             throws IOException {
         List<String> all = new ArrayList<>(withoutInput());
         all.addAll(Command.words(
@@ -100,7 +113,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
         all.addAll(Command.words("--environment %s --seconds %s --", environment, limit.toSeconds()));
         all.addAll(words);
-        return result(all, limit);
+        return result(all, limit, command -> command.cutBy(output));
     }
 
     private static List<String> withoutInput() {
@@ -203,7 +216,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
     List<String> sockets(long namespace) throws IOException {
-        return result(Command.words("%s look %s", podNet, namespace), LIMIT)
+        return result(Command.words("%s look %s", podNet, namespace), LIMIT, command -> command.upTo(SOCKETS_BYTES))
                 .requireOutput()
                 .lines()
                 .toList();
@@ -280,8 +293,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     Command.Result result(List<String> words, Duration limit) throws IOException {
+        return result(words, limit, CommandStarter.OutputLimit.USUAL);
+    }
+
+    private Command.Result result(List<String> words, Duration limit, CommandStarter.OutputLimit output)
+            throws IOException {
         try {
-            return starter.run(words, limit);
+            return starter.run(words, limit, output);
         } catch (CheckpointException e) {
             throw new IOException(e.getMessage(), e);
         }

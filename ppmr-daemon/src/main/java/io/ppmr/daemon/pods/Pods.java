@@ -12,6 +12,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
 import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
+import io.ppmr.os.OutputBudget;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.PodFacts;
@@ -60,7 +61,6 @@ public final class Pods {
     /** The time limit of a further command whose caller waits for it. */
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
-    private static final int OUTPUT_CHARACTERS = 256 << 10;
     private static final String UNNAMED = ".new-";
     /** A folder that is being removed: nobody takes it for a pod's, or removes it as well. */
     private static final String REMOVED = ".gone-";
@@ -497,8 +497,10 @@ public final class Pods {
      *
      * @param detached whether it is to go on as a child of the pod's init; else its output is wanted, within
      *     {@link #EXECUTE_LIMIT}
+     * @param output what of its output may be kept; stays open as long as the caller keeps the answer
      */
-    public Executed execute(Caller caller, PodOrder order, boolean detached) throws IOException, RequestException {
+    public Executed execute(Caller caller, PodOrder order, boolean detached, OutputBudget.Share output)
+            throws IOException, RequestException {
         order.requireCommand();
         PodRecord pod = find(caller, order.name());
         if (pod.uid() != caller.uid() && !caller.root()) {
@@ -508,29 +510,29 @@ public final class Pods {
         requireStill(pod);
         List<String> environment = order.environmentOver(pod.environment());
         List<String> words = detached ? order.initWords(true) : order.command();
-        Command.Result result =
-                pod.network() == 0 ? executeByRuntime(pod, environment, words) : enter(pod, environment, words);
-        String output = result.output();
-        boolean cut = output.length() > OUTPUT_CHARACTERS;
-        return new Executed(result.exitCode(), cut ? output.substring(0, OUTPUT_CHARACTERS) : output, cut);
+        Command.Result result = pod.network() == 0
+                ? executeByRuntime(pod, environment, words, output)
+                : enter(pod, environment, words, output);
+        return new Executed(result.exitCode(), result.output(), output.isCut());
     }
 
-    private Command.Result enter(PodRecord pod, List<String> environment, List<String> words) throws IOException {
+    private Command.Result enter(PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output)
+            throws IOException {
         Path variables = Files.createTempFile(folderOf(pod), "exec-", ".environment");
         try {
             Files.writeString(variables, String.join("\0", environment) + '\0');
-            return runtime.enter(pod, groupsOf(pod), variables, words, EXECUTE_LIMIT);
+            return runtime.enter(pod, groupsOf(pod), variables, words, EXECUTE_LIMIT, output);
         } finally {
             Files.deleteIfExists(variables);
         }
     }
 
-    private Command.Result executeByRuntime(PodRecord pod, List<String> environment, List<String> words)
-            throws IOException {
+    private Command.Result executeByRuntime(
+            PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output) throws IOException {
         Path folder = folderOf(pod);
         Path process = new PodBundle(folder, podInit).writeProcess(pod, groupsOf(pod), environment, words);
         try {
-            return runtime.execute(folder, pod, process, EXECUTE_LIMIT);
+            return runtime.execute(folder, pod, process, EXECUTE_LIMIT, output);
         } finally {
             Files.deleteIfExists(process);
         }

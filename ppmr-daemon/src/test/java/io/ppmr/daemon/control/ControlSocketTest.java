@@ -305,6 +305,16 @@ class ControlSocketTest {
         assertEquals(Optional.empty(), migrations.state().running());
     }
 
+    @Test
+    void shouldRefuseByNameWhenARequestHasManyValues() throws Exception {
+        for (String value : List.of("{},", "[],", "\"\",", "1,")) {
+            String answer = answerTo("{\"request\": \"status\", \"x\": [" + value.repeat(9000) + "1]}\n");
+            assertTrue(answer.contains("a request of more than 8500 values"), answer);
+        }
+        String answer = answerTo("{\"request\": \"status\", \"x\": [" + "1,".repeat(8000) + "1]}\n");
+        assertTrue(answer.contains("\"status\""), answer);
+    }
+
     private String answerTo(String request) throws IOException {
         try (SocketChannel channel = SocketChannel.open(UnixDomainSocketAddress.of(socket));
                 LineChannel lines = LineChannel.ofClient(channel)) {

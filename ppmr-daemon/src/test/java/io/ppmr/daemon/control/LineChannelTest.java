@@ -9,6 +9,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -52,6 +53,32 @@ class LineChannelTest {
             written.get(60, TimeUnit.SECONDS);
             service.writeLine("next", LIMIT);
             assertEquals("next", client.readLine(LIMIT));
+        });
+    }
+
+    @Test
+    void shouldSendALineInPiecesUpToTheLongest() throws Exception {
+        byte[] piece = "x".repeat(LineChannel.MAX_ANSWER_BYTES / 8).getBytes(StandardCharsets.US_ASCII);
+        connected((service, client) -> {
+            CompletableFuture<IOException> written = CompletableFuture.supplyAsync(() -> {
+                try {
+                    service.write(to -> to.write("short".getBytes(StandardCharsets.US_ASCII)), LIMIT);
+                    service.write(
+                            to -> {
+                                for (int i = 0; i < 9; i++) {
+                                    to.write(piece);
+                                }
+                            },
+                            LIMIT);
+                    return null;
+                } catch (IOException e) {
+                    return e;
+                }
+            });
+            assertEquals("short", client.readLine(LIMIT));
+            assertThrows(IOException.class, () -> client.readLine(LIMIT));
+            IOException tooLong = written.get(20, TimeUnit.SECONDS);
+            assertTrue(tooLong.getMessage().contains("longer than 4194304"), tooLong.getMessage());
         });
     }
 
