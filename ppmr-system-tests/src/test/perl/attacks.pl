@@ -94,6 +94,9 @@ my %attacks = (
                 '{"request":"migrate","job":"victim"}', '{"request":"migrate"}', '{"request":"cancel","id":"0000"}',
                 "{\"request\":\"migrate\",\"job\":\"$o{victim}/slurm-7.0\"}", '{"request":"announce"}',
                 '{"request":"resolve","id":"0000","outcome":"commit","carry_out":true}', '{"request":"watch"}',
+                # Words that a terminal would obey, and that would forge a line; many values in little text.
+                "{\"request\":\"migrate\",\"job\":\"\xc2\x9b2J\\u001b[2J\\nready \xe2\x80\xae\"}",
+                "\e[2J\xc2\x9b1m\rready", '{"request":"status","x":[' . ('{},' x 12_000) . '{}]}',
                 bytes(200), '{' x 200);
             my $which = int rand @requests + 2;
             # Some say nothing, and stay.

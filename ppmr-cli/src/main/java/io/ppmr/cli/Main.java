@@ -26,7 +26,9 @@ import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.RequestException;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
+import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
+import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -81,21 +83,26 @@ public final class Main implements Runnable {
 
     public static void main(String[] arguments) {
         ServiceLog.begin(System.getenv(), arguments.length == 0 ? "ppmr" : "ppmr-" + arguments[0]);
-        PrintWriter out = new PrintWriter(System.out, true, StandardCharsets.UTF_8);
-        PrintWriter err = new PrintWriter(System.err, true, StandardCharsets.UTF_8);
-        System.exit(execute(arguments, out, err));
+        System.exit(execute(
+                arguments,
+                new OutputStreamWriter(System.out, StandardCharsets.UTF_8),
+                new OutputStreamWriter(System.err, StandardCharsets.UTF_8)));
     }
 
     /** Runs a command and says how it ended; for main and for tests. */
-    static int execute(String[] arguments, PrintWriter out, PrintWriter err) {
+    static int execute(String[] arguments, Writer out, Writer err) {
         return execute(new Main(), arguments, out, err);
     }
 
-    /** Runs a program that has commands like these, and says how it ended: exit code and messages are as ours. */
-    public static int execute(Object program, String[] arguments, PrintWriter out, PrintWriter err) {
+    /**
+     * Runs a program that has commands like these, and says how it ended: exit code and messages are as ours, and so is
+     * the filter of what it prints.
+     */
+    public static int execute(Object program, String[] arguments, Writer out, Writer err) {
         return new CommandLine(program)
-                .setOut(out)
-                .setErr(err)
+                .setOut(new TerminalWriter(out))
+                .setErr(new TerminalWriter(err))
+                .setColorScheme(CommandLine.Help.defaultColorScheme(CommandLine.Help.Ansi.OFF))
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .setParameterExceptionHandler(Main::misused)
                 .setExecutionExceptionHandler((failure, command, parsed) -> failed(failure, command))
@@ -182,12 +189,12 @@ public final class Main implements Runnable {
                 config == null ? CheckpointerConfig.usual(System.getenv()) : CheckpointerConfig.load(config);
         all.forEach((name, checkpointer) -> {
             Availability found = checkpointer.probe();
-            out().printf(
-                            "%-10s %-4s %-9s %s%n",
-                            name,
-                            found.available() ? "yes" : "no",
-                            checkpointer.readingMode().name().toLowerCase(Locale.ROOT),
-                            found.detail() + (found.remedy().isEmpty() ? "" : "; " + found.remedy()));
+            out().println(String.format(
+                    "%-10s %-4s %-9s %s",
+                    name,
+                    found.available() ? "yes" : "no",
+                    checkpointer.readingMode().name().toLowerCase(Locale.ROOT),
+                    found.detail() + (found.remedy().isEmpty() ? "" : "; " + found.remedy())));
         });
     }
 
@@ -293,9 +300,10 @@ public final class Main implements Runnable {
     }
 
     private void printJson(Object value) throws IOException {
-        out().println(new ObjectMapper()
+        out().print(new ObjectMapper()
                 .enable(SerializationFeature.INDENT_OUTPUT)
                 .writeValueAsString(value));
+        out().println();
     }
 
     private PrintWriter out() {

@@ -177,13 +177,9 @@ public final class PodCommand implements Runnable {
                 out().println("no pod");
             }
             for (PodStatus pod : pods) {
-                out().printf(
-                                "%-24s %-15s %-12s %4d processes  %s%n",
-                                pod.name(),
-                                pod.address(),
-                                pod.template(),
-                                pod.processes(),
-                                String.join(" ", pod.command()));
+                out().println(String.format(
+                        "%-24s %-15s %-12s %4d processes  %s",
+                        pod.name(), pod.address(), pod.template(), pod.processes(), String.join(" ", pod.command())));
             }
         }
     }
@@ -239,7 +235,8 @@ public final class PodCommand implements Runnable {
         try (ControlClient client = new ControlClient(socket.path())) {
             Pods.Executed executed = client.execute(given.order(name, null, null, null, null, command), detach);
             if (!executed.output().isEmpty()) {
-                out().println(executed.output());
+                out().print(executed.output());
+                out().println();
             }
             if (executed.cut()) {
                 spec.commandLine().getErr().println("ppmr: its output is longer; this is the beginning of it");

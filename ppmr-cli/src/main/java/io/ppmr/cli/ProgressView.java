@@ -3,6 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.PrintableText;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -48,8 +49,9 @@ public final class ProgressView {
     public void show(MigrationProgress progress) {
         measure(progress);
         if (terminal) {
-            String text = MigrationText.of(progress) + pace(progress);
-            out.print("\r" + text + " ".repeat(Math.max(0, drawn - text.length())));
+            String text = PrintableText.line(MigrationText.of(progress) + pace(progress));
+            out.write('\r');
+            out.print(text + " ".repeat(Math.max(0, drawn - text.length())));
             out.flush();
             drawn = text.length();
         } else if (progress.step() != lastStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES) {

@@ -184,6 +184,33 @@ class PodAttackIT {
         }
     }
 
+    /** A terminal obeys ESC and a letter, and their one-character forms; a line end could forge a line. */
+    @Test
+    void shouldShowAsTextWhatATerminalWouldObeyInAUsersWords() throws Exception {
+        String words = "\"command\": [\"sleep\", \"600\", \"\\u001b[2J\\nforged \\u009b1m\"]";
+        assertTrue(run(
+                        PodNode.OWNER,
+                        "\"name\": \"sly\", \"template\": \"usual\", "
+                                + words.replace("\"sleep\", \"600\"", "\"sh\", \"-c\", \"sleep 600\""))
+                .has("pod"));
+        String socket = node.socket().toString();
+        String shown =
+                PpmrCommand.run("pod", "show", "--socket", socket, "1/sly").said()
+                        + PpmrCommand.run("pod", "list", "--socket", socket).said();
+        assertTrue(shown.contains("\\u001b[2J\\nforged \\u009b1m"), shown);
+        String printed = PpmrCommand.run(
+                        "pod", "exec", "--socket", socket, "1/sly", "--", "printf", "\\033[2J\\302\\233two\\nlines")
+                .said();
+        assertEquals("\\u001b[2J\\u009btwo\nlines", printed);
+        node.ask(PodNode.OWNER, "{\"request\": \"\u001b[2J\u009bforged\"}");
+        node.ask(PodNode.OTHER, "{\"request\": \"status\", \"x\": \"\u001b[2J\u009bforged\"}");
+        String log = node.service().log();
+        for (String text : List.of(shown, printed, log)) {
+            assertTrue(text.chars().noneMatch(one -> Character.isISOControl(one) && one != '\n'), text);
+        }
+        assertTrue(log.lines().noneMatch(line -> line.startsWith("forged")), log);
+    }
+
     private static Executor inThreads() {
         return work -> {
             Thread thread = new Thread(work, "asks");

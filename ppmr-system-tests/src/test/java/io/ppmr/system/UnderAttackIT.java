@@ -403,6 +403,11 @@ class UnderAttackIT {
             assertEquals(0, count[1], name + " has gained something");
         });
         assertEquals(key, Files.readString(directory.resolve("key")), "the key is as it was");
+        for (String log : List.of(services.log("source"), services.log("target"))) {
+            assertTrue(
+                    log.chars().noneMatch(one -> Character.isISOControl(one) && one != '\n' && one != '\t'),
+                    "a terminal would obey the log");
+        }
         assertTrue(
                 times <= MOST_TIMES,
                 times + " times: median under attack " + median(attacked) + " s, beside load " + median(loaded)

@@ -113,9 +113,10 @@ public final class DoctorCommand implements Callable<Integer> {
         Report report = new Report(count("fail"), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            out.println(new ObjectMapper()
+            out.print(new ObjectMapper()
                     .enable(SerializationFeature.INDENT_OUTPUT)
                     .writeValueAsString(report));
+            out.println();
         } else {
             print(report, out);
         }
@@ -141,9 +142,9 @@ public final class DoctorCommand implements Callable<Integer> {
         for (Part part : report.parts()) {
             out.println(part.about());
             for (Shown finding : part.findings()) {
-                out.printf("  %-4s  %-13s %s%n", finding.level(), finding.check(), finding.text());
+                out.println(String.format("  %-4s  %-13s %s", finding.level(), finding.check(), finding.text()));
                 if (!finding.remedy().isEmpty()) {
-                    out.printf("  %-4s  %-13s -> %s%n", "", "", finding.remedy());
+                    out.println(String.format("  %-4s  %-13s -> %s", "", "", finding.remedy()));
                 }
             }
         }

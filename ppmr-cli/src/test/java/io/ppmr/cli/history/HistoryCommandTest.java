@@ -83,6 +83,21 @@ class HistoryCommandTest {
     }
 
     @Test
+    void shouldShowAsTextWhatATerminalWouldObeyInAUsersWords() throws IOException {
+        String job = "lu\u001b[2J\nm9  COMMITTED\u009b1m";
+        try (MappedJournal journal = MappedJournal.open(path)) {
+            journal.appendSynced(new TransactionRecord.Asked("m3", 0, "uid 1000", job, "all"));
+            journal.appendSynced(new TransactionRecord.Begun("m3", 1, List.of("spare1:7"), List.of()));
+        }
+        String listed = run("history", "--journal", path.toString());
+        assertEquals(3, listed.lines().count(), listed);
+        assertTrue(listed.contains("lu\\u001b[2J\\nm9  COMMITTED\\u009b1m"), listed);
+        String json = run("show", "m3", "--json", "--journal", path.toString());
+        assertEquals(job, new ObjectMapper().readTree(json).get("job").asText(), json);
+        assertTrue((listed + json).chars().noneMatch(one -> Character.isISOControl(one) && one != '\n'), json);
+    }
+
+    @Test
     void shouldWriteTheSameAsJson() throws IOException {
         JsonNode one = new ObjectMapper().readTree(run("show", "m1", "--json", "--journal", path.toString()));
         assertEquals("COMMITTED", one.get("outcome").asText());

@@ -2,6 +2,7 @@ package io.ppmr.daemon.log;
 
 import io.ppmr.daemon.log.JournalSender.Entry;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.PrintableText;
 import java.util.Optional;
 import java.util.logging.ErrorManager;
 import java.util.logging.Handler;
@@ -48,11 +49,11 @@ final class JournalHandler extends Handler {
                 .add("PRIORITY", Integer.toString(priority(record.getLevel())))
                 .add("SYSLOG_IDENTIFIER", identifier)
                 .add("LOGGER", String.valueOf(record.getLoggerName()))
-                .add("THREAD_NAME", Thread.currentThread().getName());
+                .add("THREAD_NAME", PrintableText.line(Thread.currentThread().getName()));
         caller().ifPresent(frame -> entry.add("CODE_FILE", String.valueOf(frame.getFileName()))
                 .add("CODE_LINE", Integer.toString(frame.getLineNumber()))
                 .add("CODE_FUNC", frame.getClassName() + "." + frame.getMethodName()));
-        LogContext.ofThisThread().fields().forEach(entry::add);
+        LogContext.ofThisThread().fields().forEach((name, value) -> entry.add(name, PrintableText.line(value)));
         return entry.datagram();
     }
 

@@ -1,5 +1,6 @@
 package io.ppmr.daemon.log;
 
+import io.ppmr.os.PrintableText;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.ZoneId;
@@ -8,27 +9,40 @@ import java.util.Locale;
 import java.util.logging.Formatter;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
+import java.util.stream.Collectors;
 
-/** A log record as a line for people: time, thread, severity, class and message. Any thread. */
+/**
+ * A log record as a line for people: time, thread, severity, class and message. Users' words in it are made harmless
+ * here, once for all that is logged: a record is one line, and a trace behind it is indented, so that nobody can forge
+ * a record. Any thread.
+ */
 final class PlainFormatter extends Formatter {
     private static final DateTimeFormatter TIME = DateTimeFormatter.ofPattern("yyyy-MM-dd.HH:mm:ss.SSSXXX", Locale.ROOT)
             .withZone(ZoneId.systemDefault());
+    private static final String INDENT = "    ";
 
     @Override
     public String format(LogRecord record) {
         String logger = String.valueOf(record.getLoggerName());
-        String line =
-                TIME.format(record.getInstant()) + " [" + Thread.currentThread().getName() + "] "
-                        + severity(record.getLevel()) + " " + logger.substring(logger.lastIndexOf('.') + 1) + " - "
-                        + formatMessage(record) + "\n";
+        String line = TIME.format(record.getInstant()) + " ["
+                + PrintableText.line(Thread.currentThread().getName()) + "] " + severity(record.getLevel()) + " "
+                + logger.substring(logger.lastIndexOf('.') + 1) + " - " + formatMessage(record) + "\n";
         return record.getThrown() == null ? line : line + trace(record.getThrown());
     }
 
-    /** With the line end at its end. */
+    @Override
+    public String formatMessage(LogRecord record) {
+        return PrintableText.line(super.formatMessage(record));
+    }
+
+    /** Gives a trace in indented lines, with the line end at its end. */
     static String trace(Throwable thrown) {
         StringWriter text = new StringWriter();
         thrown.printStackTrace(new PrintWriter(text, true));
-        return text.toString();
+        return text.toString()
+                .lines()
+                .map(line -> INDENT + PrintableText.line(line) + "\n")
+                .collect(Collectors.joining());
     }
 
     private static String severity(Level level) {

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.log.UnixDatagramSocket;
+import io.ppmr.os.PrintableText;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -89,7 +90,7 @@ public final class Supervisor {
     }
 
     private static String oneLine(String text) {
-        return text.replaceAll("\\R", " ");
+        return PrintableText.line(text);
     }
 
     private synchronized void say(String message) {

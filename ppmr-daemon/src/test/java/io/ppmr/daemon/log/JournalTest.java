@@ -120,7 +120,7 @@ class JournalTest {
                 LOG.error("it fails", new IllegalStateException("for a reason"));
             }
             Map<String, String> first = listener.next();
-            assertEquals("rank 3 is written\nand held", first.get("MESSAGE"));
+            assertEquals("rank 3 is written\\nand held", first.get("MESSAGE"));
             assertEquals("6", first.get("PRIORITY"));
             assertEquals("ppmr-test", first.get("SYSLOG_IDENTIFIER"));
             assertEquals("abc", first.get("PPMR_MIGRATION"));
@@ -132,7 +132,9 @@ class JournalTest {
             Map<String, String> second = listener.next();
             assertEquals("3", second.get("PRIORITY"));
             String message = second.get("MESSAGE");
-            assertTrue(message.startsWith("it fails\njava.lang.IllegalStateException: for a reason\n\tat "), message);
+            assertTrue(
+                    message.startsWith("it fails\n    java.lang.IllegalStateException: for a reason\n    \tat "),
+                    message);
         }
     }
 

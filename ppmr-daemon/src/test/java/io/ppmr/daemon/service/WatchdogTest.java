@@ -83,7 +83,7 @@ class WatchdogTest {
             signs.ready(limit -> complaint.get(), doing::get);
             doing.set(Optional.of("migration m\nis under way"));
             signs.changed();
-            await(() -> said.contains("STATUS=migration m is under way"));
+            await(() -> said.contains("STATUS=migration m\\nis under way"));
             doing.set(Optional.empty());
             signs.ended("job j committed");
             await(() -> said.contains("STATUS=idle; last: job j committed"));
@@ -113,7 +113,7 @@ class WatchdogTest {
             assertEquals(Optional.of(Duration.ofSeconds(60)), supervisor.watchdog());
             supervisor.ready("idle,\nand well");
             supervisor.alive();
-            assertEquals("READY=1\nSTATUS=idle, and well", systemd.nextText());
+            assertEquals("READY=1\nSTATUS=idle,\\nand well", systemd.nextText());
             assertEquals("WATCHDOG=1", systemd.nextText());
         }
     }
