@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcStat;
+import io.ppmr.os.SecretWords;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -66,7 +67,7 @@ public interface CommandStarter {
             throw new CheckpointException(command.get(0) + " cannot be run: " + e.getMessage(), e);
         }
         if (result.timedOut()) {
-            throw new CheckpointException(String.join(" ", command) + " has not ended within " + limit);
+            throw new CheckpointException(SecretWords.hidden(command) + " has not ended within " + limit);
         }
         return result;
     }
@@ -79,7 +80,7 @@ public interface CommandStarter {
         String word = environment.getOrDefault(VARIABLE, "direct");
         return switch (word) {
             case "direct" -> new Direct();
-            case "transient" -> new TransientServices(environment, "systemd-run");
+            case "transient" -> new TransientServices(environment, "systemd-run", Path.of("/run/ppmr"));
             default ->
                 throw new IllegalStateException(
                         VARIABLE + " is '" + word + "'. Remedy: set it to direct or transient, or take it away");

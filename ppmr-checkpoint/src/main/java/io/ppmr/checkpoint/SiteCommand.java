@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.SecretWords;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -74,7 +75,7 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
                 .forEach(line -> LOG.info("{}: {}", name, line));
         if (!ended) {
             throw new CheckpointException(
-                    name + " has not ended within " + deadline + " and was ended: " + String.join(" ", words));
+                    name + " has not ended within " + deadline + " and was ended: " + SecretWords.hidden(words));
         }
         if (process.exitCode().orElseThrow() != 0) {
             throw new CheckpointException(process.describeEnd(Path.of("/nonexistent"), Map.of()));

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.SecretWords;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
@@ -76,7 +77,9 @@ final class ToolProcess {
                     e);
         }
         CommandStarter.Started started = kit.starter().start(name, command, directory, output);
-        LOG.debug("{} started as PID {}: {}", name, started.pid(), command);
+        if (LOG.isDebugEnabled()) {
+            LOG.debug("{} started as PID {}: {}", name, started.pid(), SecretWords.hidden(command));
+        }
         return new ToolProcess(name, started, output, nowTicks, kit.table());
     }
 

@@ -6,15 +6,20 @@ import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 
 /**
  * Commands in transient services of their own, started by PID 1 through systemd-run(1). A scope would not do: what runs
@@ -50,33 +55,97 @@ final class TransientServices implements CommandStarter {
             "_",
             "_JAVA_SR_SIGNUM");
 
-    private final List<String> environment = new ArrayList<>();
+    /** A variable that a shell can have; the manager takes no other. */
+    private static final Pattern NAME = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
+
+    private static final Pattern SPECIAL = Pattern.compile("[\"\\\\`$]");
+    private static final String FILE = "environment-";
+    private static final FileAttribute<?> OURS_ALONE =
+            PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
+
+    private final String environment;
     private final String program;
+    private final Path directory;
 
     /**
      * @param environment what commands get, but for what speaks of this service itself
      * @param program {@code systemd-run}, by name or path
+     * @param directory where a file with the environment is made for the start of each command; only root and the
+     *     service's own user may change names in it
      */
-    TransientServices(Map<String, String> environment, String program) {
+    TransientServices(Map<String, String> environment, String program, Path directory) {
         this.program = program;
+        this.directory = directory;
+        StringBuilder lines = new StringBuilder();
         new TreeMap<>(environment).forEach((name, value) -> {
-            if (!OUR_OWN.contains(name) && !name.startsWith("PPMR_")) {
-                this.environment.add("--setenv=" + name + "=" + value);
+            if (NAME.matcher(name).matches() && !OUR_OWN.contains(name) && !name.startsWith("PPMR_")) {
+                lines.append(name).append("=\"").append(SPECIAL.matcher(value).replaceAll("\\\\$0"));
+                lines.append("\"\n");
             }
         });
+        this.environment = lines.toString();
+    }
+
+    /**
+     * Writes the environment into a file that root alone can read, systemd.exec(5): on a command line, and as a
+     * property of a unit, every user could read it. To be removed when the command has begun.
+     */
+    private Path environmentFile() throws CheckpointException {
+        try {
+            if (!Files.isDirectory(directory)) {
+                // The jobs' users pass through it to the mounts, whatever the service's umask is.
+                Files.createDirectories(directory);
+                Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+            }
+            removeOfTheDead();
+            Path file = Files.createTempFile(
+                    directory, FILE + ProcessHandle.current().pid() + "-", "", OURS_ALONE);
+            return Files.writeString(file, environment, StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "the environment of a command cannot be written: " + e.getMessage() + ". Remedy: make room in "
+                            + directory,
+                    e);
+        }
+    }
+
+    /** Removes those of services that were killed while a command began. */
+    private void removeOfTheDead() throws IOException {
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, FILE + "*")) {
+            for (Path file : files) {
+                String[] parts = file.getFileName().toString().split("-", -1);
+                if (parts[1].matches("\\d{1,9}")
+                        && ProcessHandle.of(Long.parseLong(parts[1])).isEmpty()) {
+                    Files.deleteIfExists(file);
+                }
+            }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+    }
+
+    private static void remove(Path file) throws CheckpointException {
+        try {
+            Files.deleteIfExists(file);
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "the environment of a command stays behind in " + file + ": " + e.getMessage()
+                            + ". Remedy: remove that file",
+                    e);
+        }
     }
 
     /** The words before a command that make a transient service of it. */
-    List<String> words(String name, Path workDirectory) {
+    private List<String> words(String name, Path workDirectory, Path environmentFile) {
         List<String> words = Command.words(
                 "%s --quiet --collect --wait --pipe --unit=%s --description=%s --property=KillMode=process"
                         + " --property=OOMPolicy=continue --property=TasksMax=infinity"
-                        + " --property=WorkingDirectory=%s",
+                        + " --property=WorkingDirectory=%s --property=EnvironmentFile=%s",
                 program,
                 "ppmr-" + name + "-" + UUID.randomUUID().toString().substring(0, 8),
                 "ppmr " + name,
-                workDirectory);
-        words.addAll(environment);
+                workDirectory,
+                environmentFile);
         words.add("--");
         return words;
     }
@@ -84,11 +153,12 @@ final class TransientServices implements CommandStarter {
     @Override
     public Started start(String name, List<String> command, Path workDirectory, Path output)
             throws CheckpointException {
-        List<String> whole = words(name, workDirectory);
-        whole.add(escape(command.get(0)));
-        whole.addAll(List.of("--report", escape(output.toString())));
-        command.subList(1, command.size()).forEach(word -> whole.add(escape(word)));
+        Path variables = environmentFile();
         try {
+            List<String> whole = words(name, workDirectory, variables);
+            whole.add(escape(command.get(0)));
+            whole.addAll(List.of("--report", escape(output.toString())));
+            command.subList(1, command.size()).forEach(word -> whole.add(escape(word)));
             Process client = new ProcessBuilder(whole)
                     .redirectInput(ToolProcess.NULL)
                     .redirectErrorStream(true)
@@ -107,6 +177,8 @@ final class TransientServices implements CommandStarter {
                     program + " cannot be started: " + e.getMessage() + ". Remedy: install systemd, or set " + VARIABLE
                             + " to direct where the service is not systemd's",
                     e);
+        } finally {
+            remove(variables);
         }
     }
 
@@ -132,9 +204,14 @@ final class TransientServices implements CommandStarter {
 
     @Override
     public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
-        List<String> whole = words("helper", Path.of("/"));
-        command.forEach(word -> whole.add(escape(word)));
-        return CommandStarter.call(whole, limit.plusNanos(START_LIMIT_NS), output);
+        Path variables = environmentFile();
+        try {
+            List<String> whole = words("helper", Path.of("/"), variables);
+            command.forEach(word -> whole.add(escape(word)));
+            return CommandStarter.call(whole, limit.plusNanos(START_LIMIT_NS), output);
+        } finally {
+            remove(variables);
+        }
     }
 
     @Override

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -39,15 +40,30 @@ class TransientServicesIT {
         output = directory.resolve("tool.out");
         // As the manager does: variables are filled in, and "$$" is a dollar sign.
         starter = new TransientServices(
-                Map.of("PATH", "/bin:/usr/bin", "NOTIFY_SOCKET", "/none", "COLOUR", "red"),
+                Map.of(
+                        "PATH",
+                        "/bin:/usr/bin",
+                        "NOTIFY_SOCKET",
+                        "/none",
+                        "IPMI_PASSWORD",
+                        "a $b \\ `c` \"d\"\ne",
+                        "BASH_FUNC_x%%",
+                        "() { :; }"),
                 script("""
                         words=
-                        while [ "$1" != -- ]; do words="$words $1"; shift; done
+                        while [ "$1" != -- ]; do
+                            words="$words $1"
+                            case $1 in *=EnvironmentFile=*) file=${1##*=};; esac
+                            shift
+                        done
+                        stat -c %%a:%%u "$file" >%1$s/mode
+                        [ ! -s "$file" ] || { set -a; . "$file"; set +a; }
                         echo "$words" >%1$s/words
                         shift
                         for word; do set -- "$@" "$(echo "$word" | sed 's/\\$\\$/$/g')"; shift; done
                         exec "$@"
-                        """.formatted(directory)).toString());
+                        """.formatted(directory)).toString(),
+                directory.resolve("run"));
     }
 
     private Path script(String text) throws Exception {
@@ -89,8 +105,39 @@ class TransientServicesIT {
         String words = Files.readString(directory.resolve("words"));
         assertTrue(words.contains("--property=KillMode=process"), words);
         assertTrue(words.contains("--unit=ppmr-tool-"), words);
-        assertTrue(words.contains("--setenv=COLOUR=red"), words);
-        assertFalse(words.contains("NOTIFY_SOCKET"), words);
+    }
+
+    /** The stand-in reads the file as a shell does, which has the same escapes. */
+    @Test
+    void shouldHandTheEnvironmentOnByAFileThatIsGoneWhenTheCommandHasBegun() throws Exception {
+        start("sh", "-c", "printf '%s.' \"$IPMI_PASSWORD\" \"$NOTIFY_SOCKET\"")
+                .client()
+                .waitFor();
+        assertEquals("a $b \\ `c` \"d\"\ne..", Files.readString(output));
+        String words = Files.readString(directory.resolve("words"));
+        assertFalse(words.contains("`c`"), words);
+        assertEquals("600:" + JobUser.ofService().uid() + "\n", Files.readString(directory.resolve("mode")));
+        try (Stream<Path> left = Files.list(directory.resolve("run"))) {
+            assertEquals(List.of(), left.toList());
+        }
+        assertEquals(
+                "a $b \\ `c` \"d\"\ne",
+                starter.run(List.of("sh", "-c", "printf %s \"$$IPMI_PASSWORD\"".replace("$$", "$")), SOON)
+                        .output());
+        try (Stream<Path> left = Files.list(directory.resolve("run"))) {
+            assertEquals(List.of(), left.toList());
+        }
+    }
+
+    @Test
+    void shouldRemoveTheEnvironmentThatAKilledServiceHasLeft() throws Exception {
+        Path left = Files.createDirectory(directory.resolve("run")).resolve("environment-999999999-1");
+        Files.writeString(left, "A=b\n");
+        Path others = Files.writeString(
+                left.resolveSibling("environment-" + ProcessHandle.current().pid() + "-1"), "");
+        start("true").client().waitFor();
+        assertFalse(Files.exists(left));
+        assertTrue(Files.exists(others), "a service that lives may need it");
     }
 
     @Test
@@ -106,13 +153,14 @@ class TransientServicesIT {
     void shouldSayWhyWhenNoServiceIsStarted() throws Exception {
         starter = new TransientServices(
                 Map.of(),
-                script("echo 'Failed to connect to bus: No such file'; exit 1").toString());
+                script("echo 'Failed to connect to bus: No such file'; exit 1").toString(),
+                directory.resolve("run"));
         CheckpointException e = assertThrows(CheckpointException.class, () -> start("true"));
         assertTrue(e.getMessage().contains("Failed to connect to bus: No such file. Remedy"), e.getMessage());
-        starter = new TransientServices(Map.of(), script("exit 200").toString());
+        starter = new TransientServices(Map.of(), script("exit 200").toString(), directory.resolve("run"));
         e = assertThrows(CheckpointException.class, () -> start("true"));
         assertTrue(e.getMessage().contains("exit status 200"), e.getMessage());
-        starter = new TransientServices(Map.of(), directory + "/none");
+        starter = new TransientServices(Map.of(), directory + "/none", directory.resolve("run"));
         assertTrue(assertThrows(CheckpointException.class, () -> start("true"))
                 .getMessage()
                 .contains("install systemd"));

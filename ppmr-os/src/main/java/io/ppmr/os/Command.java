@@ -164,7 +164,7 @@ public final class Command {
             }
             if (!succeeded()) {
                 throw new IOException(
-                        String.join(" ", words) + " failed with status " + exitCode + ": " + shown(output));
+                        SecretWords.hidden(words) + " failed with status " + exitCode + ": " + shown(output));
             }
             return output;
         }
@@ -172,7 +172,7 @@ public final class Command {
         /** The program, how it ended and what it printed, for a message. */
         public String describe() {
             String how = timedOut() ? "killed at its deadline" : "exit status " + exitCode;
-            return "'" + String.join(" ", words) + "': " + how + (output.isEmpty() ? "" : ": " + shown(output));
+            return "'" + SecretWords.hidden(words) + "': " + how + (output.isEmpty() ? "" : ": " + shown(output));
         }
 
         private static String shown(String output) {
@@ -316,7 +316,7 @@ public final class Command {
                 if (output.size() > mostBytes && share == null) {
                     kill();
                     throw new IOException(
-                            "'" + String.join(" ", words) + "' prints more than " + mostBytes + " bytes");
+                            "'" + SecretWords.hidden(words) + "' prints more than " + mostBytes + " bytes");
                 }
             }
         }

@@ -3,11 +3,15 @@ package io.ppmr.daemon.config;
 import io.ppmr.daemon.config.ConfigException.Mistake;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.ValueType.BadValueException;
+import io.ppmr.os.SecretWords;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -30,6 +34,8 @@ final class ConfigFile {
     private static final int MOST_ZEROS = 64;
     private static final int MOST_DEPTH = 64;
     private static final int MAX_EDIT_DISTANCE = 3;
+    private static final Set<PosixFilePermission> OTHERS_MAY_READ =
+            Set.of(PosixFilePermission.GROUP_READ, PosixFilePermission.OTHERS_READ);
 
     private final Path file;
     private final ValueType.Reading reading;
@@ -75,7 +81,10 @@ final class ConfigFile {
         } catch (CharacterCodingException e) {
             throw failure("is not UTF-8: this is no configuration file");
         } catch (IOException e) {
-            throw failure("cannot be read: " + e.getMessage());
+            throw failure("cannot be read: " + e.getMessage()
+                    + (e instanceof AccessDeniedException
+                            ? ": it is for the service's user; --socket names a service without it"
+                            : ""));
         }
     }
 
@@ -114,6 +123,16 @@ final class ConfigFile {
             if (depth > MOST_DEPTH) {
                 throw failure("has more than " + MOST_DEPTH + " brackets open at once: close each");
             }
+        }
+    }
+
+    /** Returns true if this is the node that the file is for, and others than its owner can read it. */
+    private boolean isOpenToOthers() {
+        try {
+            return reading.here() && !Collections.disjoint(Files.getPosixFilePermissions(file), OTHERS_MAY_READ);
+        } catch (IOException e) {
+            // It was removed after it was read.
+            return true;
         }
     }
 
@@ -311,11 +330,30 @@ final class ConfigFile {
 
         private <T> T parsed(ConfigKey<T> key, Object written) {
             try {
-                return key.type().parse(written, reading);
+                T value = key.type().parse(written, reading);
+                if (value instanceof List<?> list) {
+                    requireHidden(key, list);
+                }
+                return value;
             } catch (BadValueException e) {
                 bad(key, e.getMessage());
                 return null;
             }
+        }
+
+        /** A password in a command is refused in a file that every user of the node can read. */
+        private void requireHidden(ConfigKey<?> key, List<?> list) {
+            List<String> words = list.stream()
+                    .filter(String.class::isInstance)
+                    .map(String.class::cast)
+                    .toList();
+            SecretWords.in(words)
+                    .filter(behind -> isOpenToOthers())
+                    .ifPresent(behind -> bad(
+                            key,
+                            "has what looks like a password, behind " + behind + ", and others than the owner can read "
+                                    + file + ": put the password into a file of its own, mode 0600, which the command"
+                                    + " is given the name of (fence.password_file), or chmod 0600 " + file));
         }
 
         /** The value, whatever else is wrong in the file; throws if there is none that can be meant. */

@@ -2,13 +2,18 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.JobUser;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.ValueType.BadValueException;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.auth.PreSharedKey;
+import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -57,6 +62,9 @@ public record ServiceConfig(
     private static final int MAX_WARM_UP_MIGRATIONS = 100;
     private static final int MAX_PORT = 65535;
     private static final int KIB = 1024;
+    private static final String PASSWORD_PLACE = "{passwordfile}";
+    private static final int OTHERS = 077;
+    private static final int ALL_BITS = 07777;
 
     /** With these keys the top of both roles' files begins. */
     static final ConfigSection TOP = ConfigSection.once("", "The service itself.");
@@ -137,6 +145,11 @@ public record ServiceConfig(
             "command",
             ValueType.WORDS,
             "proves a node off: exits with 0 only when the node {node} is off; without it a lost peer is waited for");
+    private static final ConfigKey<Path> FENCE_PASSWORD_FILE = FENCE.optional(
+            "password_file",
+            ValueType.PATH,
+            "a file with the password that the command needs, of the service's user and mode 0600; its path is put"
+                    + " into the place of {passwordfile} in the command, such as behind ipmitool's -f");
     static final ConfigKey<Duration> FENCE_DELAY = FENCE.withDefault(
             "delay", ValueType.TIME, "60s", "how long a peer must have been lost before its node is fenced");
     private static final ConfigKey<Duration> FENCE_DEADLINE =
@@ -251,7 +264,37 @@ public record ServiceConfig(
         List<String> words = section.get(FENCE_COMMAND);
         Duration delay = section.get(FENCE_DELAY);
         Duration deadline = section.get(FENCE_DEADLINE);
-        return words == null ? Optional.empty() : Optional.of(new Fence(words, delay, deadline));
+        Path password = section.get(FENCE_PASSWORD_FILE);
+        section.here(FENCE_PASSWORD_FILE, ServiceConfig::requireSecret);
+        boolean wanted = words != null && words.stream().anyMatch(word -> word.contains(PASSWORD_PLACE));
+        if (wanted && password == null) {
+            section.bad(FENCE_COMMAND, "has " + PASSWORD_PLACE + ", and there is no password_file: name one");
+        }
+        if (!wanted && password != null) {
+            section.bad(FENCE_PASSWORD_FILE, "is not used: put " + PASSWORD_PLACE + " into the command");
+        }
+        if (words == null) {
+            return Optional.empty();
+        }
+        List<String> filled = wanted && password != null
+                ? words.stream()
+                        .map(word -> word.replace(PASSWORD_PLACE, password.toString()))
+                        .toList()
+                : words;
+        return Optional.of(new Fence(filled, delay, deadline));
+    }
+
+    private static Path requireSecret(Path file) throws BadValueException, IOException {
+        if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+            throw new BadValueException(file + " is no regular file: make one, mode 0600, with the password alone");
+        }
+        int mode = (int) Files.getAttribute(file, "unix:mode", LinkOption.NOFOLLOW_LINKS);
+        int owner = (int) Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS);
+        if ((mode & OTHERS) != 0 || (owner != 0 && owner != JobUser.ofService().uid())) {
+            throw new BadValueException(file + " belongs to user " + owner + " with mode "
+                    + String.format("%04o", mode & ALL_BITS) + ": chown it to the service's user and chmod 0600 it");
+        }
+        return file;
     }
 
     /** The control socket that a file names, whatever else is wrong in it. */

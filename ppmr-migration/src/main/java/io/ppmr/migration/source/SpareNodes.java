@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.HostPort;
+import io.ppmr.os.SecretWords;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -120,7 +121,7 @@ public sealed interface SpareNodes {
 
         @Override
         public String toString() {
-            return "the command " + String.join(" ", command);
+            return "the command " + SecretWords.hidden(command);
         }
     }
 }
