@@ -22,6 +22,7 @@ import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.daemon.metrics.MetricsDocs;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.fuse.MemoryMount;
 import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.RequestException;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -36,6 +37,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import picocli.CommandLine;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
@@ -220,7 +222,7 @@ public final class Main implements Runnable {
     @Command(
             name = "unmount",
             description = {
-                "Takes off the dead mount of a service that was killed, and ends what hangs on it. A mount that is"
+                "Takes off the dead mounts of a service that was killed, and ends what hangs on them. A mount that is"
                         + " served, or that is not ppmr's, is left alone, and said to be in use.",
                 "What a killed service left of migrations is settled by its next start alone."
             },
@@ -241,6 +243,11 @@ public final class Main implements Runnable {
                 boolean cleared = StaleMount.detachDead(mountPoint);
                 out().println(mountPoint + (cleared ? " was a dead mount and is cleared" : " is not mounted"));
             }
+        }
+        // Behind the others, which tell when the service still runs.
+        Optional<Path> staging = TargetConfig.stagingMountOf(config);
+        if (staging.isPresent() && MemoryMount.detachDead(staging.get())) {
+            out().println(staging.get() + " was the staging of a dead service and is cleared");
         }
     }
 

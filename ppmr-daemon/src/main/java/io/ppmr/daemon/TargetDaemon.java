@@ -13,6 +13,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
+import io.ppmr.fuse.MemoryMount;
 import io.ppmr.migration.target.Arrival;
 import io.ppmr.migration.target.TargetService;
 import java.io.IOException;
@@ -28,9 +29,17 @@ public final class TargetDaemon implements Daemon.Service {
     private final TargetService service;
     private final Pods pods;
     private final Watchdog watchdog;
+    private final Optional<TargetConfig.OwnStaging> ownStaging;
+    private MemoryMount staging;
 
-    private TargetDaemon(ServiceConfig config, TargetService service, Pods pods, Watchdog watchdog) {
+    private TargetDaemon(
+            ServiceConfig config,
+            TargetService service,
+            Pods pods,
+            Watchdog watchdog,
+            Optional<TargetConfig.OwnStaging> ownStaging) {
         this.config = config;
+        this.ownStaging = ownStaging;
         this.service = service;
         this.pods = pods;
         this.watchdog = watchdog;
@@ -55,15 +64,31 @@ public final class TargetDaemon implements Daemon.Service {
                         config.service(),
                         new TargetService(config.settings(), transports, meters, pods.keeper()),
                         pods,
-                        watchdog),
+                        watchdog,
+                        config.ownStaging()),
                 ready);
     }
 
     @Override
     public void start() throws IOException, InterruptedException {
         pods.prepare();
+        if (ownStaging.isPresent()) {
+            staging = mount(ownStaging.get());
+        }
         service.start();
         service.onChange(watchdog::changed);
+    }
+
+    private static MemoryMount mount(TargetConfig.OwnStaging own) throws IOException, InterruptedException {
+        try {
+            return MemoryMount.mount(own.mountPoint(), own.sizeBytes());
+        } catch (IOException e) {
+            throw new IOException(
+                    "there is no memory for staging: " + e.getMessage()
+                            + ". Remedy: name a folder that no user can fill (staging.directory), or let the service"
+                            + " mount (root with CAP_SYS_ADMIN)",
+                    e);
+        }
     }
 
     @Override
@@ -125,6 +150,12 @@ public final class TargetDaemon implements Daemon.Service {
 
     @Override
     public void close() throws IOException {
-        service.close();
+        try {
+            service.close();
+        } finally {
+            if (staging != null) {
+                staging.close();
+            }
+        }
     }
 }

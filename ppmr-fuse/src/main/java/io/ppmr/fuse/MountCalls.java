@@ -9,6 +9,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
 
 /**
  * mount(2) and umount2(2), called directly: no path of a dead mount is looked at on the way, as umount(8) might. An
@@ -27,7 +30,15 @@ final class MountCalls {
 
     /** Mounts a kernel filesystem that has no device, such as fusectl. */
     static void mountKernelFilesystem(String type, Path target) throws IOException {
-        if (LibC.CALLS.mount(type, target.toString(), type, MS_NOSUID | MS_NODEV | MS_NOEXEC, null) != 0) {
+        mountWithoutDevice(type, target, type, "");
+    }
+
+    /** Mounts one with a source of the caller's and options of its type; nothing in it is run, or is a device. */
+    static void mountWithoutDevice(String source, Path target, String type, String options) throws IOException {
+        byte[] text = options.getBytes(StandardCharsets.US_ASCII);
+        Pointer data = Memory.allocateDirect(Runtime.getSystemRuntime(), text.length + 1, true);
+        data.put(0, text, 0, text.length);
+        if (LibC.CALLS.mount(source, target.toString(), type, MS_NOSUID | MS_NODEV | MS_NOEXEC, data) != 0) {
             throw new MountException("cannot mount " + type + " at " + target + ": " + lastError());
         }
     }

@@ -88,16 +88,17 @@ public final class StaleMount {
                 return;
             }
             MountEntry top = entries.get(entries.size() - 1);
-            requireDeadAndOurs(top, mountPoint);
+            requireDead(top, mountPoint, top.isPpmr());
             abortThenDetach(top, mountPoint);
         }
         throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + mountPoint
                 + "; unmount them with 'umount -l " + mountPoint + "'");
     }
 
-    private static void requireDeadAndOurs(MountEntry entry, Path mountPoint) throws IOException {
+    /** Throws unless a mount is one of a service that no longer runs; {@code ours} says whether a service made it. */
+    static void requireDead(MountEntry entry, Path mountPoint, boolean ours) throws IOException {
         String what = mountPoint + " is busy: " + entry.source() + " (type " + entry.type() + ") is mounted there";
-        if (!entry.isPpmr()) {
+        if (!ours) {
             throw new MountException(what + "; unmount it or name another directory");
         }
         ServiceIdentity service = ServiceIdentity.parse(entry.source());

@@ -173,7 +173,8 @@ public final class ReplayJob implements AutoCloseable {
                 file = "image"
                 announced = ["image"]
                 writes_from_within = false
-                """.formatted(REPLAY, directory);
+                %3$s
+                """.formatted(REPLAY, directory, readingMode == ReadingMode.RETAINED ? "reading = \"retained\"" : "");
     }
 
     /** This job, as a source's configuration says it. */

@@ -199,22 +199,24 @@ public final class ServiceProcess implements AutoCloseable {
     }
 
     /**
-     * Tells it to end, and kills it where it does not; takes away the mount of one that was killed here. Throws if the
+     * Tells it to end, and kills it where it does not; takes away the mounts of one that was killed here. Throws if the
      * service crashed before: a test that was only too slow must not hide that.
      */
     @Override
     public void close() throws IOException {
         boolean crashed = !process.isAlive() && CRASHED.contains(process.exitValue());
-        Path mount = folder.resolve(name + "-mount");
         if (process.isAlive()) {
             service.destroy();
             if (!hasEnded(process)) {
                 kill();
             }
         }
-        if (Files.readString(Path.of("/proc/self/mountinfo")).contains(" " + mount + " ")
-                && !hasEnded(new ProcessBuilder("umount", "-l", mount.toString()).start())) {
-            throw new IOException(mount + " could not be unmounted");
+        for (String left : List.of(name + "-mount", name + "-work/.staging")) {
+            Path mount = folder.resolve(left);
+            if (Files.readString(Path.of("/proc/self/mountinfo")).contains(" " + mount + " ")
+                    && !hasEnded(new ProcessBuilder("umount", "-l", mount.toString()).start())) {
+                throw new IOException(mount + " could not be unmounted");
+            }
         }
         endCopiesOfWarmUp();
         if (crashed) {

@@ -175,8 +175,12 @@ public final class DoctorCommand implements Callable<Integer> {
         NodeCheck.Wanted wanted = new NodeCheck.Wanted(
                 service.pool().poolBytes(),
                 service.workDirectory(),
-                transfer.map(TransferSettings::stagingDirectory),
-                transfer.map(TransferSettings::stagingLimitBytes).orElse(0L),
+                target.filter(one -> one.ownStaging().isEmpty())
+                        .map(one -> one.settings().transfer().stagingDirectory()),
+                target.flatMap(TargetConfig::ownStaging)
+                        .map(TargetConfig.OwnStaging::sizeBytes)
+                        .or(() -> transfer.map(TransferSettings::stagingLimitBytes))
+                        .orElse(0L),
                 CheckpointerConfig.load(config),
                 true);
         return new Node(

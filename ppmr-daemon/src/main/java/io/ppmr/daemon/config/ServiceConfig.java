@@ -311,6 +311,10 @@ public record ServiceConfig(
                 .require(opened.role().isTarget() ? TargetConfig.JOURNAL : SourceConfig.JOURNAL);
     }
 
+    static Path workDirectoryOf(ConfigFile opened) throws ConfigException {
+        return opened.top(opened.role()).require(WORK_DIRECTORY);
+    }
+
     /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
     public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);

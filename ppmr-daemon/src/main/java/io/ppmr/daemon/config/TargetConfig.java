@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 
@@ -23,9 +24,17 @@ import java.util.stream.Stream;
  * @param settings the service's
  * @param pods what it says of pods
  * @param rootsCommands that root runs, by what names them in the file
+ * @param ownStaging the memory for staging where no folder is named
  */
 public record TargetConfig(
-        ServiceConfig service, TargetSettings settings, PodConfig pods, Map<String, List<String>> rootsCommands) {
+        ServiceConfig service,
+        TargetSettings settings,
+        PodConfig pods,
+        Map<String, List<String>> rootsCommands,
+        Optional<OwnStaging> ownStaging) {
+    /** No attempt has such a name, so nothing takes it for what an attempt left. */
+    private static final String OWN_STAGING = ".staging";
+
     private static final int MAX_MIGRATIONS = 32;
     private static final long MIN_INDEX_BYTES = 1 << 20;
 
@@ -71,13 +80,16 @@ public record TargetConfig(
 
     private static final ConfigSection STAGING = ConfigSection.once(
             "staging", "Where bytes wait that do not fit the pool: images that are read in any order.");
-    private static final ConfigKey<Path> STAGING_DIRECTORY = STAGING.withDefault(
-            "directory", ValueType.PATH, "/dev/shm", "where the staging file is made; /dev/shm is memory");
+    private static final ConfigKey<Path> STAGING_DIRECTORY = STAGING.optional(
+            "directory",
+            ValueType.PATH,
+            "where the staging file is made, in a folder that no user can fill; without it in memory: in a tmpfs of the"
+                    + " service's own in its work_directory, as large as limit for each of its migrations");
     private static final ConfigKey<Long> STAGING_LIMIT = STAGING.withDefault(
             "limit",
             ValueType.SIZE,
             "1g",
-            "how large staging may become; a CRIU image that exceeds it and the pool fails, 0 is none");
+            "how large staging of a migration may become; a CRIU image that exceeds it and the pool fails, 0 is none");
 
     private static final ConfigKey<Long> STAGING_INDEX = STAGING.withDefault(
             "index",
@@ -115,6 +127,14 @@ public record TargetConfig(
     private static final ConfigKey<Duration> RECONNECT_DEADLINE =
             RECONNECT.withDefault("deadline", ValueType.TIME, "30s", "how long the command may take");
 
+    /**
+     * Memory for staging that is no other's.
+     *
+     * @param mountPoint where it is mounted, in the work directory
+     * @param sizeBytes for all migrations together
+     */
+    public record OwnStaging(Path mountPoint, long sizeBytes) {}
+
     static final ConfigRole ROLE = new ConfigRole(
             "target",
             TOP,
@@ -146,6 +166,12 @@ public record TargetConfig(
         if (staging.get(STAGING_INDEX) != null && staging.get(STAGING_INDEX) < MIN_INDEX_BYTES) {
             staging.bad(STAGING_INDEX, "is too small for the index of any image: it must be 1m or more");
         }
+        long stagingLimitBytes = staging.get(STAGING_LIMIT);
+        Path stagingDirectory = staging.get(STAGING_DIRECTORY);
+        int migrations = top.get(MIGRATIONS);
+        Optional<OwnStaging> ownStaging = staging.has(STAGING_DIRECTORY)
+                ? Optional.empty()
+                : ownStaging(service.workDirectory(), staging, stagingLimitBytes, migrations);
         if (service.fence().isPresent() && service.silenceLimit() != null) {
             requirePromise(file.section(ServiceConfig.FENCE), service.fence().get(), service.silenceLimit());
         }
@@ -160,8 +186,11 @@ public record TargetConfig(
                 service.workDirectory(),
                 service.pool(),
                 new TransferSettings(
-                        staging.get(STAGING_DIRECTORY),
-                        staging.get(STAGING_LIMIT),
+                        ownStaging
+                                .map(OwnStaging::mountPoint)
+                                .or(() -> Optional.ofNullable(stagingDirectory))
+                                .orElse(service.workDirectory()),
+                        stagingLimitBytes,
                         staging.get(STAGING_INDEX),
                         file.section(HEADS).get(HEADS_LIMIT),
                         top.get(STALL_LIMIT)),
@@ -169,7 +198,7 @@ public record TargetConfig(
                 List.copyOf(tools.create().values()),
                 top.get(RESTART_DEADLINE),
                 service.silenceLimit(),
-                top.get(MIGRATIONS),
+                migrations,
                 service.journal(),
                 service.fence(),
                 top.get(ALLOW_ROOT_JOBS),
@@ -180,7 +209,27 @@ public record TargetConfig(
                 tools.trustedUsers());
         PodConfig pods = PodConfig.read(file);
         file.requireGood();
-        return new TargetConfig(service, settings, pods, service.rootsCommands(tools, pods));
+        return new TargetConfig(service, settings, pods, service.rootsCommands(tools, pods), ownStaging);
+    }
+
+    private static Optional<OwnStaging> ownStaging(
+            Path work, ConfigFile.Section staging, long limitBytes, int migrations) {
+        if (limitBytes == 0) {
+            return Optional.empty();
+        }
+        if (limitBytes > Long.MAX_VALUE / migrations) {
+            staging.bad(STAGING_LIMIT, "is too large for " + migrations + " migrations");
+            return Optional.empty();
+        }
+        return Optional.of(new OwnStaging(work.resolve(OWN_STAGING), limitBytes * migrations));
+    }
+
+    /** Returns where the target of a file would mount memory for its staging, whatever else is wrong in the file. */
+    public static Optional<Path> stagingMountOf(Path file) throws ConfigException {
+        ConfigFile opened = new ConfigFile(file, false);
+        return opened.role().isTarget()
+                ? Optional.of(ServiceConfig.workDirectoryOf(opened).resolve(OWN_STAGING))
+                : Optional.empty();
     }
 
     private static Map<String, JobCommand> commands(

@@ -39,8 +39,8 @@ public final class NodeCheck {
      *
      * @param poolBytes memory that an RDMA device would lock; the usual where there is no configuration
      * @param workDirectory for the checkpointers' own files
-     * @param stagingDirectory where a target stages; empty at a source
-     * @param stagingBytes how much it may stage
+     * @param stagingDirectory where a target stages; empty at a source, and where it stages in memory of its own
+     * @param stagingBytes how much it may stage, in memory for all migrations together
      * @param checkpointers those that must run, by name
      * @param configured whether these are of a configuration; if not, a checkpointer that is missing is no failure
      */
@@ -75,6 +75,9 @@ public final class NodeCheck {
         wanted.stagingDirectory()
                 .ifPresent(directory -> check.room(
                         "staging", directory, wanted.stagingBytes(), "free memory or disk, or lower staging.limit"));
+        if (wanted.stagingDirectory().isEmpty() && wanted.stagingBytes() > 0) {
+            check.stagingMemory();
+        }
         check.clock();
         return check.findings;
     }
@@ -248,6 +251,19 @@ public final class NodeCheck {
                 findings.add(wanted.configured() ? failure : failure.atMostAWarning());
             }
         });
+    }
+
+    /** Checks whether the memory that staging may become is available now. */
+    void stagingMemory() {
+        long availableBytes = new NodeProbe(root, 0, 0, List.of()).availableBytes();
+        String text = "staging may take " + wanted.stagingBytes() / MIB + " MiB of memory, and " + availableBytes / MIB
+                + " MiB are available";
+        findings.add(Finding.failUnless(
+                availableBytes >= wanted.stagingBytes(),
+                "staging",
+                text,
+                text,
+                "free memory, lower staging.limit or migrations, or name a folder on a disk (staging.directory)"));
     }
 
     /** Checks whether a directory, or the nearest one above it that is there, can be written and has so much room. */

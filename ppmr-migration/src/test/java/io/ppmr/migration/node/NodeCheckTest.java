@@ -65,6 +65,22 @@ class NodeCheckTest {
     }
 
     @Test
+    void shouldCompareStagingWithMemoryWhenItIsInMemoryOfItsOwn() {
+        for (long bytes : new long[] {2 * MIB, 2 * MIB + 1}) {
+            Finding finding = NodeCheck.findings(
+                            root,
+                            new NodeCheck.Wanted(
+                                    8 * MIB, root.resolve("work"), Optional.empty(), bytes, Map.of(), true))
+                    .stream()
+                    .filter(one -> one.check().equals("staging"))
+                    .findFirst()
+                    .orElseThrow();
+            assertEquals(bytes > 2 * MIB, finding.level() == Finding.Level.FAIL, finding.toString());
+            assertTrue(finding.text().contains("2 MiB are available"), finding.text());
+        }
+    }
+
+    @Test
     void shouldSayWhatIsMissingWhenFuseIsNotThere() throws IOException {
         Files.delete(root.resolve("dev/fuse"));
         Files.delete(root.resolve("usr/lib/libfuse.so.2"));

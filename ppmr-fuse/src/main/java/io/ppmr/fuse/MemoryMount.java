@@ -1,0 +1,88 @@
+package io.ppmr.fuse;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A filesystem in memory (tmpfs(5)) of a service's own: no user can enter it or fill it. Its size is a limit; pages are
+ * taken as files are written. Its source names the service, as that of a FUSE mount does, so what a killed service left
+ * is told from what is in use. Owned by the service; it is detached when this is closed.
+ */
+public final class MemoryMount implements AutoCloseable {
+    private static final Logger LOG = LoggerFactory.getLogger(MemoryMount.class);
+    private static final String NAME = "ppmr-staging";
+    private static final String TYPE = "tmpfs";
+    private static final int STACKED_LIMIT = 16;
+
+    private final Path mountPoint;
+    private boolean closed;
+
+    private MemoryMount(Path mountPoint) {
+        this.mountPoint = mountPoint;
+    }
+
+    /**
+     * Mounts one, in place of what killed services left there.
+     *
+     * @param mountPoint made if it is missing, in a directory where no user can change a name
+     * @param sizeBytes how much its files may take
+     * @throws MountException if it cannot be mounted, or a living service or somebody else has mounted there
+     */
+    public static MemoryMount mount(Path mountPoint, long sizeBytes) throws IOException, InterruptedException {
+        detachDead(mountPoint);
+        Files.createDirectories(
+                mountPoint, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        Path real = mountPoint.toRealPath();
+        MountCalls.mountWithoutDevice(
+                ServiceIdentity.ofThisProcess().asSource(NAME), real, TYPE, "mode=0700,size=" + sizeBytes);
+        return new MemoryMount(real);
+    }
+
+    /**
+     * Detaches what killed services left there.
+     *
+     * @return whether there was something
+     * @throws MountException if a living service, or somebody else, has mounted there
+     */
+    public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
+        if (!Files.isDirectory(mountPoint, LinkOption.NOFOLLOW_LINKS)) {
+            return false;
+        }
+        Path real = mountPoint.toRealPath();
+        int detached = 0;
+        for (List<MountEntry> all = MountEntry.at(real); !all.isEmpty(); all = MountEntry.at(real)) {
+            MountEntry top = all.get(all.size() - 1);
+            StaleMount.requireDead(
+                    top, real, TYPE.equals(top.type()) && top.source().startsWith(NAME + "@"));
+            if (detached == STACKED_LIMIT) {
+                throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + real
+                        + "; unmount them with 'umount -l " + real + "'");
+            }
+            LOG.warn("{}: detaching the memory that {} left behind", real, top.source());
+            MountCalls.detach(real);
+            detached++;
+        }
+        return detached > 0;
+    }
+
+    /** Detaches it, and removes the mount point. Its memory is free when no file in it is open. */
+    @Override
+    public void close() throws IOException {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        try {
+            MountCalls.detach(mountPoint);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        Files.deleteIfExists(mountPoint);
+    }
+}
