@@ -21,6 +21,7 @@ import jnr.ffi.Pointer;
  * that does not answer holds up one thread of ours, never a caller: each waits ten seconds at most. Any thread.
  */
 public final class Accounts {
+    private static final String NUMBER = "\\d{1,9}|[1-3]\\d{9}|4[01]\\d{8}";
     private static final long LIMIT_S = 10;
     private static final long IDLE_S = 1;
     /** The C library's modules for directory services are not written for the JVM's small stacks. */
@@ -53,6 +54,20 @@ public final class Accounts {
     /** The user of a name, if there is one; throws if that cannot be told within ten seconds. */
     public static Optional<User> user(String name) throws IOException {
         return ask("user " + name, () -> userAt(LibC.CALLS.getpwnam(name)));
+    }
+
+    /**
+     * The number of a user, by name or number as the kernel's word was turned into text.
+     *
+     * @throws IOException if there is no user of that name, or that cannot be told within ten seconds
+     */
+    public static int uidOf(String user) throws IOException {
+        return user.matches(NUMBER)
+                ? Integer.parseUnsignedInt(user)
+                : user(user)
+                        .orElseThrow(() -> new IOException(
+                                "user " + user + " is not in this node's user database: add the user there"))
+                        .uid();
     }
 
     /** The user of a number, if there is one; throws if that cannot be told within ten seconds. */

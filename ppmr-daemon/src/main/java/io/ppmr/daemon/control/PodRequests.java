@@ -18,7 +18,6 @@ import java.util.Map;
  */
 public record PodRequests(Pods pods) {
     private static final int ROOT = 0;
-    private static final String NUMBER = "\\d{1,10}";
     /** The outputs that the commands of all users may keep at a time; an answer takes a few times as much. */
     private static final int ALL_OUTPUTS_BYTES = 4 << 20;
 
@@ -92,14 +91,9 @@ public record PodRequests(Pods pods) {
     }
 
     /** Finds the caller by number, since names may be shared. */
-    private static Caller caller(Exchange with) throws IOException, RequestException {
+    private static Caller caller(Exchange with) throws IOException {
         String user = with.user();
-        int uid = user.matches(NUMBER)
-                ? Integer.parseUnsignedInt(user)
-                : Accounts.user(user)
-                        .orElseThrow(() -> new RequestException(
-                                "user " + user + " is not in this node's user database: add the user there"))
-                        .uid();
+        int uid = Accounts.uidOf(user);
         return new Caller(user, uid, uid == ROOT, with.controls());
     }
 }

@@ -4,9 +4,12 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.UserPath;
+import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.JobHooks;
+import io.ppmr.os.Accounts;
+import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
 import java.io.IOException;
@@ -19,13 +22,13 @@ import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.nio.file.attribute.UserPrincipal;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -49,6 +52,10 @@ public final class AnnouncedJobs {
     private static final String NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
     private static final String UID = "0|[1-9]\\d{0,9}";
     private static final Pattern FULL_NAME = Pattern.compile("(" + UID + ")/(" + NAME + ")");
+    /** Begins the names that are no user's folder. */
+    private static final String ASIDE = ".";
+
+    private static final String OPEN = "rwxr-xr-x";
     private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
     private static final int OTHERS_MAY_ENTER = 01;
     /** Of one user; as many as a large node has processors. */
@@ -137,6 +144,8 @@ public final class AnnouncedJobs {
                 LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
             }
         }
+        // An earlier release could leave so many that to remove them takes longer than a start may.
+        LogContext.thread(this::removeLeft, "ppmr-announcements").start();
         return new MoveRecords(Optional.of(moves));
     }
 
@@ -160,25 +169,29 @@ public final class AnnouncedJobs {
         if (directory.isEmpty()) {
             throw new IOException("this source takes no announced jobs: announcements is not in its configuration");
         }
-        UserPrincipal owner =
-                jobs().getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(user);
-        // What begins with a dot is nobody's folder, so what a death leaves behind is in nobody's way.
-        Path made = Files.createTempDirectory(jobs(), ".");
-        try {
-            Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rwxr-xr-x"));
-            Files.setOwner(made, owner);
-            int uid = (int) Files.getAttribute(made, "unix:uid", LinkOption.NOFOLLOW_LINKS);
-            Path folder = jobs().resolve(Integer.toUnsignedString(uid));
-            if (!isUsers(folder)) {
-                if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
-                    // From the time when everybody could write here.
-                    Files.move(folder, jobs().resolve("." + folder.getFileName() + "." + System.nanoTime()));
-                }
-                Files.move(made, folder);
+        int uid = Accounts.uidOf(user);
+        Path folder = jobs().resolve(Integer.toUnsignedString(uid));
+        if (!isUsers(folder)) {
+            if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
+                // From the time when everybody could write here, or of a service that died before it gave it away.
+                Path aside = jobs().resolve(ASIDE + UUID.randomUUID());
+                Files.move(folder, aside);
+                WorkDirectories.removeOrWarn(aside);
             }
-            return folder;
-        } finally {
-            Files.deleteIfExists(made);
+            // A user is given nothing but the folder of that name: what else the user had could be filled, and stay.
+            Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OPEN)));
+            Files.setAttribute(folder, "unix:mode", 0755, LinkOption.NOFOLLOW_LINKS);
+            Files.setAttribute(folder, "unix:uid", uid, LinkOption.NOFOLLOW_LINKS);
+        }
+        return folder;
+    }
+
+    /** Removes what was moved aside by a service that died meanwhile, or left behind by an earlier release. */
+    private void removeLeft() {
+        try (DirectoryStream<Path> left = Files.newDirectoryStream(jobs(), ASIDE + "*")) {
+            left.forEach(WorkDirectories::removeOrWarn);
+        } catch (IOException | DirectoryIteratorException e) {
+            LOG.warn("what earlier services left in {} stays there: {}", jobs(), e.getMessage());
         }
     }
 

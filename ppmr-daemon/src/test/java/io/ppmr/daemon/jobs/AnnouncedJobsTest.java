@@ -14,8 +14,10 @@ import io.ppmr.daemon.control.SourceRequests;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.operator.Resolution;
+import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.net.InetSocketAddress;
@@ -26,6 +28,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -79,6 +84,63 @@ class AnnouncedJobsTest {
         assertEquals(0755, (Integer) Files.getAttribute(directory.resolve("announced/moves"), "unix:mode") & 07777);
         assertEquals(Optional.empty(), jobs.named("4000000/slurm-9.0", Optional.empty()));
         assertThrows(RequestException.class, () -> jobs.find(new AnnouncedJobs.Name(4_000_000, "slurm-9.0")));
+    }
+
+    private static List<String> namesIn(Path of) throws IOException {
+        try (Stream<Path> names = Files.list(of)) {
+            return names.map(name -> name.getFileName().toString()).sorted().toList();
+        }
+    }
+
+    /** The user fills each folder that is the user's, as fast as it can, so that it cannot simply be removed. */
+    @Test
+    void shouldLeaveNoFolderButTheUsersWhenTheUserFillsEachOneThatItIsGiven() throws Exception {
+        Assumptions.assumeTrue(LibC.isRoot(), "needs root, which gives folders away");
+        Path all = directory.resolve("announced/jobs");
+        for (Path parent : List.of(directory, directory.resolve("announced"))) {
+            Files.setAttribute(parent, "unix:mode", 0755);
+        }
+        String uidOfUser = Integer.toString(STRANGER);
+        Process filling = new ProcessBuilder(
+                        "setpriv",
+                        "--reuid=" + uidOfUser,
+                        "--regid=" + uidOfUser,
+                        "--clear-groups",
+                        "perl",
+                        "-e",
+                        "$| = 1; print qq(on\\n); while (1) { mkdir qq($_/x) for glob qq($ARGV[0]/.[0-9a-f]*) }",
+                        all.toString())
+                .directory(new File("/"))
+                .redirectErrorStream(true)
+                .start();
+        try {
+            assertEquals('o', filling.getInputStream().read());
+            for (int i = 0; i < 500; i++) {
+                Path given = jobs.folderOf(uidOfUser);
+                assertEquals(STRANGER, Files.getAttribute(given, "unix:uid"));
+                if (i % 10 == 5) {
+                    // Each time as if it were the first.
+                    Files.deleteIfExists(given);
+                }
+            }
+            assertTrue(filling.isAlive(), "nothing was attacked");
+        } finally {
+            filling.destroyForcibly().waitFor();
+        }
+        assertEquals(List.of(Integer.toString(uid), uidOfUser).stream().sorted().toList(), namesIn(all));
+    }
+
+    @Test
+    void shouldRemoveWhatEarlierServicesLeftWhenItIsPrepared() throws Exception {
+        Path all = directory.resolve("announced/jobs");
+        Files.createDirectories(all.resolve(".123456/x"));
+        Files.createDirectories(all.resolve(".4000000.77/slurm-1.0"));
+        jobs.prepare();
+        long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        while (namesIn(all).size() > 1 && System.nanoTime() - deadlineNs < 0) {
+            LockSupport.parkNanos(1_000_000);
+        }
+        assertEquals(List.of(Integer.toString(uid)), namesIn(all));
     }
 
     /** The service writes as root: where, is not for a user to say. */
