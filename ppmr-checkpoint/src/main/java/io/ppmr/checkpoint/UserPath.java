@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.IntConsumer;
 
 /**
  * Holds what lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It
@@ -130,6 +131,55 @@ public final class UserPath implements AutoCloseable {
         }
     }
 
+    public boolean isRegular() {
+        return (mode & TYPE) == REGULAR;
+    }
+
+    public boolean isDirectory() {
+        return (mode & TYPE) == DIRECTORY;
+    }
+
+    public boolean isLink() {
+        return (mode & TYPE) == LINK;
+    }
+
+    /** Its size as it is now. */
+    public long sizeBytes() throws IOException {
+        return (long) Files.getAttribute(place(), "unix:size");
+    }
+
+    /**
+     * Reads a regular file from its beginning to its end; anything else is refused.
+     *
+     * @param buffer takes a piece after the other
+     * @param piece told how many bytes of the buffer the next piece has
+     */
+    public void read(byte[] buffer, IntConsumer piece) throws IOException {
+        requireRegular();
+        int readable = open(place(), path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        try {
+            long offset = 0;
+            for (int got = pread(readable, buffer, offset); got > 0; got = pread(readable, buffer, offset)) {
+                piece.accept(got);
+                offset += got;
+            }
+        } finally {
+            LibC.CALLS.close(readable);
+        }
+    }
+
+    private int pread(int readable, byte[] buffer, long offset) throws IOException {
+        while (true) {
+            long got = LibC.CALLS.pread(readable, buffer, buffer.length, offset);
+            if (got >= 0) {
+                return (int) got;
+            }
+            if (LibC.errno() != EINTR) {
+                throw new IOException(path + " cannot be read: " + LibC.describe(LibC.errno()));
+            }
+        }
+    }
+
     /** A path by which the entries of the directory that is held are reached as long as it is held. */
     public Path directory() throws IOException {
         if ((mode & TYPE) != DIRECTORY) {
@@ -153,8 +203,7 @@ public final class UserPath implements AutoCloseable {
     }
 
     private String tail(int bytes) throws IOException {
-        long size = (long) Files.getAttribute(place(), "unix:size");
-        return new String(bytes(Math.max(0, size - bytes), bytes), StandardCharsets.UTF_8);
+        return new String(bytes(Math.max(0, sizeBytes() - bytes), bytes), StandardCharsets.UTF_8);
     }
 
     private byte[] bytes(long offset, int limitBytes) throws IOException {
@@ -166,18 +215,12 @@ public final class UserPath implements AutoCloseable {
             int length = 0;
             while (length < limitBytes) {
                 byte[] piece = new byte[limitBytes - length];
-                long got = LibC.CALLS.pread(readable, piece, piece.length, offset + length);
-                if (got < 0 && LibC.errno() == EINTR) {
-                    continue;
-                }
-                if (got < 0) {
-                    throw new IOException(path + " cannot be read: " + LibC.describe(LibC.errno()));
-                }
+                int got = pread(readable, piece, offset + length);
                 if (got == 0) {
                     break;
                 }
-                System.arraycopy(piece, 0, bytes, length, (int) got);
-                length += (int) got;
+                System.arraycopy(piece, 0, bytes, length, got);
+                length += got;
             }
             return Arrays.copyOf(bytes, length);
         } finally {

@@ -44,7 +44,8 @@ final class MigrateCommand implements Callable<Integer> {
     @Option(
             names = "--keep",
             paramLabel = "DIR",
-            description = "keep a copy of the images in this directory of the source's node, for `ppmr restart`")
+            description = "keep a copy of the images in this directory of the source's node, for `ppmr restart`;"
+                    + " refused for pods, which cannot be restarted from a copy yet")
     private Path keep;
 
     @ArgGroup(multiplicity = "1")

@@ -44,6 +44,7 @@ import picocli.CommandLine.Spec;
         description = {
             "Restarts on this node the ranks of a copy that a migration has kept (`ppmr migrate --keep`, or keep in the"
                     + " job's table).",
+            "A copy of a pod is refused: pods cannot be restarted from a copy yet.",
             "That the same computation runs nowhere else is for whoever calls this to see to: only this node is looked"
                     + " at."
         },
@@ -90,6 +91,7 @@ public final class RestartCommand implements Callable<Integer> {
         images.requireSealed(keyFile == null ? settings.authenticator() : PreSharedKey.load(keyFile), withoutDigest);
         Checkpointer checkpointer = checkpointer(manifest, settings);
         images.requireOwners(checkpointer.imageOwner(manifest.user()));
+        images.requireNoPod();
         images.requireNobodyLives(new ProcessTable());
         images.requireWhole();
         WorkDirectories.prepare(settings.workDirectory());

@@ -704,6 +704,10 @@ class PodMoveIT {
         b.startTarget("network6 = \"fd00:20::/64\"");
         requireRefusal("the pod has no IPv6 address, here it would have fd00:20::a14:d (network6)");
         assertTrue(a.hasLink(quiet.link()));
+        PpmrCommand kept = PpmrCommand.run("migrate", "--socket", a.socket().toString(), "1/quiet", "--keep", "/tmp");
+        assertNotEquals(0, kept.exitCode(), kept.said());
+        assertTrue(kept.said().contains("no pod can be restarted from a copy yet"), kept.said());
+        assertEquals("running", a.only().state());
     }
 
     @Tag("soak")

@@ -195,6 +195,10 @@ public final class Migrations {
             Consumer<Event> watcher)
             throws RequestException {
         Found job = job(name, owner);
+        if (keep.or(job.job()::keep).isPresent() && !job.job().pods().isEmpty()) {
+            throw new RequestException("job " + job.name() + " is in pods, and no pod can be restarted from a copy yet,"
+                    + " so none is kept. Remedy: migrate it without --keep");
+        }
         requireFree();
         return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, to, keep, by, watcher);
     }

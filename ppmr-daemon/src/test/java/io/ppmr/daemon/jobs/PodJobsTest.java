@@ -16,6 +16,7 @@ import io.ppmr.daemon.pods.PodRecord;
 import io.ppmr.daemon.pods.PodSettings;
 import io.ppmr.daemon.pods.PodTemplate;
 import io.ppmr.daemon.pods.Pods;
+import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.PodFacts;
@@ -134,6 +135,22 @@ class PodJobsTest {
         pod(USER, "both", null, "usual");
         pod(USER, "other", "both", "usual");
         assertEquals(2, jobs.find(new Name(USER, "both")).orElseThrow().ranks().size());
+    }
+
+    @Test
+    void shouldBeRefusedByNameBeforeItIsMovedWhenACopyIsToBeKept() throws Exception {
+        pod(USER, "alone", null, "usual");
+        ConfiguredJob job = jobs.find(new Name(USER, "alone")).orElseThrow();
+        Migrations migrations =
+                new Migrations(Map.of("alone", job), Optional.empty(), (id, order, cancellation, watcher) -> {
+                    throw new AssertionError("it is moved");
+                });
+        RequestException refusal = assertThrows(
+                RequestException.class,
+                () -> migrations.start(
+                        "alone", Optional.empty(), List.of(), Optional.of(directory), "a test", event -> {}));
+        assertTrue(refusal.getMessage().contains("no pod can be restarted from a copy yet"), refusal.getMessage());
+        assertEquals(Optional.empty(), migrations.state().running());
     }
 
     @Test

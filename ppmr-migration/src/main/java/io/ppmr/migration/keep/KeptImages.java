@@ -2,10 +2,10 @@ package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.UserPath;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.source.image.ImageName.Kind;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -16,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -25,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
@@ -36,6 +38,9 @@ public final class KeptImages {
     private static final int MOST_NAMED = 10;
     private static final int OTHERS_MAY_WRITE = 022;
     private static final int MODE = 07777;
+    /** CRIU writes it for processes whose network is not the node's; of those ppmr keeps pods alone. */
+    private static final Pattern POD_IMAGE = Pattern.compile("rank-\\d+/netns-\\d+\\.img");
+
 
     private final Path directory;
     private final Manifest manifest;
@@ -169,6 +174,19 @@ public final class KeptImages {
         return directory.resolve("rank-" + rank);
     }
 
+    /**
+     * Refuses a copy of a pod, as earlier releases have kept them: its network namespace is among its images, and what
+     * else a pod is made of was not written down.
+     */
+    public void requireNoPod() throws RequestException {
+        for (Manifest.Entry entry : manifest.entries()) {
+            if (POD_IMAGE.matcher(entry.path()).matches()) {
+                throw refused("the copy " + directory + " is of a pod, by its image " + entry.path() + ", and no pod"
+                        + " can be restarted from a copy yet. Remedy: start the job again in a pod of its own");
+            }
+        }
+    }
+
     /** Refuses if a process that it was made of, or one that was restarted from it, lives on this node. */
     public void requireNobodyLives(ProcessTable processes) throws RequestException, IOException {
         for (var rank : manifest.originals().entrySet()) {
@@ -232,7 +250,7 @@ public final class KeptImages {
     /** Refuses, and names what is missing or not as it was written. */
     public void requireWhole() throws RequestException {
         List<String> wrong = new ArrayList<>();
-        ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
+        byte[] buffer = new byte[READ_BYTES];
         for (Manifest.Entry entry : manifest.entries()) {
             String complaint = complaint(entry, buffer);
             if (!complaint.isEmpty()) {
@@ -246,50 +264,59 @@ public final class KeptImages {
         }
     }
 
-    private String complaint(Manifest.Entry entry, ByteBuffer buffer) {
+    private String complaint(Manifest.Entry entry, byte[] buffer) {
         Path path;
         try {
-            path = directory.resolve(entry.path()).normalize();
+            path = Path.of(entry.path()).normalize();
         } catch (InvalidPathException e) {
             return "is a name that this node cannot have: use its locale";
         }
-        if (!path.startsWith(directory)) {
-            return "leads out of the copy";
-        }
-        if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+        try (UserPath folder = folderOf(path);
+                UserPath named = folder.entry(path.getFileName())) {
+            return switch (entry.kind()) {
+                case DIRECTORY -> named.isDirectory() ? "" : "is no directory";
+                case SYMLINK -> named.isLink() && target(folder, path).equals(entry.target())
+                        ? ""
+                        : "is not the link that it was";
+                case FILE -> complaint(entry, named, buffer);
+            };
+        } catch (NoSuchFileException e) {
             return "is missing";
-        }
-        try {
-            if (entry.kind() == Kind.DIRECTORY) {
-                return Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS) ? "" : "is no directory";
-            }
-            if (entry.kind() == Kind.SYMLINK) {
-                boolean same = Files.isSymbolicLink(path)
-                        && Files.readSymbolicLink(path).toString().equals(entry.target());
-                return same ? "" : "is not the link that it was";
-            }
-            if (!Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
-                return "is no file";
-            }
-            long sizeBytes = Files.size(path);
-            if (sizeBytes != entry.sizeBytes()) {
-                return "has " + sizeBytes + " bytes instead of " + entry.sizeBytes();
-            }
-            return crcOf(path, buffer) == entry.crc32c()
-                    ? ""
-                    : "has other bytes than were written: its CRC32C is wrong";
         } catch (IOException e) {
             return "cannot be read: " + e.getMessage();
         }
     }
 
-    private static int crcOf(Path file, ByteBuffer buffer) throws IOException {
-        CRC32C crc = new CRC32C();
-        try (FileChannel channel = FileChannel.open(file, Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS))) {
-            while (channel.read(buffer.clear()) >= 0) {
-                crc.update(buffer.flip());
+    /**
+     * Holds the folder in which a name of the copy is. The folders of an image belong to the job's user, who can put a
+     * link in the place of one at any moment. So each is held before the next is looked up in it, and no link is
+     * followed.
+     */
+    private UserPath folderOf(Path path) throws IOException {
+        UserPath folder = UserPath.hold(directory);
+        for (int i = 0; i < path.getNameCount() - 1; i++) {
+            try (UserPath outer = folder) {
+                folder = outer.entry(path.getName(i));
             }
         }
-        return (int) crc.getValue();
+        return folder;
+    }
+
+    private static String target(UserPath folder, Path link) throws IOException {
+        return Files.readSymbolicLink(folder.directory().resolve(link.getFileName()))
+                .toString();
+    }
+
+    private static String complaint(Manifest.Entry entry, UserPath file, byte[] buffer) throws IOException {
+        if (!file.isRegular()) {
+            return "is no file";
+        }
+        long sizeBytes = file.sizeBytes();
+        if (sizeBytes != entry.sizeBytes()) {
+            return "has " + sizeBytes + " bytes instead of " + entry.sizeBytes();
+        }
+        CRC32C crc = new CRC32C();
+        file.read(buffer, lengthBytes -> crc.update(buffer, 0, lengthBytes));
+        return (int) crc.getValue() == entry.crc32c() ? "" : "has other bytes than were written: its CRC32C is wrong";
     }
 }

@@ -1,6 +1,7 @@
 package io.ppmr.migration.keep;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -15,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.zip.CRC32C;
@@ -94,6 +96,7 @@ class KeptImagesTest {
         KeptImages images = KeptImages.open(copy);
         images.requireSealed(key, withoutDigest);
         images.requireOwners(restartedAs);
+        images.requireNoPod();
         images.requireNobodyLives(new ProcessTable());
         images.requireWhole();
     }
@@ -192,6 +195,75 @@ class KeptImagesTest {
         refused(this::check, directory + " can be written by others", "move the copy");
         mode(directory, "rwx--x--x");
         check();
+    }
+
+    private static void asUser(String... command) throws Exception {
+        List<String> words = new ArrayList<>(List.of(
+                "setpriv", "--reuid", "" + USER.uid(), "--regid", "" + USER.gid(), "--clear-groups", "--"));
+        words.addAll(List.of(command));
+        Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), said);
+    }
+
+    /** A manifest of these names beside the image. */
+    private void sealWith(Manifest.Entry... more) throws IOException {
+        Manifest one = manifest("criu");
+        List<Manifest.Entry> entries = new ArrayList<>(one.entries());
+        entries.addAll(List.of(more));
+        seal(
+                new Manifest(
+                        one.version(),
+                        one.job(),
+                        one.checkpointer(),
+                        one.user(),
+                        one.migrationId(),
+                        one.attempt(),
+                        one.writtenEpochMs(),
+                        one.node(),
+                        one.originals(),
+                        entries),
+                KEY);
+    }
+
+    @Test
+    void shouldReadNothingOfRootsWhenItsUserPutsALinkInThePlaceOfAFolder() throws Exception {
+        Manifest.Entry image = manifest("criu").entries().get(1);
+        Path rank = copy.resolve("rank-0");
+        Path folder = Files.createDirectory(rank.resolve("folder"));
+        own(folder, USER.uid());
+        Path inside = Files.writeString(folder.resolve("image"), "bytes");
+        own(inside, USER.uid());
+        sealWith(
+                new Manifest.Entry(Kind.DIRECTORY, "rank-0/folder", 0, 0, ""),
+                new Manifest.Entry(Kind.FILE, "rank-0/folder/image", 5, image.crc32c(), ""));
+        check();
+        // The same name with the same bytes, where only root can look.
+        Path roots = Files.createDirectory(directory.resolve("roots"));
+        mode(roots, "rwx------");
+        Files.writeString(roots.resolve("image"), "bytes");
+        mode(directory, "rwx--x--x");
+        asUser("sh", "-c", "mv " + folder + " " + rank + "/was && ln -s " + roots + " " + folder);
+        refused(this::check, "rank-0/folder is no directory", "rank-0/folder/image cannot be read");
+        Files.writeString(roots.resolve("image"), "root's secret of some length");
+        String message = assertThrows(RequestException.class, this::check).getMessage();
+        assertFalse(message.contains("28 bytes"), message);
+    }
+
+    @Test
+    void shouldNotWaitWhenItsUserPutsAFifoInThePlaceOfAnImage() throws Exception {
+        mode(directory, "rwx--x--x");
+        asUser("sh", "-c", "rm " + image + " && mkfifo -m 600 " + image);
+        refused(this::check, "rank-0/image is no file");
+    }
+
+    @Test
+    void shouldRefuseACopyOfAPodByName() throws Exception {
+        Path network = Files.writeString(copy.resolve("rank-0/netns-9.img"), "");
+        own(network, USER.uid());
+        mode(network, "rw-------");
+        sealWith(new Manifest.Entry(Kind.FILE, "rank-0/netns-9.img", 0, 0, ""));
+        refused(this::check, "is of a pod", "rank-0/netns-9.img", "Remedy");
     }
 
     @Test
