@@ -13,7 +13,6 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,12 +28,23 @@ public final class PersistentLink implements AutoCloseable {
     private static final long AGENT_SLEEP_MS = 500;
     private static final long JOIN_MS = 10_000;
 
+    /** Takes the target's messages, on another thread. */
+    @FunctionalInterface
+    public interface Answers {
+        /**
+         * Takes one of so many bytes on the wire.
+         *
+         * @throws ProtocolException if the target sends more than is dealt with: the connection ends
+         */
+        void hear(Message message, int lengthBytes) throws ProtocolException;
+    }
+
     private final Connector connector;
     private final String target;
     private final int attempt;
     private final long silenceLimitNs;
     private final ControlMessage.Peer introduction;
-    private final Consumer<Message> answers;
+    private final Answers answers;
     /** The messages to send; empty to have its thread look whether it is closed or the connection lost. */
     private final BlockingQueue<Optional<Message>> toSay = new LinkedBlockingQueue<>();
 
@@ -53,7 +63,7 @@ public final class PersistentLink implements AutoCloseable {
             int attempt,
             Duration silenceLimit,
             ControlMessage.Peer introduction,
-            Consumer<Message> answers) {
+            Answers answers) {
         this.connector = connector;
         this.target = target;
         this.attempt = attempt;
@@ -148,8 +158,8 @@ public final class PersistentLink implements AutoCloseable {
         }
 
         @Override
-        public void onMessage(Message message) {
-            answers.accept(message);
+        public void onMessage(Message message, int lengthBytes) throws IOException {
+            answers.hear(message, lengthBytes);
         }
 
         @Override

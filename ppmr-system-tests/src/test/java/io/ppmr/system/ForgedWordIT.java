@@ -54,7 +54,7 @@ class ForgedWordIT {
                 1,
                 LIMIT,
                 new ControlMessage.Peer(word.migrationId(), participant, MigrationSecret.random()),
-                answer -> answers.add(answer.toString()))) {
+                (answer, lengthBytes) -> answers.add(answer.toString()))) {
             link.say(word);
             Conditions.until(
                     "the target answers, or says why it does not",

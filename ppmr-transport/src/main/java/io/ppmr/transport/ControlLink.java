@@ -290,6 +290,11 @@ public final class ControlLink implements AutoCloseable {
         kept.add(message.frame(attempt));
     }
 
+    /** Returns true if nothing that the agent has sent waits for room: more would only wait behind it. */
+    public boolean isClear() {
+        return kept.isEmpty();
+    }
+
     /**
      * Reads what has come and collects what other threads handed over; {@link #transmit} sends it, once in each round
      * of the agent, since each sending wakes the peer.

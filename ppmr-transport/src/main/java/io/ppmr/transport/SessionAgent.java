@@ -26,8 +26,8 @@ public final class SessionAgent implements Agent {
         /** Takes a hot frame; the buffer is valid during the call. */
         void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException;
 
-        /** Takes a message. */
-        void onMessage(Message message) throws IOException;
+        /** Takes a message of so many bytes on the wire; throws where the peer sends more than is dealt with. */
+        void onMessage(Message message, int lengthBytes) throws IOException;
 
         /** Does what is to be done beside the frames, and gives how much that was. */
         int doWork(long nowNs) throws IOException;
@@ -51,6 +51,8 @@ public final class SessionAgent implements Agent {
     private final Rounds rounds = new Rounds();
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
+    /** Of the message that has come in part. */
+    private int partsBytes;
 
     /**
      * @param name of its thread
@@ -124,11 +126,14 @@ public final class SessionAgent implements Agent {
 
     private void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
         if (type == FrameType.MESSAGE) {
-            end.onMessage(messages.read(buffer, offset));
+            end.onMessage(messages.read(buffer, offset), lengthBytes);
         } else if (MessageParts.isPart(type)) {
+            partsBytes += lengthBytes;
             Message whole = parts.add(type, buffer, offset, messages);
             if (whole != null) {
-                end.onMessage(whole);
+                int wholeBytes = partsBytes;
+                partsBytes = 0;
+                end.onMessage(whole, wholeBytes);
             }
         } else {
             end.onFrame(type, buffer, offset, lengthBytes);

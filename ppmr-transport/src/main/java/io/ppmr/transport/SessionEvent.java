@@ -5,8 +5,12 @@ import io.ppmr.protocol.data.Message;
 /** A message of one end of a session to the thread that runs the migration. Immutable. */
 public sealed interface SessionEvent {
 
-    /** The peer says something that is not about names or bytes. */
-    record Said(Message message) implements SessionEvent {}
+    /**
+     * The peer says something that is not about names or bytes.
+     *
+     * @param lengthBytes of the message on the wire
+     */
+    record Said(Message message, int lengthBytes) implements SessionEvent {}
 
     /** The transfer has failed. */
     record TransferFailed(String reason) implements SessionEvent {}

@@ -41,7 +41,6 @@ public final class KeptImages {
     /** CRIU writes it for processes whose network is not the node's; of those ppmr keeps pods alone. */
     private static final Pattern POD_IMAGE = Pattern.compile("rank-\\d+/netns-\\d+\\.img");
 
-
     private final Path directory;
     private final Manifest manifest;
 
@@ -275,9 +274,8 @@ public final class KeptImages {
                 UserPath named = folder.entry(path.getFileName())) {
             return switch (entry.kind()) {
                 case DIRECTORY -> named.isDirectory() ? "" : "is no directory";
-                case SYMLINK -> named.isLink() && target(folder, path).equals(entry.target())
-                        ? ""
-                        : "is not the link that it was";
+                case SYMLINK ->
+                    named.isLink() && target(folder, path).equals(entry.target()) ? "" : "is not the link that it was";
                 case FILE -> complaint(entry, named, buffer);
             };
         } catch (NoSuchFileException e) {

@@ -18,6 +18,7 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
@@ -31,7 +32,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
-import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -57,6 +57,17 @@ final class Attempt {
      * @param attempt in which; a later one may have another participant in the same place
      */
     record Heard(int attempt, String participant, SessionEvent event) {}
+
+    /** Takes what is heard, on other threads. */
+    @FunctionalInterface
+    interface Listener {
+        /**
+         * Takes it.
+         *
+         * @throws ProtocolException if the participant says more than is dealt with: its connection ends
+         */
+        void hear(Heard heard) throws ProtocolException;
+    }
 
     /**
      * The failure of an attempt.
@@ -143,13 +154,13 @@ final class Attempt {
      *
      * @param heard told what the targets say from then on, and that one is lost, on other threads
      */
-    NotTaken begin(Cancellation cancellation, Consumer<Heard> heard) throws InterruptedException {
+    NotTaken begin(Cancellation cancellation, Listener heard) throws InterruptedException {
         calledOff = () -> cancellation.reason().isPresent();
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
             try (LogContext.Scope about = LogContext.peer(from)) {
                 String refusal =
-                        sessions.get(place).begin(cancellation, event -> heard.accept(new Heard(number, from, event)));
+                        sessions.get(place).begin(cancellation, event -> heard.hear(new Heard(number, from, event)));
                 if (refusal != null) {
                     return new NotTaken(place, true, refusal);
                 }

@@ -20,6 +20,7 @@ import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageFields;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -31,6 +32,7 @@ import io.ppmr.transaction.rules.CoordinatorEvent;
 import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transport.Backlog;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -47,6 +49,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -68,6 +71,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     private static final Duration POLL = Duration.ofMillis(5);
     private static final long QUIET_POLL_MS = 100;
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    /** The heap for messages that its thread has not dealt with yet: there are some for each rank. */
+    private static final int HEARD_BYTES = 16 << 20;
+
     /** Says nothing: its thread looks at what it does not hear of. */
     private static final Attempt.Heard LOOK = new Attempt.Heard(-1, "", null);
 
@@ -91,6 +97,14 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
     private final BlockingQueue<Attempt.Heard> heard = new LinkedBlockingQueue<>();
+    /** Of the messages in {@link #heard} but those of progress. */
+    private final Backlog backlog;
+    /** The last such word of each target, for which one stands in {@link #heard}. */
+    private final Map<String, Attempt.Heard> progress = new ConcurrentHashMap<>();
+
+    /** The participants of this attempt that have said that they fail. */
+    private final Set<String> failing = new HashSet<>();
+
     private final Queue<Attempt.Failure> failures = new ArrayDeque<>();
     private final Queue<Fenced> fenced = new ConcurrentLinkedQueue<>();
     /** To participants with which there is no session. */
@@ -140,7 +154,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 settings.transaction().pauseBudget().toNanos());
         this.coordinator = new Coordinator(id, times, service.journal(), this);
         this.operators = new OperatorView(id, this, clock);
-        cancellation.tell(reason -> heard.add(LOOK));
+        this.backlog = new Backlog(HEARD_BYTES, settings.silenceLimit().dividedBy(2));
+        cancellation.tell(reason -> look());
         // Asked while this migration's thread may be busy: what it has found last.
         record.waitsFor(() -> checkpointsWaitedFor().or(() -> operators.open().map(OpenMigration::waitsFor)));
     }
@@ -263,14 +278,42 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     /** Takes an operator's word. Any thread; false once the migration is over. */
     boolean take(OperatorInbox.Call call) {
         boolean taken = operators.take(call);
-        heard.add(LOOK);
+        look();
         return taken;
     }
 
     /** Returns its state of a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
-        heard.add(LOOK);
+        look();
         return operators.open();
+    }
+
+    /** Its thread looks at what does not come as a message; it does so anyway where a message waits. Any thread. */
+    private void look() {
+        if (heard.isEmpty()) {
+            heard.add(LOOK);
+        }
+    }
+
+    /**
+     * A target says something, or is lost. Any thread; throws if it says more than is dealt with. How far the transfer
+     * is comes again and again while this migration's thread may be busy: of each target the last word of that counts.
+     */
+    private void queue(Attempt.Heard next) throws ProtocolException {
+        if (isProgress(next)) {
+            if (progress.put(next.participant(), next) == null) {
+                heard.add(next);
+            }
+            return;
+        }
+        if (next.event() instanceof SessionEvent.Said said) {
+            backlog.take(said.lengthBytes());
+        }
+        heard.add(next);
+    }
+
+    private static boolean isProgress(Attempt.Heard next) {
+        return next.event() instanceof SessionEvent.Said said && said.message() instanceof DataMessage.Progress;
     }
 
     /** Waits for the report. */
@@ -434,7 +477,13 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     }
 
     /** Hears something, unless it is of an older attempt. */
-    private void hear(Attempt.Heard next) {
+    private void hear(Attempt.Heard first) {
+        Attempt.Heard next = first;
+        if (isProgress(first)) {
+            next = progress.remove(first.participant());
+        } else if (first.event() instanceof SessionEvent.Said said) {
+            backlog.give(backlog.chargeOf(said.lengthBytes()));
+        }
         if (next.attempt() == number) {
             try (LogContext.Scope about = LogContext.peer(next.participant())) {
                 hear(next.participant(), next.event());
@@ -552,7 +601,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
         Message message = ((SessionEvent.Said) event).message();
         if (message instanceof DataMessage.Failed failed) {
-            fail("the target fails: " + failed.reason(), participant);
+            if (failing.add(participant)) {
+                fail("the target fails: " + failed.reason(), participant);
+            }
         } else {
             note(participant, message);
             boolean heeded = message instanceof ControlMessage && (!isLastVote(participant, message) || decides());
@@ -709,7 +760,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                     about,
                     service.settings().silenceLimit(),
                     new ControlMessage.Peer(id, "", subject.secret()),
-                    message -> heard.add(new Attempt.Heard(about, participant, new SessionEvent.Said(message))));
+                    (message, lengthBytes) ->
+                            queue(new Attempt.Heard(about, participant, new SessionEvent.Said(message, lengthBytes))));
         }
     }
 
@@ -771,9 +823,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         sessions.clear();
         // Those of the attempt before, which has failed already.
         failures.clear();
+        failing.clear();
         attempt = new Attempt(subject, number, plan);
         record.step(Step.CONNECT);
-        Attempt.NotTaken not = attempt.begin(cancellation, heard::add);
+        Attempt.NotTaken not = attempt.begin(cancellation, this::queue);
         if (not != null) {
             nextAttempts.notTaken(not);
             failures.add(new Attempt.Failure(not.reason(), participant(not.place())));
@@ -922,7 +975,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         String node = HostPort.ofParticipant(participant).host();
         fence.ifPresent(command -> command.start(node, hooks.workDirectory(), service.programs(), () -> true, off -> {
             fenced.add(new Fenced(participant, off));
-            heard.add(LOOK);
+            look();
         }));
         return fence.isPresent();
     }

@@ -15,15 +15,18 @@ import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transport.Backlog;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.Rails;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.SessionListener;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
@@ -41,7 +44,6 @@ import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -56,6 +58,9 @@ final class SourceSession {
     private static final long ACCEPT_SLICE_MS = 100;
     /** For one way by which the control connection may go on: one that is cut is not worth more. */
     private static final Duration RESUME_DEADLINE = Duration.ofSeconds(2);
+
+    /** The heap for messages of a target that has not accepted yet. */
+    private static final int EARLY_BYTES = 4 << 20;
 
     /** In the history. */
     private static final int EVERY_RANK = -1;
@@ -76,7 +81,8 @@ final class SourceSession {
     private final Connector connector;
     private final String directory;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
-    private volatile Consumer<SessionEvent> listener = answers::add;
+    private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
+    private volatile SessionListener listener = this::queue;
     private ControlLink link;
     private SourceEnd end;
     private volatile SessionAgent agent;
@@ -139,7 +145,7 @@ final class SourceSession {
      * @param after told what the target says after its answer, and that it is lost, on the agent's threads
      * @return why the target refuses, or null if it takes them
      */
-    String begin(Cancellation cancellation, Consumer<SessionEvent> after) throws IOException, InterruptedException {
+    String begin(Cancellation cancellation, SessionListener after) throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
                 control.channel(), attempt, settings.silenceLimit().toNanos());
@@ -204,10 +210,10 @@ final class SourceSession {
         subject.record().clock(place, accept.clockNs(), System.nanoTime());
         show();
         listener = after;
-        for (SessionEvent early = answers.poll(); early != null; early = answers.poll()) {
-            after.accept(early);
+        for (SessionEvent waiting = answers.poll(); waiting != null; waiting = answers.poll()) {
+            after.hear(waiting);
         }
-        after.accept(new SessionEvent.Said(answer));
+        after.hear(new SessionEvent.Said(answer, 0));
         return null;
     }
 
@@ -279,8 +285,15 @@ final class SourceSession {
         }
     }
 
-    private void hear(SessionEvent event) {
-        listener.accept(event);
+    private void queue(SessionEvent event) throws ProtocolException {
+        if (event instanceof SessionEvent.Said said) {
+            early.take(said.lengthBytes());
+        }
+        answers.add(event);
+    }
+
+    private void hear(SessionEvent event) throws ProtocolException {
+        listener.hear(event);
         LinkOutlet current = outlet;
         if (current != null && event instanceof SessionEvent.Said said) {
             // The migration's thread may wait for what does not come now; when that has ended it hears what was said.
@@ -299,6 +312,9 @@ final class SourceSession {
         do {
             cancellation.check();
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+            if (answer instanceof SessionEvent.Said said) {
+                early.give(early.chargeOf(said.lengthBytes()));
+            }
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
                 || (answer instanceof SessionEvent.Said said && comesBefore(said.message())));
         if (!(answer instanceof SessionEvent.Said said)) {

@@ -13,6 +13,7 @@ import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.Participant;
@@ -27,7 +28,9 @@ import io.ppmr.transaction.rules.ParticipantRules;
 import io.ppmr.transaction.rules.ParticipantState;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 import io.ppmr.transaction.rules.TransactionTimes;
+import io.ppmr.transport.Backlog;
 import io.ppmr.transport.ControlLink;
+import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.tcp.Connector;
 import java.io.IOException;
 import java.time.Duration;
@@ -68,6 +71,8 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private final JobCommands jobCommands;
     /** The messages and the work for its thread, in the order in which they came. */
     private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
+
+    private final Backlog backlog;
     /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
     private final Map<String, PersistentLink> couriers = new HashMap<>();
     /** On which connection another target has spoken last. */
@@ -80,6 +85,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     private Restoration restoration;
     private ControlLink link;
     private ControlLink dropped;
+    private ControlLink failedSource;
     private String source = "";
     private String self = "";
     private int attempt;
@@ -94,12 +100,19 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
      * A migration as the journal knows it; one that it does not know has nothing here.
      *
      * @param secret the migration's, NONE where it is not known
+     * @param backlog of the messages that its thread has not dealt with yet
      * @param records what the journal has of it
      */
-    TargetMigration(String id, MigrationSecret secret, TargetContext service, List<TransactionRecord> records) {
+    TargetMigration(
+            String id,
+            MigrationSecret secret,
+            TargetContext service,
+            Backlog backlog,
+            List<TransactionRecord> records) {
         this.id = id;
         this.secret = secret;
         this.service = service;
+        this.backlog = backlog;
         this.clock = service.clock();
         this.settings = service.settings();
         this.records = List.copyOf(records);
@@ -164,12 +177,23 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
 
     /** Its thread looks at what does not come by its inbox. */
     private void look() {
+        if (!inbox.isEmpty()) {
+            return;
+        }
         inbox.add(() -> LOG.trace("migration {}: a look", id));
     }
 
-    /** The source says something on one of its connections. Any thread. */
-    void hearSource(Message message, ControlLink from) {
-        inbox.add(() -> fromSource(message, from));
+    /** The source says something on one of its connections. Any thread; throws if it says more than is dealt with. */
+    void hearSource(SessionEvent.Said said, ControlLink from) throws ProtocolException {
+        hear(said.lengthBytes(), () -> fromSource(said.message(), from));
+    }
+
+    private void hear(int lengthBytes, Runnable message) throws ProtocolException {
+        int charge = backlog.take(lengthBytes);
+        inbox.add(() -> {
+            backlog.give(charge);
+            message.run();
+        });
     }
 
     /** A connection of the source is gone. Any thread. */
@@ -182,19 +206,22 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return shown.opens(secret);
     }
 
-    /** Another target of the migration says something, on a connection that it has opened. Any thread. */
-    void hearPeer(String from, Message message, ControlLink on) {
-        if (message instanceof ControlMessage.OfTransaction said) {
-            inbox.add(() -> {
+    /**
+     * Another target of the migration says something, on a connection that it has opened. Any thread; throws if it says
+     * more than is dealt with.
+     */
+    void hearPeer(String from, SessionEvent.Said message, ControlLink on) throws ProtocolException {
+        if (message.message() instanceof ControlMessage.OfTransaction said) {
+            hear(message.lengthBytes(), () -> {
                 askers.put(from, on);
                 participant.heardPeer(from, on.attempt(), said, clock.getAsLong());
             });
         }
     }
 
-    private void hearAnswer(String from, int itsAttempt, Message message) {
+    private void hearAnswer(String from, int itsAttempt, Message message, int lengthBytes) throws ProtocolException {
         if (message instanceof ControlMessage.OfTransaction said) {
-            inbox.add(() -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
+            hear(lengthBytes, () -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
         }
     }
 
@@ -324,7 +351,11 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             participant.linkUp(clock.getAsLong());
         }
         if (message instanceof DataMessage.Failed failed) {
-            fail("the source fails: " + failed.reason());
+            if (failedSource != from) {
+                // Said once on a connection; what it says again changes nothing.
+                failedSource = from;
+                fail("the source fails: " + failed.reason());
+            }
         } else if (message instanceof ControlMessage.Stopped stopped) {
             if (restoring && link.attempt() == attempt) {
                 copies.jobHadStopped(
@@ -505,7 +536,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                 about,
                 settings.silenceLimit(),
                 new ControlMessage.Peer(id, self, secret),
-                answer -> hearAnswer(to, about, answer));
+                (answer, lengthBytes) -> hearAnswer(to, about, answer, lengthBytes));
     }
 
     @Override

@@ -15,6 +15,7 @@ import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageParts;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
@@ -23,6 +24,7 @@ import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transport.Backlog;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
@@ -44,8 +46,6 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,6 +57,12 @@ final class TargetSessions {
     private static final Logger LOG = LoggerFactory.getLogger(TargetSessions.class);
     /** Messages of several frames that have not come whole, of all connections together. */
     private static final long LONG_MESSAGES_BYTES = 16 << 20;
+
+    /** The heap for messages of all connections that no migration listens to yet. */
+    private static final int EARLY_BYTES = 6 << 20;
+
+    /** The heap for messages that all migrations together have heard and not dealt with yet. */
+    private static final int INBOX_BYTES = 8 << 20;
 
     private static final long FIRST_MESSAGE_S = 10;
     private static final long LISTEN_S = 60;
@@ -71,6 +77,7 @@ final class TargetSessions {
 
     private final RareLog log = new RareLog(LOG::warn);
     private final MessageParts.Room longMessages = new MessageParts.Room(LONG_MESSAGES_BYTES);
+    private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
     private final TargetContext service;
     private final TargetSettings settings;
     private final Admission admission;
@@ -100,8 +107,7 @@ final class TargetSessions {
     /**
      * One control connection.
      *
-     * @param early what is heard until a migration listens
-     * @param listener who is told from then on
+     * @param events what is heard on it
      */
     private record Connection(
             SocketChannel channel,
@@ -109,8 +115,7 @@ final class TargetSessions {
             ControlLink link,
             SessionAgent agent,
             TargetEnd end,
-            BlockingQueue<SessionEvent> early,
-            AtomicReference<Consumer<SessionEvent>> listener) {}
+            ConnectionEvents events) {}
 
     /** Sets the listener for data connections, before the first connection is served. */
     void listener(PeerListener peers) {
@@ -241,54 +246,64 @@ final class TargetSessions {
     /** A migration as the journal knows it; one that it does not know has nothing here. */
     private TargetMigration migration(String id) throws IOException {
         List<TransactionRecord> records = journal.records(id);
-        return new TargetMigration(id, TransactionRecord.Secret.of(records), service, records);
+        return new TargetMigration(id, TransactionRecord.Secret.of(records), service, inbox(), records);
+    }
+
+    private Backlog inbox() {
+        Duration patience = settings.silenceLimit().dividedBy(2);
+        return new Backlog(INBOX_BYTES / Math.max(1, settings.migrations()), patience);
     }
 
     /** Serves one control connection to its end, on the connection's thread. */
     void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
-        BlockingQueue<SessionEvent> early = new LinkedBlockingQueue<>();
-        AtomicReference<Consumer<SessionEvent>> listeningTo = new AtomicReference<>(early::add);
         ControlLink link = new ControlLink(
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
-        TargetEnd end = new TargetEnd(link, event -> listeningTo.get().accept(event));
-        SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
-        // The agent, and all threads that work for this connection, have it from here.
-        try (LogContext.Scope about = LogContext.peer(addressOf(link))) {
-            agent.start();
-            agents.add(agent);
-            SessionEvent first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
-            if (heard.isPresent()) {
-                first = early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        // The agent, and all threads that work for this connection, have the peer from here.
+        try (LogContext.Scope about = LogContext.peer(addressOf(link));
+                ConnectionEvents events = new ConnectionEvents(early)) {
+            TargetEnd end = new TargetEnd(link, events);
+            SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
+            try {
+                agent.start();
+                agents.add(agent);
+                serve(new Connection(channel, session, link, agent, end, events));
+            } finally {
+                agents.remove(agent);
+                agent.stop();
             }
-            if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
-                LOG.info("{} wanted to know whether it could come here", link.peer());
-            } else if (!(first instanceof SessionEvent.Said said)) {
-                LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-            } else if (said.message() instanceof Begin begin) {
-                try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
-                    try {
-                        begin(begin, heard, new Connection(channel, session, link, agent, end, early, listeningTo));
-                    } catch (IOException e) {
-                        LOG.warn(
-                                "migration {} from {} has broken off here: {}",
-                                begin.migrationId(),
-                                link.peer(),
-                                e.getMessage());
-                    }
-                }
-            } else if (said.message() instanceof ControlMessage.Peer peer) {
-                listen(peer, link, early);
-            } else if (said.message() instanceof ControlMessage.Away away) {
-                hear(away, link);
-                early.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-            } else {
-                throw new IOException(
-                        said.message().getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
+        }
+    }
+
+    private void serve(Connection from) throws IOException, InterruptedException {
+        ControlLink link = from.link();
+        BlockingQueue<SessionEvent> waiting = from.events().waiting();
+        SessionEvent first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
+        if (heard.isPresent()) {
+            first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        }
+        if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
+            LOG.info("{} wanted to know whether it could come here", link.peer());
+        } else if (!(first instanceof SessionEvent.Said said)) {
+            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
+        } else if (said.message() instanceof Begin begin) {
+            try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
+                begin(begin, heard, from);
+            } catch (IOException e) {
+                LOG.warn(
+                        "migration {} from {} has broken off here: {}",
+                        begin.migrationId(),
+                        link.peer(),
+                        e.getMessage());
             }
-        } finally {
-            agents.remove(agent);
-            agent.stop();
+        } else if (said.message() instanceof ControlMessage.Peer peer) {
+            listen(peer, link, from.events());
+        } else if (said.message() instanceof ControlMessage.Away away) {
+            hear(away, link);
+            waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        } else {
+            throw new IOException(
+                    said.message().getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
         }
     }
 
@@ -309,13 +324,13 @@ final class TargetSessions {
     }
 
     /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */
-    private void listen(ControlMessage.Peer speaker, ControlLink link, BlockingQueue<SessionEvent> events)
+    private void listen(ControlMessage.Peer speaker, ControlLink link, ConnectionEvents events)
             throws IOException, InterruptedException {
         String id = speaker.migrationId();
         boolean isSource = speaker.participant().isEmpty();
         SessionEvent event;
         do {
-            event = events.poll(LISTEN_S, TimeUnit.SECONDS);
+            event = events.waiting().poll(LISTEN_S, TimeUnit.SECONDS);
             if (event instanceof SessionEvent.Said said) {
                 TargetMigration migration = present(id);
                 if (!migration.believes(speaker.secret())) {
@@ -323,10 +338,11 @@ final class TargetSessions {
                             + " no node that takes part in it, though it has the key. Nothing of it is believed");
                 }
                 if (isSource) {
-                    migration.hearSource(said.message(), link);
+                    migration.hearSource(said, link);
                 } else {
-                    migration.hearPeer(speaker.participant(), said.message(), link);
+                    migration.hearPeer(speaker.participant(), said, link);
                 }
+                events.handled(said);
             }
         } while (event == null || event instanceof SessionEvent.Said);
         TargetMigration migration = running.get(id);
@@ -419,9 +435,9 @@ final class TargetSessions {
         return link.peer().substring(link.peer().indexOf('/') + 1);
     }
 
-    private static void tell(TargetMigration migration, SessionEvent event, ControlLink link) {
+    private static void tell(TargetMigration migration, SessionEvent event, ControlLink link) throws ProtocolException {
         if (event instanceof SessionEvent.Said said) {
-            migration.hearSource(said.message(), link);
+            migration.hearSource(said, link);
         } else if (event instanceof SessionEvent.LinkLost lost) {
             migration.sourceLost(lost.reason(), link);
         } else {
@@ -438,7 +454,7 @@ final class TargetSessions {
         long deadlineNs = System.nanoTime() + HEARD_NS;
         SessionEvent event;
         do {
-            event = from.early().poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+            event = from.events().waiting().poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
         } while (event != null && !(event instanceof SessionEvent.LinkLost));
     }
 
@@ -467,8 +483,10 @@ final class TargetSessions {
     /** The connections over which the bytes come; a source that cannot be joined hears why. */
     private Transport.Peer join(Begin begin, Connection from, ReceiveBuffers berth)
             throws IOException, InterruptedException {
-        TcpTransport tcp =
-                new TcpTransport(deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline));
+        TcpTransport tcp = new TcpTransport(
+                deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline, () -> from.events()
+                        .loss()
+                        .isPresent()));
         try {
             return service.transports()
                     .join(
@@ -478,8 +496,12 @@ final class TargetSessions {
                             berth.pool(),
                             from.channel(),
                             from.link(),
-                            from.early());
+                            from.events().waiting());
         } catch (IOException e) {
+            Optional<String> loss = from.events().loss();
+            if (loss.isPresent()) {
+                throw new IOException("the source was lost before its bytes could come: " + loss.get(), e);
+            }
             refuse(from, String.valueOf(e.getMessage()));
             throw e;
         }
@@ -497,7 +519,7 @@ final class TargetSessions {
         SessionAgent agent = from.agent();
         String id = begin.migrationId();
         String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
-        TargetMigration migration = new TargetMigration(id, begin.secret(), service, journal.records(id));
+        TargetMigration migration = new TargetMigration(id, begin.secret(), service, inbox(), journal.records(id));
         Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
         incoming.get(id).comes(transfer);
         from.end().begin(transfer);
@@ -505,13 +527,8 @@ final class TargetSessions {
         Restoration restoration = migration.restoration(begin, pods, checkpointer, transfer, directory);
         long startNs = System.nanoTime();
         running.put(id, migration);
-        from.listener().set(event -> tell(migration, event, link));
-        for (SessionEvent event = from.early().poll();
-                event != null;
-                event = from.early().poll()) {
-            tell(migration, event, link);
-        }
         try {
+            from.events().passTo(event -> tell(migration, event, link));
             migration.begin(begin, restoration, link, from.end()::sessionOver);
             service.metrics()
                     .ended(

@@ -198,8 +198,8 @@ class KeptImagesTest {
     }
 
     private static void asUser(String... command) throws Exception {
-        List<String> words = new ArrayList<>(List.of(
-                "setpriv", "--reuid", "" + USER.uid(), "--regid", "" + USER.gid(), "--clear-groups", "--"));
+        List<String> words = new ArrayList<>(
+                List.of("setpriv", "--reuid", "" + USER.uid(), "--regid", "" + USER.gid(), "--clear-groups", "--"));
         words.addAll(List.of(command));
         Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

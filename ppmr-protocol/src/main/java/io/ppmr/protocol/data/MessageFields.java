@@ -18,6 +18,12 @@ public final class MessageFields {
     /** So long a text is at most, in UTF-8: nobody has to show or to keep more. */
     private static final int MAX_TEXT_BYTES = Frame.MAX_FRAME_BYTES;
 
+    /** A list of more texts than this has no tiny ones: on the heap each takes some fifty bytes more than here. */
+    private static final int FEW_TEXTS = 64;
+
+    /** The bytes that a text of a longer list takes on average, at least, with its length. */
+    private static final int LEAST_TEXT_BYTES = 4;
+
     private MessageFields() {}
 
     public static String text(Bytes<?> in) throws ProtocolException {
@@ -58,6 +64,10 @@ public final class MessageFields {
 
     public static List<String> texts(Bytes<?> in) throws ProtocolException {
         int count = count(in, Byte.BYTES);
+        if (count > FEW_TEXTS && (long) count * LEAST_TEXT_BYTES > in.readRemaining()) {
+            throw new ProtocolException(
+                    "a list of " + count + " texts without content in a message: the peer is broken");
+        }
         List<String> texts = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
             texts.add(text(in));

@@ -12,9 +12,9 @@ import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.SessionListener;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 
 /**
@@ -29,7 +29,7 @@ public final class SourceEnd implements SessionAgent.End {
     private static final long QUIET_SLEEP_MS = 500;
 
     private final FairClaims claims;
-    private final Consumer<SessionEvent> events;
+    private final SessionListener events;
     private final CreditFrame credit = new CreditFrame();
     private final ReleaseFrame release = new ReleaseFrame();
     private final ValueFrame value = new ValueFrame();
@@ -38,7 +38,7 @@ public final class SourceEnd implements SessionAgent.End {
     private volatile String lost;
     private long lastLookNs;
 
-    public SourceEnd(FairClaims claims, Consumer<SessionEvent> events) {
+    public SourceEnd(FairClaims claims, SessionListener events) {
         this.claims = claims;
         this.events = events;
     }
@@ -97,13 +97,13 @@ public final class SourceEnd implements SessionAgent.End {
     }
 
     @Override
-    public void onMessage(Message message) throws IOException {
+    public void onMessage(Message message, int lengthBytes) throws IOException {
         LinkOutlet current = outlet;
         if (message instanceof DataMessage.RailEnded word && current != null) {
             current.railEnded(word);
             return;
         }
-        events.accept(new SessionEvent.Said(message));
+        events.hear(new SessionEvent.Said(message, lengthBytes));
     }
 
     /**
@@ -112,7 +112,11 @@ public final class SourceEnd implements SessionAgent.End {
      */
     @Override
     public void lost(String reason) {
-        events.accept(new SessionEvent.LinkLost(reason));
+        try {
+            events.hear(new SessionEvent.LinkLost(reason));
+        } catch (ProtocolException e) {
+            throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
+        }
         lost = reason;
         LinkOutlet current = outlet;
         if (current != null) {

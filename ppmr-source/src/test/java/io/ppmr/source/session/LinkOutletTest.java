@@ -139,7 +139,7 @@ class LinkOutletTest {
         }
 
         @Override
-        public void onMessage(io.ppmr.protocol.data.Message message) {
+        public void onMessage(io.ppmr.protocol.data.Message message, int lengthBytes) {
             frames.add(message.toString());
         }
 

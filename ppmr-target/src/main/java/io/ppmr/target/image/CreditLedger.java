@@ -29,6 +29,11 @@ import org.agrona.collections.LongHashSet;
  */
 public final class CreditLedger {
     private static final long NO_WINDOW = -1;
+    /** A writer that stands still wants none further away than one request reaches; this is four times as much. */
+    private static final int MOST_AHEAD = 4 * CreditRequestFrame.MAX_COUNT;
+
+    /** Of all files together. A window beyond is not noted: its writer asks for it when it stands still there. */
+    private static final int MOST_AHEAD_IN_ALL = 1 << 16;
 
     /** Hears what was decided. */
     public interface Decisions {
@@ -42,7 +47,7 @@ public final class CreditLedger {
     }
 
     /** The credits that the writer of one file has asked for and been given. */
-    private static final class Requests {
+    private final class Requests {
         private final ArrivingFile file;
         /** Windows whose receive slot is granted and not advertised yet. */
         private final LongHashSet granted = new LongHashSet();
@@ -61,14 +66,38 @@ public final class CreditLedger {
             return blockedWindow != NO_WINDOW;
         }
 
+        /** Notes a window that the writer will probably need, once. */
+        private void note(long window) throws ProtocolException {
+            LongArrayQueue.LongIterator noted = ahead.iterator();
+            while (noted.hasNext()) {
+                if (noted.nextValue() == window) {
+                    return;
+                }
+            }
+            if (ahead.size() == MOST_AHEAD) {
+                throw new ProtocolException("the writer of file " + file.name() + " wants more than " + MOST_AHEAD
+                        + " windows that it does not stand still at: the source is broken");
+            }
+            if (windowsAhead < MOST_AHEAD_IN_ALL) {
+                windowsAhead++;
+                ahead.addLong(window);
+            }
+        }
+
+        private long pollAhead() {
+            windowsAhead--;
+            return ahead.pollLong();
+        }
+
         /**
          * The writer stands still at this window: it is past what it was to need before, and what it was to need far
          * from here was a guess that has not come true.
          */
         private void forgetFarFrom(long window) {
             for (int left = ahead.size(); left > 0; left--) {
-                long wanted = ahead.pollLong();
+                long wanted = pollAhead();
                 if (wanted > window && wanted - window <= CreditRequestFrame.MAX_COUNT) {
+                    windowsAhead++;
                     ahead.addLong(wanted);
                 }
             }
@@ -77,7 +106,7 @@ public final class CreditLedger {
         /** The writer is at this window: what it was to need before it is past. */
         private void forgetUpTo(long window) {
             while (!ahead.isEmpty() && ahead.peekLong() <= window) {
-                ahead.pollLong();
+                pollAhead();
             }
         }
     }
@@ -101,6 +130,9 @@ public final class CreditLedger {
     private int lentChunks;
 
     private int blockedCount;
+    /** The windows that the writers of all files will probably need next. */
+    private int windowsAhead;
+
     private long stagedBytes;
 
     /**
@@ -151,6 +183,7 @@ public final class CreditLedger {
             block(requests, NO_WINDOW);
             queue.remove(requests);
             files.remove(file.id());
+            windowsAhead -= requests.ahead.size();
         }
     }
 
@@ -178,10 +211,10 @@ public final class CreditLedger {
             block(requests, requests.granted.contains(window) ? NO_WINDOW : window);
             requests.forgetFarFrom(window);
         } else {
-            requests.ahead.addLong(window);
+            requests.note(window);
         }
         for (int further = 1; further < count; further++) {
-            requests.ahead.addLong(window + further);
+            requests.note(window + further);
         }
         if (requests.isBlocked()) {
             serveBlocked(requests);
@@ -377,13 +410,13 @@ public final class CreditLedger {
         while (!requests.ahead.isEmpty()) {
             long window = requests.ahead.peekLong();
             if (requests.granted.contains(window)) {
-                requests.ahead.pollLong();
+                requests.pollAhead();
                 continue;
             }
             if (!tryGiveCredit(requests, window, false)) {
                 return false;
             }
-            requests.ahead.pollLong();
+            requests.pollAhead();
             return true;
         }
         return false;

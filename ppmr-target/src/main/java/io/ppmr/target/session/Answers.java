@@ -3,6 +3,7 @@ package io.ppmr.target.session;
 import io.ppmr.protocol.data.CreditFrame;
 import io.ppmr.protocol.data.DenyReason;
 import io.ppmr.protocol.data.FrameType;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.target.image.ArrivingFile;
@@ -20,6 +21,8 @@ import java.util.function.Consumer;
  */
 final class Answers implements CreditLedger.Decisions {
     private static final int FRAME_BYTES = 64;
+    /** More threads of a node's jobs never wait for an fsync at once. */
+    private static final int MOST_SYNCS = 16_384;
 
     private static final class PendingSync {
         private final int file;
@@ -66,7 +69,10 @@ final class Answers implements CreditLedger.Decisions {
      * @param beforeOrder order that the next advertisement will have
      * @param outstanding pulls of the file that are under way
      */
-    void sync(int file, long token, long beforeOrder, int outstanding) {
+    void sync(int file, long token, long beforeOrder, int outstanding) throws ProtocolException {
+        if (syncs.size() == MOST_SYNCS) {
+            throw new ProtocolException("the source asks for the end of more than " + MOST_SYNCS + " fsyncs at once");
+        }
         syncs.add(new PendingSync(file, token, beforeOrder, outstanding));
         answerSyncs();
     }

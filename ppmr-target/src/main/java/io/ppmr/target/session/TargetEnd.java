@@ -4,12 +4,13 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.Message;
+import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
+import io.ppmr.transport.SessionListener;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
 import org.agrona.DirectBuffer;
 
 /**
@@ -22,13 +23,13 @@ public final class TargetEnd implements SessionAgent.End {
     private static final long QUIET_SLEEP_MS = 500;
 
     private final ControlLink link;
-    private final Consumer<SessionEvent> events;
+    private final SessionListener events;
     private volatile Transfer transfer;
     private volatile String lost;
     private volatile boolean over;
     private long lastProgressNs;
 
-    public TargetEnd(ControlLink link, Consumer<SessionEvent> events) {
+    public TargetEnd(ControlLink link, SessionListener events) {
         this.link = link;
         this.events = events;
     }
@@ -56,7 +57,7 @@ public final class TargetEnd implements SessionAgent.End {
             return 0;
         }
         int work = current.doWork(nowNs);
-        if (nowNs - lastProgressNs > PROGRESS_NS) {
+        if (nowNs - lastProgressNs > PROGRESS_NS && link.isClear()) {
             lastProgressNs = nowNs;
             link.sendFromAgent(current.progress());
         }
@@ -79,13 +80,13 @@ public final class TargetEnd implements SessionAgent.End {
     }
 
     @Override
-    public void onMessage(Message message) throws IOException {
+    public void onMessage(Message message, int lengthBytes) throws IOException {
         if (message instanceof NameChange change) {
             requireTransfer(message.toString()).onNameChange(change);
         } else if (message instanceof DataMessage.EndRail end) {
             requireTransfer(message.toString()).onEndRail(end);
         } else {
-            events.accept(new SessionEvent.Said(message));
+            events.hear(new SessionEvent.Said(message, lengthBytes));
         }
     }
 
@@ -104,7 +105,11 @@ public final class TargetEnd implements SessionAgent.End {
         if (current != null && !over) {
             current.sourceGone(lostConnection(reason));
         }
-        events.accept(new SessionEvent.LinkLost(reason));
+        try {
+            events.hear(new SessionEvent.LinkLost(reason));
+        } catch (ProtocolException e) {
+            throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
+        }
     }
 
     private static String lostConnection(String reason) {

@@ -67,6 +67,53 @@ class CreditLedgerTest {
     }
 
     @Test
+    void shouldRefuseByNameWhenAWriterWantsEverFurtherWindows() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            String message = assertThrows(ProtocolException.class, () -> {
+                        for (long window = 0; window < 1_000_000; window += CreditRequestFrame.MAX_COUNT) {
+                            fixture.ledger.want(file, window, CreditRequestFrame.MAX_COUNT, 0);
+                        }
+                    })
+                    .getMessage();
+            assertTrue(message.contains("more than 256 windows that it does not stand still at"), message);
+        }
+    }
+
+    @Test
+    void shouldNoteAWindowOnceWhenAWriterWantsItAgainAndAgain() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            for (int again = 0; again < 100_000; again++) {
+                fixture.ledger.want(file, 8, CreditRequestFrame.MAX_COUNT, again % 2 == 0 ? BLOCKED : 0);
+            }
+            assertTrue(fixture.takeSlots().size() <= 4);
+        }
+    }
+
+    @Test
+    void shouldServeBlockedWritersWhenTheFilesOfAllTogetherWantTooMuchAhead() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+            for (int i = 0; i < 1_000; i++) {
+                ArrivingFile file = fixture.file(streamed());
+                for (int part = 0; part < 3; part++) {
+                    long window = 1 + part * (long) CreditRequestFrame.MAX_COUNT;
+                    fixture.ledger.want(file, window, CreditRequestFrame.MAX_COUNT, 0);
+                }
+                fixture.ledger.fileEnded(file);
+            }
+            ArrivingFile last = fixture.file(streamed());
+            fixture.waitingReader(last, 4096);
+            fixture.takeSlots();
+            fixture.ledger.want(last, 0, 1, BLOCKED);
+            fixture.ledger.relieve();
+            assertEquals(
+                    List.of(last),
+                    fixture.takeGranted().stream().map(Granted::file).toList());
+        }
+    }
+
+    @Test
     void shouldReserveHalfOfThePoolAtMost() throws Exception {
         int chunks = 8;
         try (LedgerFixture fixture = new LedgerFixture(chunks, 0, 20)) {

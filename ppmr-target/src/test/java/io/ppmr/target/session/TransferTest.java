@@ -111,6 +111,20 @@ class TransferTest {
     }
 
     @Test
+    void shouldRefuseByNameWhenTheSourceAsksForTheEndOfEverMoreFsyncs() throws Exception {
+        fixture.create(1, "/rank-0/f");
+        fixture.want(1, 0, 1, BLOCKED);
+        int slot = (int) fixture.next().value();
+        fixture.advertise(1, slot, 4096, TransferFixture.bytes(100), 0, 0);
+        ProtocolException refusal = assertThrows(ProtocolException.class, () -> {
+            for (int token = 0; token < 100_000; token++) {
+                fixture.value(FrameType.SYNC, 1, token);
+            }
+        });
+        assertTrue(refusal.getMessage().contains("more than 16384 fsyncs at once"), refusal.getMessage());
+    }
+
+    @Test
     void shouldAnswerASyncOnceWhatWasAdvertisedHasCome() throws Exception {
         fixture.create(1, "/rank-0/f");
         fixture.create(2, "/rank-0/g");

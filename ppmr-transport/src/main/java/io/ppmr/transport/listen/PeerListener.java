@@ -19,6 +19,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,6 +38,8 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     static final int MAX_SESSIONS = 128;
     private static final int MAX_WAITING_DATA = 64;
     private static final int BACKLOG = 512;
+    /** While data connections are awaited it is looked so often whether they are still wanted. */
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(100);
 
     /** Serves an authenticated control connection to its end. */
     @FunctionalInterface
@@ -166,19 +169,28 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
     }
 
-    /** Waits for the data connections of a session. */
-    public List<SocketChannel> awaitData(SessionId session, int count, Duration atMost)
+    /**
+     * Waits for the data connections of a session.
+     *
+     * @param isLost says that the control connection has ended: what is awaited comes no more
+     */
+    public List<SocketChannel> awaitData(SessionId session, int count, Duration atMost, BooleanSupplier isLost)
             throws IOException, InterruptedException {
         BlockingQueue<SocketChannel> arriving = open.get(session).data;
         SocketChannel[] channels = new SocketChannel[count];
         long deadlineNs = System.nanoTime() + atMost.toNanos();
         for (int i = 0; i < count; i++) {
-            channels[i] = arriving.poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
+            long leftNs = deadlineNs - System.nanoTime();
+            while (channels[i] == null && leftNs > 0 && !isLost.getAsBoolean()) {
+                channels[i] = arriving.poll(Math.min(leftNs, LOOK_NS), TimeUnit.NANOSECONDS);
+                leftNs = deadlineNs - System.nanoTime();
+            }
             if (channels[i] == null) {
                 for (int got = 0; got < i; got++) {
                     closeQuietly(channels[got]);
                 }
-                throw new IOException("only " + i + " of " + count + " data connections came within " + atMost);
+                throw new IOException("only " + i + " of " + count + " data connections came "
+                        + (isLost.getAsBoolean() ? "before the control connection ended" : "within " + atMost));
             }
         }
         return List.of(channels);

@@ -158,7 +158,8 @@ class PeerListenerTest {
         }
         List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 3);
         open.addAll(data);
-        assertEquals(3, listener.awaitData(control.session(), 3, LIMIT).size());
+        assertEquals(
+                3, listener.awaitData(control.session(), 3, LIMIT, () -> false).size());
         for (int i = 0; i < 300; i++) {
             stranger();
         }
