@@ -1,6 +1,8 @@
 package io.ppmr.cli;
 
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SequenceWriter;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
@@ -34,7 +36,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
@@ -259,13 +260,22 @@ public final class Main implements Runnable {
             @ArgGroup(multiplicity = "1") JournalOption journal,
             @Option(names = "--json", description = "write JSON") boolean json)
             throws ConfigException, IOException {
-        List<MigrationHistory> all = MigrationHistory.of(MappedJournal.read(journal.file()));
+        Path file = journal.file();
         if (json) {
-            printJson(all);
-        } else if (all.isEmpty()) {
+            ObjectMapper mapper = new ObjectMapper().configure(JsonGenerator.Feature.AUTO_CLOSE_TARGET, false);
+            try (SequenceWriter all = mapper.writerWithDefaultPrettyPrinter().writeValuesAsArray(out())) {
+                MigrationHistory.each(file, all::write);
+            }
+            out().println();
+            return;
+        }
+        boolean[] any = {false};
+        MigrationHistory.each(file, one -> {
+            any[0] = true;
+            out().println(one.line());
+        });
+        if (!any[0]) {
             out().println("no migration yet");
-        } else {
-            all.forEach(one -> out().println(one.line()));
         }
     }
 
@@ -280,9 +290,7 @@ public final class Main implements Runnable {
             @Option(names = "--json", description = "write JSON") boolean json)
             throws ConfigException, IOException {
         Path file = journal.file();
-        MigrationHistory found = MigrationHistory.of(MappedJournal.read(file)).stream()
-                .filter(one -> one.id().equals(id))
-                .findFirst()
+        MigrationHistory found = MigrationHistory.find(file, id)
                 .orElseThrow(() -> new IOException(
                         "the journal " + file + " knows no migration " + id + "; `ppmr history` lists them"));
         if (json) {

@@ -1,18 +1,25 @@
 package io.ppmr.cli.history;
 
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionJournal.Entry;
 import io.ppmr.transaction.journal.TransactionRecord;
+import java.io.IOException;
 import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.time.ZoneId;
 import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
@@ -44,6 +51,9 @@ public record MigrationHistory(
     private static final DateTimeFormatter TIME =
             DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss.SSS", Locale.ROOT).withZone(ZoneId.systemDefault());
 
+    /** The migrations whose records are held at once. */
+    private static final int GROUP = 10_000;
+
     public MigrationHistory {
         plan = List.copyOf(plan);
         steps = List.copyOf(steps);
@@ -72,19 +82,51 @@ public record MigrationHistory(
     /** A record of the protocol. */
     public record Event(long atEpochMs, int attempt, String name, String detail) {}
 
-    /** All migrations of a journal, the oldest first. */
-    public static List<MigrationHistory> of(List<Entry> entries) {
-        Map<String, List<Entry>> byId = new LinkedHashMap<>();
-        for (Entry entry : entries) {
-            byId.computeIfAbsent(entry.record().migrationId(), unknown -> new ArrayList<>())
-                    .add(entry);
+    /** Takes migrations, one after the other. */
+    @FunctionalInterface
+    public interface Reader {
+        void take(MigrationHistory one) throws IOException;
+    }
+
+    /**
+     * Gives all migrations of a journal, the oldest first. A journal can have hundreds of thousands of them: it is read
+     * once for their names, and again for each group of them.
+     *
+     * @throws IOException it cannot be read, or is damaged
+     */
+    public static void each(Path journal, Reader reader) throws IOException {
+        Set<String> names = new LinkedHashSet<>();
+        MappedJournal.each(journal, entry -> names.add(entry.record().migrationId()));
+        List<String> all = List.copyOf(names);
+        for (int from = 0; from < all.size(); from += GROUP) {
+            List<String> group = all.subList(from, Math.min(all.size(), from + GROUP));
+            for (MigrationHistory one : of(journal, group)) {
+                reader.take(one);
+            }
         }
+    }
+
+    /** Finds one migration of a journal by its whole name. */
+    public static Optional<MigrationHistory> find(Path journal, String id) throws IOException {
+        return of(journal, List.of(id)).stream().findFirst();
+    }
+
+    private static List<MigrationHistory> of(Path journal, List<String> ids) throws IOException {
+        Map<String, Set<Entry>> byId = new LinkedHashMap<>();
+        ids.forEach(id -> byId.put(id, new LinkedHashSet<>()));
+        MappedJournal.each(journal, entry -> {
+            Set<Entry> known = byId.get(entry.record().migrationId());
+            if (known != null) {
+                known.add(entry);
+            }
+        });
         return byId.entrySet().stream()
+                .filter(one -> !one.getValue().isEmpty())
                 .map(one -> of(one.getKey(), one.getValue()))
                 .toList();
     }
 
-    private static MigrationHistory of(String id, List<Entry> entries) {
+    private static MigrationHistory of(String id, Collection<Entry> entries) {
         TransactionRecord.Asked asked = new TransactionRecord.Asked(id, 0, "", "", "");
         TransactionRecord.Done done = null;
         long endedEpochMs = 0;
@@ -123,7 +165,7 @@ public record MigrationHistory(
                 asked.who(),
                 asked.job(),
                 asked.what(),
-                entries.get(0).atEpochMs(),
+                entries.iterator().next().atEpochMs(),
                 endedEpochMs,
                 attempts,
                 done == null ? "OPEN" : done.outcome().name(),

@@ -87,7 +87,9 @@ public final class Migrations {
         ROUND
     }
 
-    private record Running(Started started, Asker asker, Cancellation cancellation, Thread thread) {}
+    /** @param owner the job's user, who has asked for it; empty where another asker has */
+    private record Running(
+            Started started, Asker asker, Optional<String> owner, Cancellation cancellation, Thread thread) {}
 
     /** A job, and what it is called if a user has announced it. */
     private record Found(ConfiguredJob job, Optional<AnnouncedJobs.Name> announced) {
@@ -110,9 +112,13 @@ public final class Migrations {
         }
 
         void ended(Event last) {
-            boolean moved = last instanceof Event.Ended ended && ended.report().moved();
+            boolean moved = hasMoved(last);
             worst = worst == null || !moved ? last : worst;
         }
+    }
+
+    private static boolean hasMoved(Event last) {
+        return last instanceof Event.Ended ended && ended.report().moved();
     }
 
     private final Map<String, ConfiguredJob> jobs;
@@ -120,6 +126,7 @@ public final class Migrations {
     private final Mover mover;
     private final AnnouncedJobs announced;
     private final MoveRecords records;
+    private final OwnerPace pace = new OwnerPace();
     private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
     private Running running;
     private Round round;
@@ -200,7 +207,10 @@ public final class Migrations {
                     + " so none is kept. Remedy: migrate it without --keep");
         }
         requireFree();
-        return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, to, keep, by, watcher);
+        if (owner.isPresent()) {
+            pace.start(owner.get(), System.nanoTime());
+        }
+        return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, owner, to, keep, by, watcher);
     }
 
     /**
@@ -251,6 +261,7 @@ public final class Migrations {
     private Started begin(
             Found job,
             Asker asker,
+            Optional<String> owner,
             List<InetSocketAddress> to,
             Optional<Path> keep,
             String by,
@@ -266,7 +277,7 @@ public final class Migrations {
                     }
                 },
                 "migration");
-        running = new Running(started, asker, cancellation, thread);
+        running = new Running(started, asker, owner, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
         return started;
@@ -289,6 +300,7 @@ public final class Migrations {
                     begin(
                             found,
                             Asker.ROUND,
+                            Optional.empty(),
                             List.of(),
                             Optional.empty(),
                             round.by,
@@ -469,6 +481,7 @@ public final class Migrations {
         if (running.asker() == Asker.ROUND) {
             round.ended(last);
         }
+        running.owner().ifPresent(owner -> pace.ended(owner, hasMoved(last), System.nanoTime()));
         running = null;
         lastReport = last instanceof Event.Ended ended ? ended.report() : lastReport;
         List<Consumer<Event>> all = List.copyOf(watchers);

@@ -31,6 +31,8 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -163,6 +165,48 @@ class AnnouncedJobsTest {
         assertTrue(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), null, true), owner));
         assertFalse(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), "/etc", true), owner));
         assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
+    }
+
+    /** Each failure stands in the journal for a month. */
+    @Test
+    void shouldRefuseByNameWhenAUsersMigrationsFailOneAfterTheOther() throws Exception {
+        announce(2, self.startTimeTicks(), "criu");
+        String owner = Files.getOwner(folder).getName();
+        AtomicInteger begun = new AtomicInteger();
+        Migrations migrations = new Migrations(
+                Map.of(),
+                Optional.empty(),
+                (id, order, cancellation, watcher) -> {
+                    begun.incrementAndGet();
+                    return report(MigrationReport.Outcome.ROLLED_BACK, List.of());
+                },
+                jobs,
+                records);
+        RequestException refusal = null;
+        int started = 0;
+        while (started < 100 && refusal == null) {
+            CountDownLatch ended = new CountDownLatch(1);
+            try {
+                migrations.start(
+                        "slurm-7.0",
+                        Optional.of(owner),
+                        List.of(),
+                        Optional.empty(),
+                        "its owner",
+                        event -> ended.countDown());
+                started++;
+                assertTrue(ended.await(30, TimeUnit.SECONDS));
+            } catch (RequestException e) {
+                refusal = e;
+            }
+        }
+        assertTrue(refusal != null && refusal.getMessage().contains("moved nothing"), String.valueOf(refusal));
+        assertTrue(started > 3, "a few failures cost no wait");
+        assertEquals(started, begun.get(), "nothing is done for a request that is refused");
+        CountDownLatch ended = new CountDownLatch(1);
+        // Whoever controls the service is not held up by it.
+        migrations.start("slurm-7.0", "root", event -> ended.countDown());
+        assertTrue(ended.await(30, TimeUnit.SECONDS));
     }
 
     @Test

@@ -23,6 +23,9 @@ final class JournalFile implements AutoCloseable {
     private final ReferenceOwner owner = ReferenceOwner.temporary("journal");
     private final MappedFile file;
     private final MappedBytesStore store;
+    /** The same memory, for reading. */
+    private final ByteBuffer view;
+
     private long endOffset = JournalLayout.HEADER_BYTES;
     private boolean dirty;
 
@@ -31,6 +34,7 @@ final class JournalFile implements AutoCloseable {
         this.capacityBytes = capacityBytes;
         this.file = MappedFile.of(new File(path.toString()), capacityBytes, 0, false);
         this.store = file.acquireByteStore(owner, 0);
+        this.view = JournalLayout.map(path);
     }
 
     /** Makes an empty one, of mode 0600. */
@@ -60,9 +64,9 @@ final class JournalFile implements AutoCloseable {
      * Opens one and goes on behind its last whole record; a torn one is wiped out. One of version 1 becomes one
      * of version 2.
      */
-    static JournalFile open(Path path, JournalLayout.Contents contents) throws IOException {
+    static JournalFile open(Path path, int endOffset) throws IOException {
         JournalFile opened = new JournalFile(path, Files.size(path));
-        opened.endOffset = contents.endOffset();
+        opened.endOffset = endOffset;
         int version = JournalLayout.HEADER_BYTES - 1;
         byte current = JournalLayout.magic()[version];
         if (opened.store.readByte(version) != current) {
@@ -70,13 +74,23 @@ final class JournalFile implements AutoCloseable {
             opened.store.writeByte(version, current);
             opened.force();
         }
-        for (long offset = contents.endOffset(); offset < opened.capacityBytes; offset += Long.BYTES) {
+        for (long offset = endOffset; offset < opened.capacityBytes; offset += Long.BYTES) {
             if (opened.store.readLong(offset) != 0) {
                 opened.store.writeLong(offset, 0);
                 opened.dirty = true;
             }
         }
         return opened;
+    }
+
+    /** The file as it is, records up to {@link #endOffset}. */
+    ByteBuffer view() {
+        return view;
+    }
+
+    /** Returns where the next record goes. */
+    int endOffset() {
+        return (int) endOffset;
     }
 
     /** Returns true if the frame still fits. */

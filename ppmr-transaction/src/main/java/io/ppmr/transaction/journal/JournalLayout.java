@@ -2,9 +2,10 @@ package io.ppmr.transaction.journal;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -30,16 +31,15 @@ final class JournalLayout {
 
     private JournalLayout() {}
 
-    /**
-     * The content of a file.
-     *
-     * @param entries the whole records, in order
-     * @param endOffset where the next one goes
-     */
-    record Contents(List<TransactionJournal.Entry> entries, long endOffset) {
-        Contents {
-            entries = List.copyOf(entries);
-        }
+    /** Takes the whole records of a file, in order. */
+    @FunctionalInterface
+    interface Visitor {
+        /**
+         * Takes one.
+         *
+         * @param offset where it begins
+         */
+        void visit(TransactionJournal.Entry entry, int offset) throws IOException;
     }
 
     /**
@@ -63,20 +63,20 @@ final class JournalLayout {
         frame.put((byte) type);
         frame.put((byte) (synced ? 1 : 0));
         frame.putLong(atEpochMs).put(body);
-        frame.putInt(4, crc(frame.array(), FRAME_BYTES, lengthBytes));
+        frame.putInt(4, crc(frame.slice(FRAME_BYTES, lengthBytes)));
         return frame.array();
     }
 
     /**
-     * Reads a file; one that is being written too: what is half written is not there yet.
+     * Gives the records of a file, one after the other, and keeps none; also of one that is being written, where what
+     * is half written is not there yet.
      *
+     * @return where the next record goes
      * @throws IOException it cannot be read, is no journal, is damaged, or has a whole record that means nothing
      */
-    static Contents read(Path path) throws IOException {
-        byte[] bytes = Files.readAllBytes(path);
-        requireHeader(path, bytes);
-        ByteBuffer file = ByteBuffer.wrap(bytes);
-        List<TransactionJournal.Entry> entries = new ArrayList<>();
+    static int scan(Path path, Visitor visitor) throws IOException {
+        ByteBuffer file = map(path);
+        requireHeader(path, file);
         int offset = HEADER_BYTES;
         for (; isWhole(file, offset); offset = next(file, offset)) {
             TransactionJournal.Entry entry = entryAt(file, offset);
@@ -85,10 +85,38 @@ final class JournalLayout {
                         + " nothing to this release; nothing is done with it. Look at its copies and at the processes"
                         + " by hand, then move it away");
             }
-            entries.add(entry);
+            visitor.visit(entry, offset);
         }
         requireNothingSyncedAfter(path, file, offset);
-        return new Contents(entries, offset);
+        return offset;
+    }
+
+    /** Gives those records before an offset that this service has read or written: they are whole. */
+    static void each(ByteBuffer file, int endOffset, Visitor visitor) throws IOException {
+        for (int offset = HEADER_BYTES; offset < endOffset; offset = next(file, offset)) {
+            visitor.visit(entryAt(file, offset), offset);
+        }
+    }
+
+    /** Gives those of one migration; nothing is made of the others. */
+    static List<TransactionRecord> of(ByteBuffer file, int endOffset, String migrationId) {
+        ByteBuffer wanted = ByteBuffer.wrap(migrationId.getBytes(StandardCharsets.UTF_8));
+        List<TransactionRecord> records = new ArrayList<>();
+        for (int offset = HEADER_BYTES; offset < endOffset; offset = next(file, offset)) {
+            int idOffset = offset + FRAME_BYTES + PREFIX_BYTES + Integer.BYTES;
+            boolean fits = file.getInt(idOffset - Integer.BYTES) == wanted.remaining();
+            if (fits && file.slice(idOffset, wanted.remaining()).equals(wanted)) {
+                records.add(entryAt(file, offset).record());
+            }
+        }
+        return records;
+    }
+
+    /** A file as it is, without a copy of it. */
+    static ByteBuffer map(Path path) throws IOException {
+        try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
+            return channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
+        }
     }
 
     /**
@@ -96,17 +124,20 @@ final class JournalLayout {
      * its first start. No record was ever in it, since the header is on the disk before the first one.
      */
     static boolean isUnwritten(Path path) throws IOException {
-        for (byte one : Files.readAllBytes(path)) {
-            if (one != 0) {
+        ByteBuffer file = map(path);
+        while (file.hasRemaining()) {
+            if (file.get() != 0) {
                 return false;
             }
         }
         return true;
     }
 
-    private static void requireHeader(Path path, byte[] file) throws IOException {
+    private static void requireHeader(Path path, ByteBuffer whole) throws IOException {
         byte[] magic = magic();
         int version = HEADER_BYTES - 1;
+        byte[] file = new byte[Math.min(HEADER_BYTES, whole.capacity())];
+        whole.get(0, file);
         if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
             throw new IOException(path + " is no journal of ppmr; move it away to start anew");
         }
@@ -143,18 +174,16 @@ final class JournalLayout {
     }
 
     /** Returns true if the length fits and the CRC is right: what stands there was written as a record. */
-    @SuppressWarnings("ByteBufferBackingArray")
     private static boolean isWhole(ByteBuffer file, int offset) {
         return offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity()
                 && fits(file, offset)
-                && crc(file.array(), offset + FRAME_BYTES, file.getInt(offset)) == file.getInt(offset + 4);
+                && crc(file.slice(offset + FRAME_BYTES, file.getInt(offset))) == file.getInt(offset + 4);
     }
 
     /** Returns the whole record that stands there; null if its type or its fields are none. */
-    @SuppressWarnings("ByteBufferBackingArray")
     private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
-        int bodyOffset = offset + FRAME_BYTES + PREFIX_BYTES;
-        byte[] body = Arrays.copyOfRange(file.array(), bodyOffset, offset + FRAME_BYTES + file.getInt(offset));
+        byte[] body = new byte[file.getInt(offset) - PREFIX_BYTES];
+        file.get(offset + FRAME_BYTES + PREFIX_BYTES, body);
         TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
         return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
     }
@@ -164,9 +193,9 @@ final class JournalLayout {
         return lengthBytes >= PREFIX_BYTES && lengthBytes <= file.capacity() - offset - FRAME_BYTES;
     }
 
-    private static int crc(byte[] bytes, int offset, int lengthBytes) {
+    private static int crc(ByteBuffer bytes) {
         CRC32C crc = new CRC32C();
-        crc.update(bytes, offset, lengthBytes);
+        crc.update(bytes);
         return (int) crc.getValue();
     }
 }

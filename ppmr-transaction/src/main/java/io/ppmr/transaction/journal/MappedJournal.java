@@ -11,12 +11,8 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Clock;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -24,7 +20,8 @@ import java.util.stream.Stream;
 /**
  * The journal of a service in a memory-mapped file that is only ever added to; docs/transaction.md, "The journal". A
  * full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every record of
- * an open migration, and how each migration ended that has ended lately, since another node may still ask.
+ * an open migration, and how each migration ended that has ended lately, since another node may still ask. Records
+ * stay in the file: the heap has the names of open migrations alone, however many have ended.
  *
  * <p>One for each service, which holds a lock on {@code NAME.lock}. Any thread.
  */
@@ -40,17 +37,17 @@ public final class MappedJournal implements TransactionJournal {
     private final long fileBytes;
     private final Clock clock;
     private final FileChannel lockChannel;
-    private final List<Entry> entries;
+    private JournalIndex index;
     private JournalFile file;
     private boolean closed;
 
     private MappedJournal(
-            Path path, long fileBytes, Clock clock, FileChannel lockChannel, List<Entry> entries, JournalFile file) {
+            Path path, long fileBytes, Clock clock, FileChannel lockChannel, JournalIndex index, JournalFile file) {
         this.path = path;
         this.fileBytes = fileBytes;
         this.clock = clock;
         this.lockChannel = lockChannel;
-        this.entries = entries;
+        this.index = index;
         this.file = file;
     }
 
@@ -77,40 +74,15 @@ public final class MappedJournal implements TransactionJournal {
                 JournalFile fresh = JournalFile.create(newFile(path), fileBytes);
                 Files.move(newFile(path), path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
                 syncDirectory(path);
-                return new MappedJournal(path, fileBytes, clock, lock, new ArrayList<>(), fresh);
+                return new MappedJournal(path, fileBytes, clock, lock, new JournalIndex(), fresh);
             }
-            JournalLayout.Contents contents = JournalLayout.read(path);
-            requireBeginnings(path, contents.entries());
-            return new MappedJournal(
-                    path,
-                    fileBytes,
-                    clock,
-                    lock,
-                    new ArrayList<>(contents.entries()),
-                    JournalFile.open(path, contents));
+            JournalIndex index = new JournalIndex();
+            int endOffset = JournalLayout.scan(path, index::note);
+            index.requireBeginnings(path);
+            return new MappedJournal(path, fileBytes, clock, lock, index, JournalFile.open(path, endOffset));
         } catch (IOException | RuntimeException e) {
             lock.close();
             throw e;
-        }
-    }
-
-    /**
-     * Throws where the steps of an open migration do not start with its beginning. Participants and processes are then
-     * unknown, and an empty list of them fulfils every condition on all of them.
-     */
-    private static void requireBeginnings(Path path, List<Entry> entries) throws IOException {
-        List<TransactionRecord> steps = entries.stream()
-                .map(Entry::record)
-                .filter(TransactionRecord::isStep)
-                .toList();
-        Map<String, TransactionRecord> first = new HashMap<>();
-        steps.forEach(step -> first.putIfAbsent(step.migrationId(), step));
-        for (String id : TransactionJournal.openIn(steps)) {
-            if (!first.get(id).isBeginning()) {
-                throw new IOException("the journal " + path + " has steps of migration " + id + " and not its"
-                        + " beginning: it is damaged, and nothing is done with it. Look at its copies and at the"
-                        + " processes by hand, then move it away");
-            }
         }
     }
 
@@ -137,20 +109,33 @@ public final class MappedJournal implements TransactionJournal {
                 + " one a state directory of its own");
     }
 
+    /** Takes the records of a journal, one after the other. */
+    @FunctionalInterface
+    public interface Reader {
+        /** Takes one. What a newer file repeats of an older one is given again, equal to what it was. */
+        void take(Entry entry);
+    }
+
     /**
-     * Everything that the journal knows, that of the older files too, oldest first; also while its service runs.
+     * Gives everything that the journal knows, that of the older files too, oldest first, and keeps nothing of it; also
+     * while its service runs.
      *
      * @throws IOException it cannot be read, or is damaged
      */
-    public static List<Entry> read(Path path) throws IOException {
+    public static void each(Path path, Reader reader) throws IOException {
         if (!Files.exists(path)) {
             throw new IOException("there is no journal at " + path + "; the service's configuration names it");
         }
-        Set<Entry> all = new LinkedHashSet<>();
         for (Path old : oldFiles(path)) {
-            all.addAll(JournalLayout.read(old).entries());
+            JournalLayout.scan(old, (entry, offset) -> reader.take(entry));
         }
-        all.addAll(JournalLayout.read(path).entries());
+        JournalLayout.scan(path, (entry, offset) -> reader.take(entry));
+    }
+
+    /** The same as a list, for journals that fit the heap. */
+    public static List<Entry> read(Path path) throws IOException {
+        Set<Entry> all = new LinkedHashSet<>();
+        each(path, all::add);
         return List.copyOf(all);
     }
 
@@ -183,25 +168,28 @@ public final class MappedJournal implements TransactionJournal {
         if (!file.hasRoom(frame)) {
             rotate(frame.length);
         }
+        int offset = file.endOffset();
         file.add(frame, sync);
-        entries.add(entry);
+        index.note(entry, offset);
     }
 
+    /** Begins a new file with what is still needed, read and written record by record. */
     private void rotate(int nextBytes) throws IOException {
-        List<Entry> needed = needed();
-        List<byte[]> frames =
-                needed.stream().map(entry -> JournalLayout.frame(entry, true)).toList();
-        long neededBytes = frames.stream().mapToLong(frame -> frame.length).sum() + nextBytes;
+        long[] neededBytes = {nextBytes};
+        eachNeeded(entry -> neededBytes[0] += JournalLayout.frame(entry, true).length);
         long capacityBytes = fileBytes;
-        while (capacityBytes < 2 * neededBytes + JournalLayout.HEADER_BYTES) {
+        while (capacityBytes < 2 * neededBytes[0] + JournalLayout.HEADER_BYTES) {
             capacityBytes *= 2;
         }
         Path fresh = newFile(path);
         JournalFile next = JournalFile.create(fresh, capacityBytes);
+        JournalIndex nextIndex = new JournalIndex();
         try {
-            for (byte[] frame : frames) {
-                next.add(frame, false);
-            }
+            eachNeeded(entry -> {
+                int offset = next.endOffset();
+                next.add(JournalLayout.frame(entry, true), false);
+                nextIndex.note(entry, offset);
+            });
             next.force();
             file.force();
             List<Path> old = oldFiles(path);
@@ -217,8 +205,22 @@ public final class MappedJournal implements TransactionJournal {
         }
         file.close();
         file = next;
-        entries.clear();
-        entries.addAll(needed);
+        index = nextIndex;
+    }
+
+    /** Takes an entry that the next file must have. */
+    private interface Needed {
+        void take(Entry entry) throws IOException;
+    }
+
+    private void eachNeeded(Needed needed) throws IOException {
+        long sinceMs = clock.millis() - KEEP_ENDS.toMillis();
+        JournalLayout.each(file.view(), file.endOffset(), (entry, offset) -> {
+            boolean recent = entry.atEpochMs() >= sinceMs && isEnd(entry.record());
+            if (recent || index.needs(entry.record(), offset)) {
+                needed.take(entry);
+            }
+        });
     }
 
     private static String nextNumber(List<Path> old) {
@@ -229,55 +231,20 @@ public final class MappedJournal implements TransactionJournal {
         return String.format("%06d", Integer.parseInt(last.substring(last.length() - 6)) + 1);
     }
 
-    private List<Entry> needed() {
-        Set<String> open = Set.copyOf(TransactionJournal.openIn(records()));
-        Set<TransactionRecord> prefaces = prefaces();
-        long sinceMs = clock.millis() - KEEP_ENDS.toMillis();
-        return entries.stream()
-                .filter(entry -> open.contains(entry.record().migrationId())
-                        || prefaces.contains(entry.record())
-                        || (entry.atEpochMs() >= sinceMs && isEnd(entry.record())))
-                .toList();
-    }
-
-    /** Finds what participants have written before their votes; a vote may be what has no room in this file. */
-    private Set<TransactionRecord> prefaces() {
-        Set<String> voted = new HashSet<>();
-        Set<TransactionRecord> prefaces = new HashSet<>();
-        for (int i = entries.size() - 1; i >= 0; i--) {
-            TransactionRecord record = entries.get(i).record();
-            boolean preface = record instanceof TransactionRecord.Stopped
-                    || record instanceof TransactionRecord.Placement
-                    || record instanceof TransactionRecord.Secret;
-            if (record.isStep()) {
-                voted.add(record.migrationId());
-            } else if (preface && !voted.contains(record.migrationId())) {
-                prefaces.add(record);
-            }
-        }
-        return prefaces;
-    }
-
     private static boolean isEnd(TransactionRecord record) {
         return record instanceof TransactionRecord.Done
                 || record instanceof TransactionRecord.CommittedHere
                 || record instanceof TransactionRecord.RolledBackHere;
     }
 
-    private List<TransactionRecord> records() {
-        return entries.stream().map(Entry::record).toList();
-    }
-
     @Override
     public synchronized List<TransactionRecord> records(String migrationId) {
-        return records().stream()
-                .filter(record -> record.migrationId().equals(migrationId))
-                .toList();
+        return JournalLayout.of(file.view(), file.endOffset(), migrationId);
     }
 
     @Override
     public synchronized List<String> open() {
-        return TransactionJournal.openIn(records());
+        return index.open();
     }
 
     private static Path newFile(Path path) {

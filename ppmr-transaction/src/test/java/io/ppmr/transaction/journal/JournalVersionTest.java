@@ -192,6 +192,13 @@ class JournalVersionTest {
     }
 
     /** The migrations of the golden journal's steps that the next file begins with, one for each record. */
+    /** Those of one file. */
+    private static List<TransactionRecord> recordsOf(Path file) throws IOException {
+        List<TransactionRecord> records = new ArrayList<>();
+        JournalLayout.scan(file, (entry, offset) -> records.add(entry.record()));
+        return records;
+    }
+
     private List<String> kept(Duration after) throws IOException {
         Path path = old();
         TransactionRecord filler = new TransactionRecord.Asked("x", 0, "root", "ring", "x".repeat(500));
@@ -201,8 +208,7 @@ class JournalVersionTest {
                 journal.appendSynced(filler);
             }
         }
-        JournalLayout.read(path).entries().stream()
-                .map(TransactionJournal.Entry::record)
+        recordsOf(path).stream()
                 .filter(record -> record instanceof TransactionRecord.Begun
                         || record instanceof TransactionRecord.CommitDecided
                         || record instanceof TransactionRecord.Prepared
@@ -213,8 +219,7 @@ class JournalVersionTest {
                 .forEach(record -> kept.add(record.migrationId()));
         assertEquals(
                 RECORDS,
-                JournalLayout.read(folder.resolve("journal.000001")).entries().stream()
-                        .map(TransactionJournal.Entry::record)
+                recordsOf(folder.resolve("journal.000001")).stream()
                         .filter(record -> !record.equals(filler))
                         .toList());
         Files.delete(folder.resolve("journal.000001"));

@@ -31,6 +31,8 @@ class MappedJournalTest {
     private static final TransactionRecord THREE =
             new TransactionRecord.RollBackDecided("m1", 1, "the link to b:7 is lost: übel", false);
 
+    private static final JournalLayout.Visitor NONE = (entry, offset) -> {};
+
     @TempDir
     Path folder;
 
@@ -92,7 +94,7 @@ class MappedJournalTest {
     void shouldDropATornLastRecordWhereverItIsTorn() throws IOException {
         writeThree();
         byte[] whole = Files.readAllBytes(path());
-        int end = (int) JournalLayout.read(path()).endOffset();
+        int end = JournalLayout.scan(path(), NONE);
         int last = end - JournalLayout.frame(new TransactionJournal.Entry(0, THREE), true).length;
         int body = lastNonZero(whole, end);
         for (int cut = last; cut <= body; cut++) {
@@ -119,7 +121,7 @@ class MappedJournalTest {
     void shouldNeverGiveAWrongRecordWhenABitHasFlipped() throws IOException {
         writeThree();
         byte[] whole = Files.readAllBytes(path());
-        int end = (int) JournalLayout.read(path()).endOffset();
+        int end = JournalLayout.scan(path(), NONE);
         int refused = 0;
         for (int bit = 8 * JournalLayout.HEADER_BYTES; bit < 8 * end; bit++) {
             byte[] flipped = whole.clone();
@@ -191,7 +193,7 @@ class MappedJournalTest {
             file.putInt(1 << 16).putInt(0);
         }
         Files.write(path(), file.array());
-        IOException refusal = assertThrows(IOException.class, () -> JournalLayout.read(path()));
+        IOException refusal = assertThrows(IOException.class, () -> JournalLayout.scan(path(), NONE));
         assertTrue(refusal.getMessage().contains("looks like records"), refusal.getMessage());
     }
 
@@ -249,8 +251,7 @@ class MappedJournalTest {
     private void addRaw(int type, byte[] body) throws IOException {
         byte[] file = Files.readAllBytes(path());
         byte[] frame = JournalLayout.frame(type, 5, body, true);
-        System.arraycopy(
-                frame, 0, file, Math.toIntExact(JournalLayout.read(path()).endOffset()), frame.length);
+        System.arraycopy(frame, 0, file, JournalLayout.scan(path(), NONE), frame.length);
         Files.write(path(), file);
     }
 
@@ -274,5 +275,36 @@ class MappedJournalTest {
         }
         IOException refused = assertThrows(IOException.class, this::open);
         assertTrue(refused.getMessage().contains("steps of migration m9 and not its beginning"), refused.getMessage());
+    }
+
+    /** Asked late, a participant must still know that it has committed: the one end in a file of many others. */
+    @Test
+    void shouldFindAnEndAmongManyWhenItIsAskedLate() throws IOException {
+        int others = 20_000;
+        try (MappedJournal journal = open()) {
+            journal.append(new TransactionRecord.Prepared("late", 1, List.of("a:7"), "a:7", "s", List.of(), 1));
+            journal.append(new TransactionRecord.CommittedHere("late", 1, false));
+            journal.append(new TransactionRecord.Done("late", 1, Outcome.COMMITTED, ""));
+            for (int i = 0; i < others; i++) {
+                journal.append(new TransactionRecord.Begun("other-" + i, 1, List.of("a:7"), List.of()));
+                journal.append(new TransactionRecord.Done("other-" + i, 1, Outcome.ROLLED_BACK, "it fails"));
+            }
+            assertEquals(2, journal.records("late").size(), "its vote is no end, and is not kept");
+        }
+        try (MappedJournal journal = open()) {
+            assertEquals(List.of(), journal.open());
+            assertEquals(
+                    List.of(
+                            new TransactionRecord.CommittedHere("late", 1, false),
+                            new TransactionRecord.Done("late", 1, Outcome.COMMITTED, "")),
+                    journal.records("late"));
+            int last = others - 1;
+            TransactionRecord end = new TransactionRecord.Done("other-" + last, 1, Outcome.ROLLED_BACK, "it fails");
+            assertEquals(
+                    end,
+                    journal.records("other-" + last)
+                            .get(journal.records("other-" + last).size() - 1));
+            assertEquals(List.of(), journal.records("other-"), "a name that others begin with is another one");
+        }
     }
 }

@@ -1,0 +1,81 @@
+package io.ppmr.daemon.service;
+
+import io.ppmr.migration.RequestException;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Paces the migrations that users start of their own jobs, each user apart. The journal keeps for a month how each of
+ * them ended, so their number in a month has a bound: one in ten seconds in the long run, and one in ten minutes for
+ * a user whose migrations only fail. Times are of the monotonic clock. Guarded by its caller's lock.
+ */
+final class OwnerPace {
+    /** The migrations that a user may start without a rest between them. */
+    private static final int BURST = 200;
+
+    private static final long INTERVAL_NS = TimeUnit.SECONDS.toNanos(10);
+    /** Failures one after the other that cost no rest. */
+    private static final int FREE_FAILURES = 3;
+
+    private static final long FIRST_REST_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final int MOST_DOUBLINGS = 10;
+    private static final long LONGEST_REST_NS = TimeUnit.MINUTES.toNanos(10);
+    /** After so long without a migration the failures of a user are forgotten. */
+    private static final long FORGOTTEN_NS = TimeUnit.HOURS.toNanos(1);
+
+    private static final class User {
+        /** The time by which the migrations that were started would be over if each took an interval. */
+        private long paidUntilNs;
+        /** Those one after the other. */
+        private int failures;
+
+        private long lastNs;
+
+        private User(long nowNs) {
+            paidUntilNs = nowNs;
+            lastNs = nowNs;
+        }
+
+        private long restEndNs() {
+            if (failures <= FREE_FAILURES) {
+                return lastNs;
+            }
+            int doublings = Math.min(failures - FREE_FAILURES - 1, MOST_DOUBLINGS);
+            return lastNs + Math.min(LONGEST_REST_NS, FIRST_REST_NS << doublings);
+        }
+    }
+
+    private final Map<String, User> users = new HashMap<>();
+
+    /** Notes that a user starts a migration; throws, and says when the next may be started, if it comes too soon. */
+    void start(String name, long nowNs) throws RequestException {
+        users.values().removeIf(user -> nowNs - user.lastNs > FORGOTTEN_NS && nowNs - user.paidUntilNs > 0);
+        User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
+        long restNs = user.restEndNs() - nowNs;
+        if (restNs > 0) {
+            throw new RequestException("the last " + user.failures + " migrations that user " + name + " has started"
+                    + " moved nothing, so the next may be started in " + seconds(restNs) + " s. Remedy: see in the"
+                    + " report why they fail");
+        }
+        long aheadNs = Math.max(0, user.paidUntilNs - nowNs);
+        long waitNs = aheadNs - (BURST - 1) * INTERVAL_NS;
+        if (waitNs > 0) {
+            throw new RequestException("user " + name + " has started " + BURST + " migrations in a short time, so the"
+                    + " next may be started in " + seconds(waitNs) + " s. Remedy: wait, or have the operator start it");
+        }
+        user.paidUntilNs = nowNs + aheadNs + INTERVAL_NS;
+        user.lastNs = nowNs;
+    }
+
+    /** A migration that a user has started is over. */
+    void ended(String name, boolean moved, long nowNs) {
+        User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
+        user.failures = moved ? 0 : user.failures + 1;
+        user.lastNs = nowNs;
+    }
+
+    private static long seconds(long ns) {
+        return TimeUnit.NANOSECONDS.toSeconds(ns) + 1;
+    }
+}
