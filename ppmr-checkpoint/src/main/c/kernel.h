@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/keyctl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,6 +20,15 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+
+/*
+ * Returns true for the number of a user or a group. Of the numbers of 32 bits the highest is none: setresuid(2) takes it
+ * for "leave it as it is", so root would stay root. A longer one would be cut to another user's.
+ */
+static inline int is_identity(unsigned long long number)
+{
+    return number < UINT32_MAX;
+}
 
 /* Closes those in /proc/self/fd; false if there is no /proc. proc(5). */
 static inline int close_listed(unsigned int first, unsigned int last)

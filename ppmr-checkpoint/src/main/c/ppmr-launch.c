@@ -74,7 +74,7 @@ static long number(const char *text)
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (errno != 0 || *end != '\0' || end == text || value < 0) {
+    if (errno != 0 || *end != '\0' || end == text || value < 0 || !is_identity((unsigned long)value)) {
         fprintf(stderr, "ppmr-launch: '%s' is not a user or group number\n", text);
         exit(EXIT_NOT_STARTED);
     }

@@ -1521,6 +1521,22 @@ static struct frame next_question(void)
     return frame;
 }
 
+/* The process whose pages a question asks for. */
+static struct arriving *asked_of(const struct frame *question)
+{
+    struct arriving *from = NULL;
+    for (size_t i = 0; i < arriving_count && from == NULL; i++) {
+        from = (uint64_t)arriving[i].pages.pid == question->process ? &arriving[i] : NULL;
+    }
+    if ((question->command & COMMAND_MASK) != COMMAND_GET || from == NULL || question->pages == 0
+        || question->pages > MAX_ASKED) {
+        fail("CRIU's daemon asks what is not known: command %" PRIx32 ", %" PRIu64 " pages at %" PRIx64
+             " of process %" PRIu64,
+             question->command, question->pages, question->address, question->process);
+    }
+    return from;
+}
+
 /* Answers the daemon until it closes. */
 static void serve(int client)
 {
@@ -1533,16 +1549,7 @@ static void serve(int client)
         if (command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE) {
             break;
         }
-        struct arriving *from = NULL;
-        for (size_t i = 0; i < arriving_count && from == NULL; i++) {
-            from = (uint64_t)arriving[i].pages.pid == frame.process ? &arriving[i] : NULL;
-        }
-        if (command != COMMAND_GET || from == NULL || frame.pages == 0 || frame.pages > MAX_ASKED) {
-            fail("CRIU's daemon asks what is not known: command %" PRIx32 ", %" PRIu64 " pages at %" PRIx64
-                 " of process %" PRIu64,
-                 frame.command, frame.pages, frame.address, frame.process);
-        }
-        answer(client, from, &frame);
+        answer(client, asked_of(&frame), &frame);
     }
     for (size_t i = 0; i < arriving_count; i++) {
         if (arriving[i].left > 0) {

@@ -28,8 +28,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +49,9 @@ enum {
     EXIT_NOT_STARTED = 125,
     SIGNALLED = 128,
     PATH_BYTES = 4096,
+    /* The longest value of Slurm's that is taken: no node, job or step has a longer name. */
+    MOST_VALUE_BYTES = 255,
+    NUMBER_BYTES = 24,
     MAX_PIDS = 1024,
     MAX_SPARES = 64,
     RECORD_BYTES = 1 << 18,
@@ -80,6 +85,11 @@ static const char *required(const char *variable)
         fprintf(stderr, "ppmr-slurm-task: %s is not set: start it with srun, or by ppmr slurm-run\n", variable);
         exit(EXIT_NOT_STARTED);
     }
+    if (strlen(value) > MOST_VALUE_BYTES) {
+        fprintf(stderr, "ppmr-slurm-task: %s has %zu bytes, and at most %d are taken: start it with srun, which sets it\n",
+                variable, strlen(value), MOST_VALUE_BYTES);
+        exit(EXIT_NOT_STARTED);
+    }
     return value;
 }
 
@@ -103,7 +113,7 @@ static void say(const char *what, const char *more)
 
 static int end_with(int status)
 {
-    char text[16];
+    char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%d", status);
     say("ended", text);
     return status;
@@ -127,26 +137,57 @@ static struct {
     int spare_count;
 } options = {.output = "/dev/null", .doubt_s = DEFAULT_DOUBT_S};
 
-static char job_name[128];
+static char job_name[2 * MOST_VALUE_BYTES + 8];
 static char job_directory[PATH_BYTES];
-static char rank_file[PATH_BYTES + 32];
+static char rank_file[PATH_BYTES];
 
-static void fill(char *target, const char *pattern)
+/* A path that is cut off would be another one. */
+static __attribute__((format(printf, 2, 3))) void make_path(char path[PATH_BYTES], const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(path, PATH_BYTES, format, values);
+    va_end(values);
+    if (length < 0 || length >= PATH_BYTES) {
+        errno = ENAMETOOLONG;
+        die(path);
+    }
+}
+
+/* What stands for a "%" and the letter behind it; NULL if they stand for themselves. */
+static const char *meant_by(const char *place)
+{
+    if (*place != '%')
+        return NULL;
+    switch (place[1]) {
+    case 't':
+        return rank_text;
+    case 'j':
+        return required("SLURM_JOB_ID");
+    case 'N':
+        return required("SLURMD_NODENAME");
+    case '%':
+        return "%";
+    default:
+        return NULL;
+    }
+}
+
+static void fill(char path[PATH_BYTES], const char *pattern)
 {
     size_t used = 0;
-    for (const char *next = pattern; *next != '\0' && used < PATH_BYTES - 256; next++) {
-        const char *value = NULL;
-        if (*next == '%')
-            value = next[1] == 't' ? rank_text : next[1] == 'j' ? required("SLURM_JOB_ID")
-                : next[1] == 'N' ? required("SLURMD_NODENAME") : next[1] == '%' ? "%" : NULL;
-        if (value == NULL) {
-            target[used++] = *next;
-        } else {
-            used += (size_t)snprintf(target + used, 255, "%s", value);
-            next++;
+    for (const char *next = pattern; *next != '\0'; next++) {
+        const char *value = meant_by(next);
+        size_t length = value == NULL ? 1 : strlen(value);
+        if (length >= PATH_BYTES - used) {
+            errno = ENAMETOOLONG;
+            die(pattern);
         }
+        memcpy(path + used, value == NULL ? next : value, length);
+        used += length;
+        next += value == NULL ? 0 : 1;
     }
-    target[used] = '\0';
+    path[used] = '\0';
 }
 
 static int open_output(const char *pattern)
@@ -265,8 +306,6 @@ static void announce(pid_t rank)
 {
     char part[sizeof rank_file + 8];
     char answer[512];
-    snprintf(job_directory, sizeof job_directory, "%s/jobs/%u/%s", options.announce, (unsigned int)getuid(), job_name);
-    snprintf(rank_file, sizeof rank_file, "%s/rank-%s", job_directory, rank_text);
     snprintf(part, sizeof part, "%s.part", rank_file);
     FILE *file = make_job_directory(answer, sizeof answer) ? fopen(part, "we") : NULL;
     if (file != NULL) {
@@ -300,7 +339,7 @@ static void retract(void)
 static bool read_record(char *text)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/moves/%u/%s", options.announce, (unsigned int)getuid(), job_name);
+    make_path(path, "%s/moves/%u/%s", options.announce, (unsigned int)getuid(), job_name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -316,12 +355,12 @@ static bool read_record(char *text)
 /* The PIDs of this rank in a record: its line "rank N PID,PID..."; NULL if there is none. */
 static char *pids_in(char *text)
 {
-    char wanted[32];
-    int length = snprintf(wanted, sizeof wanted, "\nrank %s ", rank_text);
+    char wanted[MOST_VALUE_BYTES + 16];
+    snprintf(wanted, sizeof wanted, "\nrank %s ", rank_text);
     char *found = strstr(text, wanted);
     if (found == NULL)
         return NULL;
-    found += length;
+    found += strlen(wanted);
     found[strcspn(found, "\n")] = '\0';
     return found;
 }
@@ -342,9 +381,8 @@ static bool was_moved(void)
             char *pids = pids_in(text);
             if (pids == NULL)
                 return false;
-            char more[RECORD_BYTES];
-            snprintf(more, sizeof more, "%.*s %s", (int)strcspn(text + 10, "\n"), text + 10, pids);
-            say("moved", more);
+            printf("ppmr-rank %s moved %.*s %s\n", rank_text, (int)strcspn(text + 10, "\n"), text + 10, pids);
+            fflush(stdout);
             return true;
         }
         if (!doubt && strncmp(text, "underway", 8) != 0)
@@ -383,6 +421,8 @@ static int take_signals(sigset_t *before)
 static int run(char **command)
 {
     snprintf(job_name, sizeof job_name, "slurm-%s.%s", required("SLURM_JOB_ID"), required("SLURM_STEP_ID"));
+    make_path(job_directory, "%s/jobs/%u/%s", options.announce, (unsigned int)getuid(), job_name);
+    make_path(rank_file, "%s/rank-%s", job_directory, rank_text);
     sigset_t mask;
     int signals = take_signals(&mask);
     pid_t rank = fork();
@@ -392,7 +432,7 @@ static int run(char **command)
         become_rank(command, &mask);
     await_session(rank);
     announce(rank);
-    char more[256];
+    char more[sizeof job_name + MOST_VALUE_BYTES + 2];
     snprintf(more, sizeof more, "%s %s", job_name, required("SLURMD_NODENAME"));
     say("started", more);
     int status;
@@ -420,6 +460,7 @@ static void parse_kept(char *word)
     if (colon == NULL)
         usage();
     *colon = '\0';
+    number(word, 0, INT_MAX);
     rank_text = word;
     for (char *next = strtok(colon + 1, ","); next != NULL && pid_count < MAX_PIDS; next = strtok(NULL, ","))
         pids[pid_count++] = (pid_t)number(next, 2, 1 << 30);
@@ -429,7 +470,7 @@ static void parse_kept(char *word)
 
 static int unknown(long status, const char *why)
 {
-    char text[16];
+    char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%ld", status);
     fprintf(stderr, "ppmr-slurm-task: rank %s, PID %d: its exit status is not known: %s\n", rank_text, pids[0], why);
     say("unknown", text);
@@ -479,7 +520,7 @@ static int keep(long unknown_exit)
     }
     if (!traced && (errno == ESRCH || kill(pids[0], 0) != 0))
         return unknown(unknown_exit, "it had ended before it could be watched");
-    char text[16];
+    char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%d", pids[0]);
     say("kept", text);
     if (!traced) {
@@ -552,6 +593,6 @@ int main(int argc, char **argv)
     if (argc < 2 || strcmp(argv[1], "run") != 0 || i + 1 >= argc || options.announce == NULL
         || options.checkpointer == NULL || !is_word(options.checkpointer))
         usage();
-    required("SLURM_PROCID");
+    number(required("SLURM_PROCID"), 0, INT_MAX);
     return run(argv + i + 1);
 }

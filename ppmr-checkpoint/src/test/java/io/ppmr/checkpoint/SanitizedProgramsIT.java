@@ -9,13 +9,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -27,45 +27,47 @@ import org.junit.jupiter.api.Timeout;
 class SanitizedProgramsIT {
     private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
-    private Path base;
+    private static Path base;
+
     private Process job;
 
-    @BeforeEach
-    void build() throws Exception {
+    @BeforeAll
+    static void build() throws Exception {
+        Assumptions.assumeTrue(SanitizedHelpersIT.sanitizersWork(), "gcc has no address sanitizer here (libasan8)");
         base = Files.createTempDirectory("ppmr-sanitized");
-        Path probe = Files.writeString(base.resolve("probe.c"), "int main(void) { return 0; }\n");
-        boolean sanitizer = CommandStarter.call(
-                                List.of("gcc", "-fsanitize=address,undefined", "-o", base + "/probe", probe.toString()),
-                                LIMIT)
-                        .exitCode()
-                == 0;
-        Assumptions.assumeTrue(sanitizer, "gcc has no address sanitizer here (package libasan8)");
-        for (String part : List.of("main", "test")) {
-            Command.Result made = CommandStarter.call(
-                    List.of(
-                            "make",
-                            "--silent",
-                            "-C",
-                            "src/" + part + "/c",
-                            "OUT=" + base,
-                            // The sanitizers' library is a shared one.
-                            "STATIC=",
-                            "CFLAGS=-O1 -g -std=gnu17 -Wall -Wextra -Werror -pthread -fsanitize=address,undefined"
-                                    + " -fno-sanitize-recover=all"),
-                    LIMIT);
-            assertEquals(0, made.exitCode(), made.output());
-        }
+        make("main", "all");
+        make("test", "all");
+        make("test", base.resolve("pages-fuzz").toString());
+    }
+
+    private static void make(String part, String target) throws CheckpointException {
+        Command.Result made = CommandStarter.call(
+                List.of(
+                        "make",
+                        "--silent",
+                        "-C",
+                        "src/" + part + "/c",
+                        "OUT=" + base,
+                        // The sanitizers' library is a shared one.
+                        "STATIC=",
+                        "CFLAGS=-O1 -g -std=gnu17 -Wall -Wextra -Werror -pthread -fsanitize=address,undefined"
+                                + " -fno-sanitize-recover=all",
+                        target),
+                LIMIT);
+        assertEquals(0, made.exitCode(), made.output());
     }
 
     @AfterEach
-    void clean() throws Exception {
+    void endJob() throws Exception {
         if (job != null) {
             job.destroyForcibly().waitFor();
         }
-        try (Stream<Path> files = Files.walk(base)) {
-            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(file);
-            }
+    }
+
+    @AfterAll
+    static void clean() throws Exception {
+        if (base != null) {
+            SanitizedHelpersIT.remove(base);
         }
     }
 
@@ -117,7 +119,7 @@ class SanitizedProgramsIT {
 
     @Test
     void shouldFindNothingInThePlainJobAndTheHelpers() throws Exception {
-        Path out = base.resolve("out");
+        Path out = base.resolve("plain.out");
         run(
                 "plain-job",
                 "--size",
@@ -131,7 +133,7 @@ class SanitizedProgramsIT {
                 "--out",
                 out.toString(),
                 "--progress",
-                base.resolve("progress").toString());
+                base.resolve("plain.progress").toString());
         assertEquals(
                 run("plain-job", "--size", "4m", "--passes", "5", "--seed", "4", "--threads", "3", "--expect"),
                 Files.readString(out).trim());
@@ -143,7 +145,7 @@ class SanitizedProgramsIT {
         // The search for leaks starts a thread, which cannot be in another PID namespace than its process.
         String[] withoutLeaks = {"env", "ASAN_OPTIONS=detect_leaks=0"};
         String init = runAfter(withoutLeaks, "ppmr-rank-init", "--grace", "30");
-        String probe = base.resolve("probe").toString();
+        String probe = base.resolve("plain-job").toString();
         assertEquals(
                 "/usr",
                 runAfter(
@@ -157,6 +159,21 @@ class SanitizedProgramsIT {
                         probe,
                         "--",
                         "pwd"));
+    }
+
+    @Test
+    void shouldTakeOrRefuseByASentenceWhenImagesListsAndQuestionsAreDamaged() throws Exception {
+        System.out.println(run("pages-fuzz", "20000"));
+    }
+
+    @Test
+    @Tag("soak")
+    @Timeout(1200)
+    void shouldTakeOrRefuseByASentenceWhenManyImagesListsAndQuestionsAreDamaged() throws Exception {
+        Command.Result result =
+                CommandStarter.call(List.of(base.resolve("pages-fuzz").toString(), "1000000"), Duration.ofMinutes(20));
+        assertEquals(0, result.exitCode(), result.output());
+        System.out.println(result.output());
     }
 
     private static boolean hasContent(Path file) {

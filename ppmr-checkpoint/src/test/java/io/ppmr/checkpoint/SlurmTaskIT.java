@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -50,6 +51,10 @@ class SlurmTaskIT {
     }
 
     private Process start(String... arguments) throws IOException {
+        return start(Map.of(), arguments);
+    }
+
+    private Process start(Map<String, String> variables, String... arguments) throws IOException {
         List<String> words = new ArrayList<>(
                 List.of(NativePrograms.fromSystemProperty().slurmTask().toString()));
         words.addAll(List.of(arguments));
@@ -61,6 +66,7 @@ class SlurmTaskIT {
         builder.environment().put("SLURM_STEP_ID", "0");
         builder.environment().put("SLURM_PROCID", "1");
         builder.environment().put("SLURMD_NODENAME", "n1");
+        builder.environment().putAll(variables);
         Process process = builder.start();
         started.add(process);
         return process;
@@ -206,6 +212,31 @@ class SlurmTaskIT {
         String announce = folder.resolve("announced").toString();
         assertEquals(127, end(start("run", "--announce", announce, "--checkpointer", "criu", "--", "no-such-program")));
         assertTrue(read("complained").contains("no-such-program: No such file"), read("complained"));
+    }
+
+    /** A program that cuts one off, or writes behind the memory that it has for it, does something else than asked. */
+    @Test
+    void shouldBeRefusedByNameWhenAVariableOrAPathIsLongerThanAnyIs() throws Exception {
+        String announce = folder.resolve("announced").toString();
+        String longName = "n".repeat(300);
+        String[] written = {
+            "run", "--announce", announce, "--checkpointer", "criu", "--output", "%N".repeat(20), "--", "true"
+        };
+        assertEquals(125, end(start(Map.of("SLURMD_NODENAME", longName), written)));
+        assertTrue(
+                read("complained").contains("SLURMD_NODENAME has 300 bytes, and at most 255 are taken"),
+                read("complained"));
+        assertEquals(125, end(start(Map.of("SLURMD_NODENAME", "n".repeat(255)), written)));
+        assertTrue(read("complained").contains("File name too long"), read("complained"));
+        assertEquals(125, end(start(Map.of("SLURM_JOB_ID", longName), written)));
+        assertTrue(read("complained").contains("SLURM_JOB_ID has 300 bytes"), read("complained"));
+        assertEquals(125, end(start(Map.of("SLURM_PROCID", "1".repeat(60)), written)));
+        assertTrue(read("complained").contains("is not a number from 0 to"), read("complained"));
+        assertEquals(125, end(start("keep", "x".repeat(60) + ":2")));
+        assertTrue(read("complained").contains("is not a number from 0 to"), read("complained"));
+        written[2] = "/" + "a".repeat(4090);
+        assertEquals(125, end(start(written)));
+        assertTrue(read("complained").contains("File name too long"), read("complained"));
     }
 
     /** A process that is not the task's child, as a restored one. */
