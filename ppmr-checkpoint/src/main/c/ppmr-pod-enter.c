@@ -7,8 +7,8 @@
  * Started as root, outside of the pod. PID is the pod's init; N is its start time (proc(5), field 22 of stat), so that no
  * later process of that number is taken for it. FILE has the command's environment, each NAME=VALUE with a zero byte
  * behind it: words of a command line are everybody's to read. The command runs in the pod's namespaces and in these cgroups, as the
- * user, with no capability and no way to gain one, with that environment alone, and with no descriptor but standard
- * input, output and errors. Until it is the user it is nobody's to look into or to trace, since it is root's.
+ * user, with no capability and no way to gain one, with the filter of system calls that every pod has, with that
+ * environment alone, and with no descriptor but standard input, output and errors. Until it is the user it is nobody's to look into or to trace, since it is root's.
  *
  * The command has so many seconds, then it is killed.
  *
@@ -22,9 +22,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +148,68 @@ static void limit(int resource, rlim_t value)
         die("setrlimit");
 }
 
+/*
+ * The calls that no process of a pod may make: those of io.ppmr.daemon.pods.PodSeccomp, which says why. Other calling
+ * conventions of the machine than these have no programs here.
+ */
+static const struct convention {
+    unsigned int arch, clone, unshare, setns;
+} conventions[] = {
+#if defined(__x86_64__)
+    {AUDIT_ARCH_X86_64, SYS_clone, SYS_unshare, SYS_setns},
+    {AUDIT_ARCH_I386, 120, 310, 346},
+#elif defined(__aarch64__)
+    {AUDIT_ARCH_AARCH64, SYS_clone, SYS_unshare, SYS_setns},
+    {AUDIT_ARCH_ARM, 120, 337, 375},
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+    {AUDIT_ARCH_PPC64LE, SYS_clone, SYS_unshare, SYS_setns},
+#elif defined(__riscv) && __riscv_xlen == 64
+    {AUDIT_ARCH_RISCV64, SYS_clone, SYS_unshare, SYS_setns},
+#else
+#error "the numbers of this machine's system calls are not known here"
+#endif
+};
+/* The same in all conventions. */
+enum { CLONE3 = 435, LANDLOCK_CREATE_RULESET = 444 };
+/* The numbers of x86-64's convention with short pointers have this bit. */
+#define X32_BIT 0x40000000U
+
+enum { CONVENTIONS = sizeof conventions / sizeof *conventions, RULES_EACH = 14 };
+
+static void filter_calls(void)
+{
+    struct sock_filter rules[1 + CONVENTIONS * RULES_EACH + 1];
+    size_t count = 0;
+    rules[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    for (size_t i = 0; i < CONVENTIONS; i++) {
+        const struct convention *calls = &conventions[i];
+        const struct sock_filter block[RULES_EACH] = {
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls->arch, 0, RULES_EACH - 1),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~X32_BIT),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls->clone, 5, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls->unshare, 4, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls->setns, 5, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CLONE3, 5, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LANDLOCK_CREATE_RULESET, 4, 0),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER, 0, 2),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        memcpy(rules + count, block, sizeof block);
+        count += RULES_EACH;
+    }
+    rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
+    struct sock_fprog program = {.len = (unsigned short)count, .filter = rules};
+    /* Before Linux 4.17 there is no such flag, and what it is against is not done either. */
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) != 0
+        && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+        die("its system calls cannot be filtered");
+}
+
 static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count)
 {
     if (leave_session_keyring() != 0)
@@ -158,6 +224,8 @@ static void become(uid_t uid, gid_t gid, const gid_t *groups, size_t group_count
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
     if (syscall(SYS_capset, &head, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         die("privileges cannot be given up");
+    /* No process of the user's can trace this one before the next execve(2), so none can keep it from this. */
+    filter_calls();
 }
 
 int main(int argc, char **argv)
@@ -181,7 +249,10 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--seconds") == 0) {
             seconds = number(value);
         } else if (strcmp(argv[i], "--group") == 0 && group_count < MOST) {
-            groups[group_count++] = (gid_t)number(value);
+            unsigned long long group = number(value);
+            if (!is_identity(group))
+                refuse("a group's number was expected");
+            groups[group_count++] = (gid_t)group;
         } else if (strcmp(argv[i], "--environment") == 0) {
             read_environment(value, environment);
         } else if (strcmp(argv[i], "--cgroup") == 0 && cgroup_count < MOST) {
@@ -194,7 +265,7 @@ int main(int argc, char **argv)
             refuse("see its source for what it takes");
         }
     }
-    if (i + 1 >= argc || pid == 0 || uid == 0 || seconds == 0 || seconds > UINT_MAX || uid > UINT_MAX || gid > UINT_MAX)
+    if (i + 1 >= argc || pid == 0 || uid == 0 || seconds == 0 || seconds > UINT_MAX || !is_identity(uid) || !is_identity(gid))
         refuse("a process, a user who is not root, and a command are wanted");
     int process = open_process(pid, start_ticks);
     /* CRIU gives what it restores a time of its own. */

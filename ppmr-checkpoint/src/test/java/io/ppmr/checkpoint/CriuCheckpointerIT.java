@@ -9,7 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.Checkpointer.Availability;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.data.ReadingMode;
 import java.io.IOException;
@@ -21,6 +24,7 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
@@ -136,6 +140,39 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
         assertEquals(120, job.passes());
         fixture.requireNothingLeft();
+    }
+
+    /** The file is another one at the target, where it may have none, or more: what counts is what the original had. */
+    @Test
+    void shouldRestoreWhatItHadAndNoMoreWhenItsProgramHasFileCapabilities() throws Exception {
+        String program = fixture.bin.resolve("plain-job").toString();
+        run("setcap", "cap_net_raw,cap_net_bind_service+ep", program);
+        JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
+        String pid = Integer.toString(job.root().pid());
+        assertEquals(0x2400, ProcStat.capabilities(pid, "CapPrm"));
+        Map<Integer, ProcessIdentity> roots = Map.of(3, job.root());
+        RankCapabilities capabilities = new RankCapabilities(fixture.table);
+        capabilities.require(criu, roots, fixture.user);
+        Checkpointer asUser = new CheckpointerSettings.Criu(
+                        CriuInstall.program(), List.of(), List.of(), PagePolicy.IMAGES, true, NamespacePolicy.AUTO)
+                .create("criu-user", fixture.programs);
+        CheckpointException refused =
+                assertThrows(CheckpointException.class, () -> capabilities.require(asUser, roots, fixture.user));
+        assertTrue(
+                refused.getMessage().contains("PID " + pid + " (plain-job) has the capabilities 2400"),
+                refused.getMessage());
+        HeldRank original = dump(job.root(), images, "d1");
+        RankRights had = RankRights.read(original.processes());
+        run("setcap", "cap_net_raw,cap_sys_admin+ep", program);
+        HeldRank restored = restore(images, "r1");
+        String copy = Integer.toString(restored.processes().get(0).pid());
+        for (String set : List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")) {
+            assertEquals(ProcStat.capabilities(pid, set), ProcStat.capabilities(copy, set), set);
+        }
+        new RightsCheck(fixture.programs, fixture.user, images).requireNoMore(restored, had);
+        original.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
     }
 
     /** The kernel shows nobody another process's securebits, so the comparison lacks them: CRIU alone restores them. */

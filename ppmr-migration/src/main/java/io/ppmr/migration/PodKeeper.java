@@ -3,10 +3,11 @@ package io.ppmr.migration;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
 
@@ -29,9 +30,10 @@ public interface PodKeeper {
     /**
      * Pulls the pod's cable at the node's end, and undoes what an earlier checkpoint has left in its sockets.
      *
+     * @param secret the migration's, by which nodes believe that the address is back
      * @return how it is checkpointed
      */
-    Enclosure detach(String move, ProcessIdentity init) throws IOException;
+    Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
 
     /** Takes the pods' cables away for good: copies may live, and this kernel must acknowledge nothing more. */
     void cut(String move) throws IOException;
@@ -48,9 +50,10 @@ public interface PodKeeper {
      * Makes what the pod is restored into: a network with its address, whose cable is out, its root directory, its
      * cgroup.
      *
+     * @param secret the migration's, by which nodes believe that the address is back
      * @return how it is restored
      */
-    Enclosure prepare(String move, PodFacts pod) throws IOException;
+    Enclosure prepare(String move, MigrationSecret secret, PodFacts pod) throws IOException;
 
     /** Notes the first process of a pod's copy, which is held. */
     void restored(String move, PodFacts pod, ProcessIdentity init) throws IOException;
@@ -61,13 +64,12 @@ public interface PodKeeper {
     // ---- peers -------------------------------------------------------------------------------------------------
 
     /**
-     * Hears from a service that has the key that a pod's address is away, for as long as the lease, or, where that is
-     * nothing, that it is back.
+     * Hears from a service that has the key that a pod's address is away, or back.
      *
      * @return how many pods of this node are its peers
      * @throws RequestException if nothing is done about that address here
      */
-    int hearOf(String address, String migrationId, Duration lease) throws IOException, RequestException;
+    int hearOf(ControlMessage.Away away) throws IOException, RequestException;
 
     // ---- either ------------------------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ public interface PodKeeper {
         }
 
         @Override
-        public Enclosure detach(String move, ProcessIdentity init) throws IOException {
+        public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
             throw new IOException(NO_PODS);
         }
 
@@ -118,7 +120,7 @@ public interface PodKeeper {
         }
 
         @Override
-        public Enclosure prepare(String move, PodFacts pod) throws IOException {
+        public Enclosure prepare(String move, MigrationSecret secret, PodFacts pod) throws IOException {
             throw new IOException(NO_PODS);
         }
 
@@ -129,7 +131,7 @@ public interface PodKeeper {
         public void discard(String move) {}
 
         @Override
-        public int hearOf(String address, String migrationId, Duration lease) throws RequestException {
+        public int hearOf(ControlMessage.Away away) throws RequestException {
             throw new RequestException(NO_PODS);
         }
 

@@ -14,12 +14,12 @@ final class AwayNotice {
 
     private AwayNotice() {}
 
-    /** Takes a key file, a service, an address, the name of a migration and a lease in milliseconds. */
+    /** Takes a key file, a service, an address, the name of a migration, a lease in milliseconds and a token. */
     public static void main(String[] arguments) throws IOException {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);
         System.out.println(service.ask(
-                () -> new ControlMessage.Away(arguments[2], arguments[3], Long.parseLong(arguments[4])),
+                () -> new ControlMessage.Away(arguments[2], arguments[3], Long.parseLong(arguments[4]), arguments[5]),
                 ControlMessage::read,
                 LIMIT));
     }

@@ -176,6 +176,74 @@ class JobUserIT {
         rollsBack("it is in the groups [4]");
     }
 
+    /** Gives what starts sleep(1) as the job's user, by a program that has that file capability. */
+    private String capable(String name, String capability) throws Exception {
+        Path folder = Files.createDirectory(directory.resolve(name));
+        Path program = Files.copy(Path.of("/bin/sleep"), folder.resolve("sleep"));
+        Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwxr-xr-x"));
+        run("setcap", capability + "+ep", program.toString());
+        return "env PATH=" + folder + ":/usr/bin:/bin " + AS_USER;
+    }
+
+    private static String permitted(int pid) throws IOException {
+        return Files.readAllLines(Path.of("/proc", Integer.toString(pid), "status")).stream()
+                .filter(line -> line.startsWith("CapPrm:"))
+                .findFirst()
+                .orElseThrow()
+                .replaceAll("CapPrm:\\s*0*", "");
+    }
+
+    /** The user's copy could not have them: it would go on with less than its original had. */
+    @Test
+    void shouldBeRefusedByNameBeforeItIsStoppedWhenItHasFileCapabilitiesAndItsUserRestartsIt() throws Exception {
+        original(capable("raw", "cap_net_raw"));
+        Conditions.until("it has them", () -> permitted((int) original.pid()).equals("2000"));
+        checkpoint("touch " + shared.resolve("written"));
+        MigrationReport report = migrate(pair(RunAs.JOB_USER, Map.of()), RunAs.JOB_USER);
+        assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+        assertTrue(
+                report.reason().contains("PID " + original.pid() + " (sleep) has the capabilities 2000"),
+                report.reason());
+        assertFalse(Files.exists(shared.resolve("written")), "its checkpoint has begun");
+        requireOriginalRuns();
+    }
+
+    @Test
+    void shouldMoveWithWhatItHadWhenItHasFileCapabilitiesAndRootRestartsIt() throws Exception {
+        String raw = capable("raw", "cap_net_raw");
+        original(raw);
+        Conditions.until("it has them", () -> permitted((int) original.pid()).equals("2000"));
+        script("restart", """
+                #!/bin/sh
+                cat "$1" >/dev/null || exit 1
+                cd /
+                setsid %s sleep 600 </dev/null >/dev/null 2>&1 &
+                until grep -q 'CapPrm:.*2000$' /proc/$!/status; do sleep 0.05; done
+                kill -STOP $!
+                echo $! >"$2"
+                """.formatted(raw));
+        MigrationReport report = migrate(pair(RunAs.ROOT, TRUSTED), RunAs.ROOT);
+        assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+        assertEquals("2000", permitted(copies.get(0)));
+    }
+
+    @Test
+    void shouldRollBackWhenTheCopysProgramHasAFileCapabilityMore() throws Exception {
+        String raw = capable("raw", "cap_net_raw");
+        original(raw);
+        Conditions.until("it has them", () -> permitted((int) original.pid()).equals("2000"));
+        script("restart", """
+                #!/bin/sh
+                cat "$1" >/dev/null || exit 1
+                cd /
+                setsid %s sleep 600 </dev/null >/dev/null 2>&1 &
+                until grep -q 'CapPrm:.*202000$' /proc/$!/status; do sleep 0.05; done
+                kill -STOP $!
+                echo $! >"$2"
+                """.formatted(capable("more", "cap_net_raw,cap_sys_admin")));
+        rollsBack("its capabilities CapPrm have 200000");
+    }
+
     @Test
     void shouldRollBackWhenTheCopyHasACapability() throws Exception {
         copy(AS_USER + "--inh-caps +net_raw --ambient-caps +net_raw ", "");

@@ -365,4 +365,61 @@ class PodAttackIT {
                 node.execute("1/mine", "sh", "-c", "echo | su root -c id; true").output();
         assertFalse(said.contains("uid=0"), said);
     }
+
+    /**
+     * Ends the init of a pod that is being made, as its user can, and has another process in networks of the user's get
+     * its PID. The user would try that often; here the kernel is told which PID comes next.
+     */
+    private static final String EXCHANGE = """
+            my $caught = shift; my $pid;
+            for (0 .. $#ARGV) { $pid = `cat $ARGV[$_ + 1]` + 0 if $ARGV[$_] eq "--pid-file" }
+            kill 9, $pid; select undef, undef, undef, 0.01 while kill 0, $pid;
+            for my $try (1 .. 1000) {
+                my $helper = fork;
+                if (!$helper) {
+                    syscall 272, 0x60000000 and die "unshare: $!";
+                    open my $last, ">", "/proc/sys/kernel/ns_last_pid"; syswrite $last, $pid - 1;
+                    my $child = fork;
+                    exec "timeout", "10", "sh", "-c",
+                        "until ip link show dev eth0 2>/dev/null; do :; done >$caught.part; mv $caught.part $caught"
+                        if defined $child and !$child;
+                    exit 0 if $child == $pid;
+                    kill 9, $child; exit 1;
+                }
+                waitpid $helper, 0;
+                exit 0 if $? == 0;
+            }
+            die "nobody got PID $pid";
+            """;
+
+    @Test
+    void shouldLayNoCableIntoAUsersNetworkWhenThePodsInitIsExchanged() throws Exception {
+        Path exchange = Files.writeString(node.folder().resolve("exchange"), EXCHANGE);
+        try {
+            JsonNode answer = run(PodNode.OWNER, "\"name\": \"mine\", \"template\": \"usual\", " + SLEEP);
+            assertFalse(answer.has("pod"), answer.toString());
+            assertFalse(answer.toString().contains("nobody got PID"), answer.toString());
+        } finally {
+            Files.delete(exchange);
+        }
+        assertFalse(
+                Files.exists(node.folder().resolve("caught")),
+                "a process of the user's had the pod's end of the cable");
+        requireNothingMade();
+    }
+
+    /** With a user namespace a user would have all capabilities there; a Landlock domain would be lost by a move. */
+    @Test
+    void shouldRefuseUserNamespacesAndSandboxesWhenAUserIsInAPod() throws Exception {
+        JsonNode made = run(PodNode.OWNER, "\"name\": \"mine\", \"template\": \"usual\", " + SLEEP);
+        assertEquals("1/mine", made.path("pod").path("name").asText(), made.toString());
+        Confinement.require(line -> node.execute("1/mine", "sh", "-c", line).output());
+        // What the pod's init has started is filtered as well, and so is the init.
+        String filtered = node.execute("1/mine", "sh", "-c", "grep -h Seccomp: /proc/[0-9]*/status")
+                .output();
+        assertTrue(filtered.lines().count() >= 3, filtered);
+        assertTrue(filtered.lines().allMatch(line -> line.equals("Seccomp:\t2")), filtered);
+        node.execute("1/mine", "sh", "-c", "unshare --user --map-root-user id >/tmp/made 2>&1");
+        assertFalse(node.execute("1/mine", "cat", "/tmp/made").output().contains("uid=0"), "a user namespace was made");
+    }
 }

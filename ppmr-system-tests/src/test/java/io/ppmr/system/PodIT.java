@@ -249,8 +249,32 @@ class PodIT {
         PodStatus pod = a.runFor(
                 PodNode.OWNER, "short", "sh", "-c", "setsid sleep 600 & until [ -e /tmp/go ]; do sleep 0.05; done");
         assertTrue(a.hasLink(pod.link()));
+        Path pods = a.folder().resolve("pods");
+        assertTrue(a.run("cat", "/proc/self/mountinfo").contains(pods.resolve("1-short/net") + " "));
         a.execute("1/short", "touch", "/tmp/go");
-        Conditions.until("it has ended", () -> a.list().isEmpty());
+        // Nobody asks: a network without a pod would answer for its address.
+        Conditions.until("nothing is left of it", () -> {
+            try (Stream<Path> left = Files.list(pods)) {
+                return left.findAny().isEmpty();
+            }
+        });
+        requireNothingLeft(a);
+        assertFalse(a.run("cat", "/proc/self/mountinfo").contains(pods + "/"));
+    }
+
+    /** Pods of that release have no file for their network. */
+    @Test
+    void shouldFindItsNetworkWhenAnEarlierReleaseHasMadeThePod() throws Exception {
+        PodStatus pod = a.runFor(PodNode.OWNER, "older", "sleep", "600");
+        Path file = a.folder().resolve("pods/1-older/net");
+        a.service().kill();
+        a.run("umount", file.toString());
+        Files.delete(file);
+        a.start("");
+        assertEquals(
+                a.run("stat", "--dereference", "--format=%i", "/proc/" + pod.init() + "/ns/net"),
+                a.run("stat", "--format=%i", file.toString()));
+        a.stop("1/older");
         requireNothingLeft(a);
     }
 

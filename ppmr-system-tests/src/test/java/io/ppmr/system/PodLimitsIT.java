@@ -95,6 +95,9 @@ class PodLimitsIT {
         assertEquals(3, said.lines().filter(line -> line.contains(" -> pipe:[")).count(), said);
         assertEquals(
                 4, said.lines().filter(line -> line.matches(".* [0-9]+ -> .*")).count(), said);
+        Confinement.require(PodLimitsIT::execute);
+        String filtered = execute("grep -h Seccomp: /proc/[0-9]*/status");
+        assertTrue(filtered.lines().allMatch(line -> line.equals("Seccomp:\t2")), filtered);
         assertEquals("0", execute("echo $PPID; true").strip(), "its parent is outside of the pod");
         PpmrCommand detached = PpmrCommand.run(
                 "pod", "exec", "--detach", "--socket", b.socket().toString(), POD, "--", "sleep", "31337");

@@ -78,6 +78,10 @@ final class PodNode {
                         touch %1$s/waits
                         sleep 0.1
                     done
+                    if [ "$word" = create ] && [ -e %1$s/exchange ]; then
+                        crun "$@" || exit
+                        exec perl %1$s/exchange %1$s/caught "$@"
+                    fi
                 done
                 exec crun "$@"
                 """.formatted(folder));

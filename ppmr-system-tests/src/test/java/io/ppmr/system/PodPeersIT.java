@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.os.Command;
+import io.ppmr.protocol.control.ReturnToken;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.Testbed;
@@ -87,6 +88,8 @@ class PodPeersIT {
     private static final Duration LEASE_ENDS = Patience.of(Duration.ofSeconds(20));
 
     private static final String TABLE = "ppmr-away-0a14000c";
+    /** The token of a migration that there is not. */
+    private static final ReturnToken FORGED = new ReturnToken("f0".repeat(32));
 
     private static Testbed testbed;
     private static MovingNode a;
@@ -430,10 +433,15 @@ class PodPeersIT {
 
     /** Runs on node a, and gives what the service at c answers, or why it does not. */
     private static String tell(Path key, String address, String leaseMs) throws IOException, InterruptedException {
+        return tell(key, address, leaseMs, FORGED.lock());
+    }
+
+    private static String tell(Path key, String address, String leaseMs, String token)
+            throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of(System.getProperty("java.home") + "/bin/java"));
         words.addAll(List.of(System.getenv("PPMR_JAVA_OPTIONS").strip().split("\\s+", -1)));
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), AwayNotice.class.getName()));
-        words.addAll(List.of(key.toString(), c.endpoint(), address, "m-1", leaseMs));
+        words.addAll(List.of(key.toString(), c.endpoint(), address, "m-1", leaseMs, token));
         return Command.of(a.words(words.toArray(String[]::new)))
                 .run(MovingNode.LIMIT)
                 .output();
@@ -467,5 +475,40 @@ class PodPeersIT {
         assertTrue(tables(c, server).contains(TABLE));
         Conditions.until(LEASE_ENDS, "the lease ends", () -> tables(c, server).isBlank());
         assertFalse(c.said(server).contains("lost"), c.said(server));
+    }
+
+    /** A node that has the key, and hears all that is said to it, is still not the one that moves the pod. */
+    @Test
+    void shouldStayQuietWhenAnotherNodeSaysThatTheAddressIsBack() throws Exception {
+        pair();
+        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        requireQuietPeer();
+        Path key = testbed.folder().resolve("key");
+        String atFirst = backoff();
+        for (int round = 0; round < 3; round++) {
+            // A word that it made itself, before and after it has said itself that the address is away; and a short
+            // one.
+            assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("Told"));
+            assertTrue(tables(c, server).contains("expires"), tables(c, server));
+            assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).lock())
+                    .contains("Told"));
+            assertTrue(tell(key, "10.20.0.12", "0", "0%063d".formatted(round)).contains("Told"));
+            assertTrue(tables(c, server).contains("expires"), tables(c, server));
+        }
+        assertEquals(atFirst, backoff(), "it waits longer from try to try");
+        CompletableFuture<Double> cableIn = cableIn(b);
+        Files.delete(b.folder().resolve("wait"));
+        Command.Result moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        assertTrue(moved.succeeded(), moved.output());
+        cableIn.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        Conditions.until(MovingNode.LIMIT, "no table is left with the peer", () -> tables(c, server)
+                .isBlank());
+        PodStatus there = find(b, "1/client");
+        long rounds = b.said(there).lines().count();
+        Conditions.until(
+                MovingNode.LIMIT,
+                "numbers come back",
+                () -> b.said(there).lines().count() > rounds + 1);
+        assertFalse(b.said(there).contains("lost"), b.said(there));
     }
 }

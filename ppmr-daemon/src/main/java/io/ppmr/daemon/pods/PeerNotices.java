@@ -4,6 +4,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.os.HostPort;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ReturnToken;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.tcp.Connector;
@@ -42,8 +43,8 @@ final class PeerNotices {
     private final PodPeers here;
     private final Predicate<String> underWay;
     private final RareLog log = new RareLog(LOG::warn);
-    /** The addresses that are away, by move; guarded by this. */
-    private final Map<String, Set<String>> away = new HashMap<>();
+    /** The addresses that are away with the tokens of their return, by move; guarded by this. */
+    private final Map<String, Map<String, ReturnToken>> away = new HashMap<>();
     /** The notices that are being sent, which are not sent twice at once; guarded by this. */
     private final Set<Notice> beingSaid = new HashSet<>();
     /** Guarded by this. */
@@ -53,7 +54,12 @@ final class PeerNotices {
             0, Integer.MAX_VALUE, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), PeerNotices::daemon);
 
     /** One word to one peer; the peer is null for this node's own pods. */
-    private record Notice(HostPort peer, String address, String migration, Duration lease) {}
+    private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
+        ControlMessage.Away message() {
+            return new ControlMessage.Away(
+                    address, migration, lease.toMillis(), lease.isZero() ? token.text() : token.lock());
+        }
+    }
 
     /**
      * Nobody is told anything yet.
@@ -77,8 +83,8 @@ final class PeerNotices {
     }
 
     /** Says from now on that an address is away, by a move. */
-    synchronized void leaves(String move, String address) {
-        away.computeIfAbsent(move, one -> new HashSet<>()).add(address);
+    synchronized void leaves(String move, String address, ReturnToken token) {
+        away.computeIfAbsent(move, one -> new HashMap<>()).put(address, token);
         if (rounds == null) {
             rounds = new Thread(this::rounds, "ppmr-pod-notices");
             rounds.setDaemon(true);
@@ -95,21 +101,21 @@ final class PeerNotices {
     }
 
     private synchronized void leave(String move, String address) {
-        away.getOrDefault(move, new HashSet<>()).remove(address);
-        away.values().removeIf(Set::isEmpty);
+        away.getOrDefault(move, new HashMap<>()).remove(address);
+        away.values().removeIf(Map::isEmpty);
         notifyAll();
     }
 
     /** Says no more of it but to this node's pods: that it is back, as nobody else may tell them. */
-    synchronized void hasGone(String move, String address) {
+    synchronized void hasGone(String move, String address, ReturnToken token) {
         leave(move, address);
-        submit(new Notice(null, address, migrationOf(move), Duration.ZERO));
+        submit(new Notice(null, address, migrationOf(move), Duration.ZERO, token));
     }
 
     /** Says that it is back. */
-    synchronized void isBack(String move, String address) {
+    synchronized void isBack(String move, String address, ReturnToken token) {
         leave(move, address);
-        sayToAll(move, address, Duration.ZERO);
+        sayToAll(move, address, Duration.ZERO, token);
     }
 
     private synchronized void rounds() {
@@ -117,10 +123,10 @@ final class PeerNotices {
             while (!away.isEmpty()) {
                 // A service that shares these pods may have ended it.
                 away.keySet().removeIf(underWay.negate());
-                away.forEach((move, all) -> all.forEach(address -> sayToAll(move, address, LEASE)));
+                away.forEach((move, all) -> all.forEach((address, token) -> sayToAll(move, address, LEASE, token)));
                 long endNs = System.nanoTime() + RENEWED.toNanos();
-                Map<String, Set<String>> told = new HashMap<>();
-                away.forEach((move, all) -> told.put(move, Set.copyOf(all)));
+                Map<String, Map<String, ReturnToken>> told = new HashMap<>();
+                away.forEach((move, all) -> told.put(move, Map.copyOf(all)));
                 for (long leftNs = RENEWED.toNanos();
                         leftNs > 0 && told.equals(away);
                         leftNs = endNs - System.nanoTime()) {
@@ -134,9 +140,9 @@ final class PeerNotices {
         }
     }
 
-    private void sayToAll(String move, String address, Duration lease) {
-        submit(new Notice(null, address, migrationOf(move), lease));
-        peers.forEach(peer -> submit(new Notice(peer, address, migrationOf(move), lease)));
+    private void sayToAll(String move, String address, Duration lease, ReturnToken token) {
+        submit(new Notice(null, address, migrationOf(move), lease, token));
+        peers.forEach(peer -> submit(new Notice(peer, address, migrationOf(move), lease, token)));
     }
 
     /** A target's name of a move has its attempt in it, which peers do not care for. */
@@ -156,7 +162,7 @@ final class PeerNotices {
                 : HostPort.participant(notice.peer().unresolved());
         try {
             if (notice.peer() == null) {
-                here.hear(notice.address(), notice.migration(), notice.lease());
+                here.hear(notice.message());
             } else {
                 tell(notice);
             }
@@ -176,13 +182,7 @@ final class PeerNotices {
 
     private void tell(Notice notice) throws IOException {
         Message answer = new Connector(notice.peer().lookUp(), key, CONNECT_LIMIT)
-                .ask(
-                        () -> new ControlMessage.Away(
-                                notice.address(),
-                                notice.migration(),
-                                notice.lease().toMillis()),
-                        ControlMessage::read,
-                        ANSWER_LIMIT);
+                .ask(notice::message, ControlMessage::read, ANSWER_LIMIT);
         if (answer instanceof ControlMessage.Refuse refuse) {
             throw new IOException("it refuses: " + refuse.reason());
         }

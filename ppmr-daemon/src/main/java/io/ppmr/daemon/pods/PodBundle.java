@@ -69,7 +69,9 @@ record PodBundle(Path folder, Path podInit) {
         config.putObject("root").put("path", ROOT).put("readonly", true);
         config.set("process", process(pod, groups, pod.environment(), words));
         config.set("mounts", mounts);
-        config.set("linux", linux(template, cgroup));
+        config.set("linux", linux(template, cgroup, PodRuntime.networkFile(folder)));
+        // A call of the profile that the runtime does not know would else stay open.
+        config.putObject("annotations").put("run.oci.seccomp_fail_unknown_syscall", "1");
         Files.write(folder.resolve("config.json"), MAPPER.writeValueAsBytes(config));
     }
 
@@ -104,7 +106,7 @@ record PodBundle(Path folder, Path podInit) {
         return Stream.concat(NETWORK.stream(), (template.network6().isPresent() ? WITH_IPV6 : WITHOUT_IPV6).stream());
     }
 
-    /** Lists the commands of sh(1) that set the network of a pod, from inside, as the runtime sets those it makes. */
+    /** Lists the commands of sh(1) that set the network of a pod, from inside. */
     static List<String> networkSettings(PodTemplate template) {
         return settings(template)
                 .filter(setting -> Files.exists(SETTINGS.resolve(setting.path()), LinkOption.NOFOLLOW_LINKS))
@@ -197,19 +199,15 @@ record PodBundle(Path folder, Path podInit) {
         limits.addObject().put("type", type).put("soft", value).put("hard", value);
     }
 
-    private static ObjectNode linux(PodTemplate template, String cgroup) {
+    private static ObjectNode linux(PodTemplate template, String cgroup, Path network) {
         ObjectNode linux = MAPPER.createObjectNode();
         ArrayNode namespaces = linux.putArray("namespaces");
-        for (String type : List.of("pid", "network", "ipc", "uts", "mount")) {
+        for (String type : List.of("pid", "ipc", "uts", "mount")) {
             namespaces.addObject().put("type", type);
         }
+        namespaces.addObject().put("type", "network").put("path", network.toString());
         linux.put("rootfsPropagation", "rprivate");
-        ObjectNode settings = linux.putObject("sysctl");
-        for (Setting setting : settings(template).toList()) {
-            if (Files.exists(SETTINGS.resolve(setting.path()), LinkOption.NOFOLLOW_LINKS)) {
-                settings.put("net." + setting.path().replace('/', '.'), setting.value());
-            }
-        }
+        linux.set("seccomp", PodSeccomp.profile());
         if (!cgroup.isEmpty()) {
             linux.put("cgroupsPath", cgroup);
             ObjectNode resources = linux.putObject("resources");

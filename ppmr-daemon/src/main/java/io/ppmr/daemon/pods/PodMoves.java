@@ -8,8 +8,11 @@ import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.control.ReturnToken;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -88,7 +91,9 @@ final class PodMoves implements PodKeeper {
         synchronized (pods) {
             all = pods.records();
         }
-        all.stream().filter(pod -> pod.move() != null).forEach(pod -> notices.leaves(pod.move(), pod.address()));
+        all.stream()
+                .filter(pod -> pod.move() != null)
+                .forEach(pod -> notices.leaves(pod.move(), pod.address(), pod.returnToken()));
     }
 
     /** Tells whether a move is not over; a record that cannot be read counts as one of a move that goes on. */
@@ -114,7 +119,7 @@ final class PodMoves implements PodKeeper {
                         + " ppmr pod exec runs without --detach. Remedy: wait for its end, or end it");
             }
         }
-        for (String line : runtime.sockets(networkOf(init))) {
+        for (String line : runtime.sockets(PodRuntime.number(networkOf(pod)))) {
             String[] fields = line.split(" ", -1);
             if (fields.length != SOCKET_FIELDS) {
                 throw new IOException("the sockets of pod " + pod.fullName() + " are listed as '" + line + "'");
@@ -138,15 +143,16 @@ final class PodMoves implements PodKeeper {
     }
 
     @Override
-    public Enclosure detach(String move, ProcessIdentity init) throws IOException {
+    public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
         PodRecord pod = byInit(init);
         if (pod.move() != null && !pod.move().equals(move)) {
             throw new IOException("pod " + pod.fullName() + " is being moved by migration " + pod.move());
         }
-        pod.moving(move).write(pods.folderOf(pod));
-        long network = networkOf(init);
-        notices.leaves(move, pod.address());
-        quiet.hush(pods.folderOf(pod), pod, networkFileOf(init));
+        ReturnToken token = ReturnToken.of(secret, pod.address());
+        pod.moving(move, token).write(pods.folderOf(pod));
+        long network = PodRuntime.number(networkOf(pod));
+        notices.leaves(move, pod.address(), token);
+        quiet.hush(pods.folderOf(pod), pod, networkOf(pod));
         runtime.pullCable(pod);
         runtime.mendSockets(network);
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
@@ -177,22 +183,8 @@ final class PodMoves implements PodKeeper {
                 .orElseThrow(() -> new IOException("PID " + init.pid() + " is no pod's init any more: it has ended"));
     }
 
-    private static Path networkFileOf(ProcessIdentity init) {
-        return Path.of("/proc", Integer.toString(init.pid()), "ns", "net");
-    }
-
-    /** Throws where the PID is not that process's any more, or it has ended. */
-    private long networkOf(ProcessIdentity init) throws IOException {
-        long network = number(networkFileOf(init));
-        // Afterwards: whatever had the PID before, it was this one when the number was read.
-        if (!processes.isAlive(init)) {
-            throw new IOException("PID " + init.pid() + " is no pod's init any more: it has ended");
-        }
-        return network;
-    }
-
-    private static long number(Path namespace) throws IOException {
-        return (long) Files.getAttribute(namespace, "unix:ino");
+    private Path networkOf(PodRecord pod) {
+        return PodRuntime.networkFile(pods.folderOf(pod));
     }
 
     @Override
@@ -207,7 +199,7 @@ final class PodMoves implements PodKeeper {
     public void ended(String move) throws IOException {
         for (PodRecord pod : pods.moving(move)) {
             if (!pod.arriving()) {
-                notices.hasGone(move, pod.address());
+                notices.hasGone(move, pod.address(), pod.returnToken());
                 pods.takeAway(pod);
             }
         }
@@ -348,7 +340,7 @@ final class PodMoves implements PodKeeper {
     }
 
     @Override
-    public Enclosure prepare(String move, PodFacts facts) throws IOException {
+    public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts) throws IOException {
         PodTemplate template = pods.template(facts.template())
                 .orElseThrow(() -> new IOException("there is no [pods." + facts.template() + "] on this node"));
         String link = Ipv4Address.parse(facts.address())
@@ -373,10 +365,11 @@ final class PodMoves implements PodKeeper {
                 template.allMounts(),
                 0,
                 facts.address6(),
-                facts.job());
+                facts.job(),
+                ReturnToken.of(secret, facts.address()).text());
         try {
             pods.note(pod);
-            notices.leaves(move, pod.address());
+            notices.leaves(move, pod.address(), pod.returnToken());
             return make(pod, template);
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
@@ -391,7 +384,7 @@ final class PodMoves implements PodKeeper {
         Path root = new PodBundle(folder, podInit).writeRoot(template);
         runtime.makeNetwork(folder, pod, template);
         Path network = PodRuntime.networkFile(folder);
-        pod.into(number(network)).write(folder);
+        pod.into(PodRuntime.number(network)).write(folder);
         quiet.hush(folder, pod, network);
         PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
         cgroup.make(template);
@@ -414,7 +407,9 @@ final class PodMoves implements PodKeeper {
                 .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.name()))
                 .findFirst()
                 .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
-        if (networkOf(init) != pod.network()) {
+        // By its PID, which it has while its migration holds it.
+        if (PodRuntime.number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net")) != pod.network()
+                || !processes.isAlive(init)) {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
         }
         pod.with(init, false).write(pods.folderOf(pod));
@@ -426,7 +421,7 @@ final class PodMoves implements PodKeeper {
         for (PodRecord pod : pods.moving(move)) {
             if (pod.arriving()) {
                 // Its source tells the peers that it knows of, and this node need not be one.
-                notices.hasGone(move, pod.address());
+                notices.hasGone(move, pod.address(), pod.returnToken());
                 Path folder = pods.folderOf(pod);
                 endAllIn(folder, pod);
                 pods.remove(folder, pod);
@@ -440,7 +435,7 @@ final class PodMoves implements PodKeeper {
         long deadlineNs = System.nanoTime() + KILL_LIMIT.toNanos();
         try {
             Path file = PodRuntime.networkFile(folder);
-            while (pod.network() != 0 && Files.exists(file) && number(file) == pod.network()) {
+            while (pod.network() != 0 && Files.exists(file) && PodRuntime.number(file) == pod.network()) {
                 List<ProcessIdentity> left = membersOf(pod.network());
                 if (left.isEmpty()) {
                     return;
@@ -476,7 +471,7 @@ final class PodMoves implements PodKeeper {
 
     private static boolean isIn(Path process, long network) throws IOException {
         try {
-            return number(process.resolve("ns/net")) == network;
+            return PodRuntime.number(process.resolve("ns/net")) == network;
         } catch (NoSuchFileException ended) {
             LOG.trace("{} has ended", process, ended);
             return false;
@@ -490,8 +485,8 @@ final class PodMoves implements PodKeeper {
     // ---- peers -------------------------------------------------------------------------------------------------
 
     @Override
-    public int hearOf(String address, String migrationId, Duration lease) throws IOException, RequestException {
-        return peers.hear(address, migrationId, lease);
+    public int hearOf(ControlMessage.Away away) throws IOException, RequestException {
+        return peers.hear(away);
     }
 
     // ---- either ------------------------------------------------------------------------------------------------
@@ -523,18 +518,17 @@ final class PodMoves implements PodKeeper {
 
     private void attach(String move, PodRecord pod) throws IOException {
         Path folder = pods.folderOf(pod);
+        Path network = networkOf(pod);
         if (processes.isAlive(pod.init())) {
             runtime.plugCable(pod);
-            Path network = networkFileOf(pod.init());
-            quiet.unhush(folder, pod, network);
-            notices.isBack(move, pod.address());
+            quiet.unhush(folder, network);
+            notices.isBack(move, pod.address(), pod.returnToken());
             runtime.announce(pod, network);
-            runtime.mendSockets(networkOf(pod.init()));
+            runtime.mendSockets(PodRuntime.number(network));
         }
-        if (pod.arriving()) {
-            runtime.forgetNetwork(folder);
-        }
-        pod.with(pod.init(), true).moving(null).write(folder);
+        PodRecord here = pod.settled();
+        here.write(folder);
+        pods.takeAwayWhenItEnds(here);
         LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
     }
 }

@@ -1,6 +1,8 @@
 package io.ppmr.daemon.pods;
 
 import io.ppmr.migration.RequestException;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ReturnToken;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -23,8 +25,11 @@ final class PodPeers {
 
     private final Pods pods;
     private final PodQuiet quiet;
-    /** By address; guarded by this. */
-    private final Map<Ipv4Address, Lease> leases = new HashMap<>();
+    /** The most words about one address that are kept at a time; each migration has one. */
+    private static final int MOST_LEASES = 64;
+
+    /** By address and the lock that ends each; guarded by this. */
+    private final Map<Ipv4Address, Map<String, Lease>> leases = new HashMap<>();
     /** Guarded by this. */
     private Thread watch;
 
@@ -43,58 +48,95 @@ final class PodPeers {
     }
 
     /**
-     * Hears that an address is away for as long as the lease, or, where that is nothing, that it is back.
+     * Hears that an address is away for as long as the lease, or, where that is nothing, that it is back. Every node
+     * that has the key can say so: that it is back ends nothing but what the same lock has begun, and no word makes
+     * another one's lease shorter.
      *
      * @return how many pods here are peers
      */
-    synchronized int hear(String text, String migration, Duration lease) throws IOException, RequestException {
-        Optional<Ipv4Address> known = Ipv4Address.parse(text);
+    synchronized int hear(ControlMessage.Away said) throws IOException, RequestException {
+        Optional<Ipv4Address> known = Ipv4Address.parse(said.address());
         Optional<PodTemplate> granting = known.flatMap(pods::granting);
         if (granting.isEmpty()) {
             throw new RequestException("no [pods.NAME] of this node grants that address: write the same templates on"
                     + " all nodes of the pods' network");
         }
         Ipv4Address address = known.get();
+        boolean isBack = said.leaseMs() == 0;
         List<PodRecord> peers = new ArrayList<>();
         for (PodRecord pod : pods.running()) {
             if (!pod.address().equals(address.toString())) {
                 peers.add(pod);
-            } else if (pod.move() == null && !lease.isZero()) {
+            } else if (pod.move() == null && !isBack) {
                 throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
             }
         }
-        if (lease.isZero()) {
-            isBack(address, migration, peers);
-        } else if (!hasJustComeBack(address, migration)) {
-            isAway(address, migration, granting.get(), peers, lease);
+        String lock = isBack ? new ReturnToken(said.token()).lock() : said.token();
+        Map<String, Lease> all = leases.computeIfAbsent(address, one -> new HashMap<>());
+        Lease last = all.get(lock);
+        if (last == null && all.size() == MOST_LEASES) {
+            throw new RequestException("more than " + MOST_LEASES + " migrations say of that address that it is away:"
+                    + " find the node that has the key, and is none of them");
+        }
+        if (isBack) {
+            isBack(address, said.migrationId(), all, lock, peers);
+        } else if (last == null || !last.isBack()) {
+            isAway(address, said, all, granting.get(), peers);
         }
         return peers.size();
     }
 
-    private void isBack(Ipv4Address address, String migration, List<PodRecord> peers) {
-        leases.put(address, new Lease(migration, System.nanoTime() + PeerNotices.LEASE.toNanos(), true));
+    private void isBack(
+            Ipv4Address address, String migration, Map<String, Lease> all, String lock, List<PodRecord> peers) {
+        boolean wasAway = isAway(all.get(lock));
+        all.put(lock, new Lease(migration, System.nanoTime() + PeerNotices.LEASE.toNanos(), true));
         watchLeases();
-        peers.forEach(pod -> speakTo(address, pod));
-        LOG.info(
-                "address {} is back by migration {}: {} pods here speak to it again", address, migration, peers.size());
+        if (!wasAway) {
+            // What an earlier run of this service has kept quiet the kernel ends.
+            LOG.debug("nobody has said with that token that address {} is away: what keeps it so stays", address);
+        } else if (all.values().stream().noneMatch(PodPeers::isAway)) {
+            peers.forEach(pod -> speakTo(address, pod));
+            LOG.info(
+                    "address {} is back by migration {}: {} pods here speak to it again",
+                    address,
+                    migration,
+                    peers.size());
+        } else {
+            LOG.warn(
+                    "address {} is back by migration {}, and another one says that it is away: pods here wait",
+                    address,
+                    migration);
+        }
     }
 
-    private boolean hasJustComeBack(Ipv4Address address, String migration) {
-        Lease last = leases.get(address);
-        return last != null
-                && last.isBack()
-                && last.migration().equals(migration)
-                && last.endNs() - System.nanoTime() > 0;
+    private static boolean isAway(Lease lease) {
+        return lease != null && !lease.isBack();
     }
 
     private void isAway(
-            Ipv4Address address, String migration, PodTemplate template, List<PodRecord> peers, Duration lease)
+            Ipv4Address address,
+            ControlMessage.Away said,
+            Map<String, Lease> all,
+            PodTemplate template,
+            List<PodRecord> peers)
             throws IOException {
-        Lease before = leases.put(address, new Lease(migration, System.nanoTime() + lease.toNanos(), false));
+        long nowNs = System.nanoTime();
+        boolean first = all.values().stream().noneMatch(PodPeers::isAway);
+        long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
+        all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
         watchLeases();
-        hushTowards(address, peers, template, lease);
-        if (before == null || before.isBack()) {
-            LOG.info("address {} is away by migration {}: {} pods here wait for it", address, migration, peers.size());
+        // Another service of this node may have said so, too, to the same kernel: never shorter than that.
+        long longestNs = all.values().stream()
+                .filter(PodPeers::isAway)
+                .mapToLong(lease -> lease.endNs() - nowNs)
+                .reduce(PeerNotices.LEASE.toNanos(), Math::max);
+        hushTowards(address, peers, template, Duration.ofNanos(longestNs));
+        if (first) {
+            LOG.info(
+                    "address {} is away by migration {}: {} pods here wait for it",
+                    address,
+                    said.migrationId(),
+                    peers.size());
         }
     }
 
@@ -141,7 +183,7 @@ final class PodPeers {
 
     private void speakTo(Ipv4Address address, PodRecord pod) {
         try {
-            quiet.unhushTowards(pod, networkOf(pod), address);
+            quiet.unhushTowards(networkOf(pod), address);
         } catch (IOException e) {
             LOG.warn(
                     "pod {}: it speaks to {} again only when the lease ends: {}",
@@ -151,8 +193,8 @@ final class PodPeers {
         }
     }
 
-    private static Path networkOf(PodRecord pod) {
-        return Path.of("/proc", Integer.toString(pod.init().pid()), "ns", "net");
+    private Path networkOf(PodRecord pod) {
+        return PodRuntime.networkFile(pods.folderOf(pod));
     }
 
     /** Takes away what a service that died has left in the pods here, once the kernel has ended it. */
@@ -163,7 +205,7 @@ final class PodPeers {
         }
         for (PodRecord pod : running) {
             try {
-                quiet.sweep(pod, networkOf(pod));
+                quiet.sweep(networkOf(pod));
             } catch (IOException e) {
                 LOG.warn(
                         "pod {}: empty tables for addresses that were away stay there: {}",
@@ -177,6 +219,7 @@ final class PodPeers {
         try {
             while (!leases.isEmpty()) {
                 long nextNs = leases.values().stream()
+                        .flatMap(all -> all.values().stream())
                         .mapToLong(lease -> lease.endNs() - System.nanoTime())
                         .min()
                         .orElse(0);
@@ -193,19 +236,25 @@ final class PodPeers {
     }
 
     private void endOverdue() {
-        List<Ipv4Address> over = leases.entrySet().stream()
-                .filter(lease -> lease.getValue().endNs() - System.nanoTime() <= 0)
-                .map(Map.Entry::getKey)
-                .toList();
-        for (Ipv4Address address : over) {
-            Lease lease = leases.remove(address);
-            if (lease.isBack()) {
-                continue;
+        Map<Ipv4Address, String> over = new HashMap<>();
+        leases.forEach((address, all) -> {
+            boolean wasAway = all.values().stream().anyMatch(PodPeers::isAway);
+            String migration = all.values().stream()
+                    .filter(PodPeers::isAway)
+                    .findFirst()
+                    .map(Lease::migration)
+                    .orElse("");
+            all.values().removeIf(lease -> lease.endNs() - System.nanoTime() <= 0);
+            if (wasAway && all.values().stream().noneMatch(PodPeers::isAway)) {
+                over.put(address, migration);
             }
+        });
+        leases.values().removeIf(Map::isEmpty);
+        over.forEach((address, migration) -> {
             LOG.warn(
                     "nobody says any more that address {} is away by migration {}: the pods here speak to it again",
                     address,
-                    lease.migration());
+                    migration);
             try {
                 pods.running().stream()
                         .filter(pod -> !pod.address().equals(address.toString()))
@@ -213,6 +262,6 @@ final class PodPeers {
             } catch (IOException e) {
                 LOG.warn("empty tables for address {} stay in the pods here: {}", address, e.getMessage());
             }
-        }
+        });
     }
 }

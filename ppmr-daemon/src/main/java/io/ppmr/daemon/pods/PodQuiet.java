@@ -94,7 +94,7 @@ record PodQuiet(PodRuntime runtime) {
         if (!Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
             Files.createFile(mark);
         }
-        Command.Result hushed = runtime.inNetwork(pod, network, HUSH);
+        Command.Result hushed = runtime.inNetwork(network, HUSH);
         if (hushed.succeeded()) {
             return;
         }
@@ -104,11 +104,11 @@ record PodQuiet(PodRuntime runtime) {
                 isPossible()
                         ? hushed.describe() + " (needs netdev egress of nf_tables, Linux 5.16)"
                         : "there is no nft on this node (package nftables)");
-        if (runtime.inNetwork(pod, network, HUSH_INSIDE).succeeded()) {
+        if (runtime.inNetwork(network, HUSH_INSIDE).succeeded()) {
             return;
         }
         Files.writeString(mark, CLOSED);
-        Command.Result closed = runtime.inNetwork(pod, network, CLOSE_INSIDE);
+        Command.Result closed = runtime.inNetwork(network, CLOSE_INSIDE);
         if (!closed.succeeded()) {
             LOG.warn(
                     "pod {}: connections between its own processes may break: {} (needs nft of package nftables, or tc"
@@ -119,14 +119,14 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     /** Ends that, once the cable is in. */
-    void unhush(Path folder, PodRecord pod, Path network) throws IOException {
+    void unhush(Path folder, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
         if (Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
             List<String> commands = new ArrayList<>(UNHUSH);
             if (Files.readString(mark).equals(CLOSED)) {
                 commands.add(OPEN_INSIDE);
             }
-            runtime.inNetwork(pod, network, commands).requireOutput();
+            runtime.inNetwork(network, commands).requireOutput();
             Files.delete(mark);
         }
     }
@@ -156,7 +156,7 @@ record PodQuiet(PodRuntime runtime) {
                 commands.add("ip neighbour replace " + address6 + reachable);
             }
         }
-        runtime.inNetwork(pod, network, commands).requireOutput();
+        runtime.inNetwork(network, commands).requireOutput();
     }
 
     private static String drop(String table, String set, String type, String protocol, String address, Duration limit) {
@@ -167,17 +167,14 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     /** Ends that. */
-    void unhushTowards(PodRecord pod, Path network, Ipv4Address address) throws IOException {
+    void unhushTowards(Path network, Ipv4Address address) throws IOException {
         String table = AWAY + address.bytes("%02x", "");
-        runtime.inNetwork(
-                        pod,
-                        network,
-                        List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
+        runtime.inNetwork(network, List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
                 .requireOutput();
     }
 
     /** Takes away what a service that died has left, and the kernel has ended. */
-    void sweep(PodRecord pod, Path network) throws IOException {
-        runtime.inNetwork(pod, network, List.of(SWEEP)).requireOutput();
+    void sweep(Path network) throws IOException {
+        runtime.inNetwork(network, List.of(SWEEP)).requireOutput();
     }
 }

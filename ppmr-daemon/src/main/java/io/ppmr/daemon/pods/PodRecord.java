@@ -2,6 +2,8 @@ package io.ppmr.daemon.pods;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.ReturnToken;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
@@ -34,9 +36,10 @@ import java.util.Optional;
  * @param move the migration by which it leaves, or by which and in which attempt it comes; null for none
  * @param arriving whether it comes: all of it is the migration's to take away
  * @param mounts directories of the node that it sees; null in a record of an earlier release
- * @param network the number of the network namespace that was made for it to come into; 0 for none
+ * @param network the number of the network namespace that was made for it; 0 before, and in some of an earlier release
  * @param address6 its IPv6 address besides; empty for none
  * @param job the job that it belongs to; null for one of its own
+ * @param token by which nodes believe that its address is back, as long as it moves; null for none
  */
 public record PodRecord(
         int uid,
@@ -57,7 +60,8 @@ public record PodRecord(
         List<String> mounts,
         long network,
         String address6,
-        String job) {
+        String job,
+        String token) {
     private static final String FILE = "pod.json";
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -71,20 +75,31 @@ public record PodRecord(
 
     /** Gives the same with its init, and whether its command has begun. */
     PodRecord with(ProcessIdentity found, boolean nowBegun) {
-        return changed(found, nowBegun, move, arriving, network);
+        return changed(found, nowBegun, move, arriving, network, token);
     }
 
-    /** Gives the same, which leaves by a migration, or by none any more. */
-    PodRecord moving(String by) {
-        return changed(init, begun, by, false, network);
+    /** Gives the same, which leaves by a migration. */
+    PodRecord moving(String by, ReturnToken of) {
+        return changed(init, begun, by, false, network, of.text());
     }
 
-    /** Gives the same, which comes into that network namespace. */
+    /** Gives the same, which is this node's, and moves by no migration any more. */
+    PodRecord settled() {
+        return changed(init, true, null, false, network, null);
+    }
+
+    /** Gives the token of its move; an earlier release has given none. */
+    ReturnToken returnToken() {
+        return token == null ? ReturnToken.of(MigrationSecret.NONE, address) : new ReturnToken(token);
+    }
+
+    /** Gives the same, in that network namespace. */
     PodRecord into(long namespace) {
-        return changed(init, begun, move, arriving, namespace);
+        return changed(init, begun, move, arriving, namespace, token);
     }
 
-    private PodRecord changed(ProcessIdentity found, boolean nowBegun, String by, boolean comes, long namespace) {
+    private PodRecord changed(
+            ProcessIdentity found, boolean nowBegun, String by, boolean comes, long namespace, String of) {
         return new PodRecord(
                 uid,
                 gid,
@@ -104,7 +119,8 @@ public record PodRecord(
                 mounts,
                 namespace,
                 address6,
-                job);
+                job,
+                of);
     }
 
     /** Gives the full name, which no other user's pod has. */

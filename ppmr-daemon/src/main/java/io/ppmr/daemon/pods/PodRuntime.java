@@ -2,6 +2,7 @@ package io.ppmr.daemon.pods;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
 import io.ppmr.os.OutputBudget;
 import io.ppmr.os.ProcessIdentity;
@@ -45,9 +46,6 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /** Makes a cable, of which one end is where this runs. */
     private static final String LAY = "nsenter --net=\"$1\" -- ip link add name \"$2\" address \"$3\" mtu \"$4\""
             + " type veth peer name \"$5\" mtu \"$4\" netns $$";
-
-    private static final String IS_THE_PODS = "ip link show dev " + NETWORK_LINK
-            + " | grep -q \"link/ether $2 \" || { echo" + " \"this is not the network of the pod with $2\"; exit 1; }";
 
     private static final String STATE = "state";
     private static final String CGROUPS = "/ppmr-pod-";
@@ -120,9 +118,14 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return List.of("sh", "-c", "true | exec \"$@\"", "sh");
     }
 
+    /** Returns true if the runtime knows a pod: it has made it here, and none has come by a move. */
+    boolean knows(Path folder, PodRecord pod) {
+        return Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS);
+    }
+
     /** Ends what is left of a pod, and takes its cgroup away; nothing happens if the runtime does not know it. */
     void delete(Path folder, PodRecord pod) throws IOException {
-        if (Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS)) {
+        if (knows(folder, pod)) {
             run(crun(folder, "delete", "--force", pod.id()));
         }
     }
@@ -136,22 +139,6 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 folder.resolve(STATE), settings.cgroups().name().toLowerCase(Locale.ROOT)));
         all.addAll(List.of(words));
         return all;
-    }
-
-    /** Lays the cable between the node's bridge and a pod whose init is there; both ends are up when this returns. */
-    void connect(Path folder, PodRecord pod, PodTemplate template, ProcessIdentity init) throws IOException {
-        int mtu = template.mtuBytes();
-        disconnect(pod);
-        run(
-                "ip link add name %s mtu %s type veth peer name " + NETWORK_LINK + " address %s mtu %s netns %s",
-                pod.link(),
-                mtu,
-                pod.mac(),
-                mtu,
-                init.pid());
-        Path batch = Files.write(folder.resolve("network"), inside(pod, template));
-        run("nsenter --target %s --net -- ip -batch %s", init.pid(), batch);
-        plugCable(pod);
     }
 
     private static List<String> inside(PodRecord pod, PodTemplate template) {
@@ -193,20 +180,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
     void announce(PodRecord pod, Path network) throws IOException {
         String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses());
-        inNetwork(pod, network, List.of(tell)).requireOutput();
+        inNetwork(network, List.of(tell)).requireOutput();
     }
 
-    /**
-     * Runs lines of sh(1) in a pod's network, in which {@code $1} is ppmr-pod-net. The network is known by the pod's
-     * MAC address: it was found by a PID, which another process may have by now.
-     */
-    Command.Result inNetwork(PodRecord pod, Path network, List<String> lines) throws IOException {
-        List<String> all = new ArrayList<>(List.of(IS_THE_PODS));
-        all.addAll(lines);
+    /** Runs lines of sh(1) in a network, in which {@code $1} is ppmr-pod-net. */
+    Command.Result inNetwork(Path network, List<String> lines) throws IOException {
         return result(
-                Command.words(
-                        "nsenter --net=%s -- sh -ec %s sh %s %s", network, String.join("\n", all), podNet, pod.mac()),
-                LIMIT);
+                Command.words("nsenter --net=%s -- sh -ec %s sh %s", network, String.join("\n", lines), podNet), LIMIT);
     }
 
     /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
@@ -241,12 +221,20 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                         answer -> answer[0], Collectors.mapping(answer -> answer[1], Collectors.toSet())));
     }
 
-    /** Gives the file that stands for the network namespace into which a pod comes. */
+    /**
+     * Gives the file that stands for a pod's network namespace as long as the pod is there. No PID names the namespace:
+     * the user can end a process, and have another one get its PID.
+     */
     static Path networkFile(Path folder) {
         return folder.resolve(NETWORK_FILE);
     }
 
-    /** Makes a network namespace that a file stands for, with the pod's address, and a cable, which is out. */
+    /** Gives the number of the namespace that a file stands for. */
+    static long number(Path namespace) throws IOException {
+        return (long) Files.getAttribute(namespace, "unix:ino");
+    }
+
+    /** Makes a pod's network, which a file stands for, with its address, and a cable, which is out. */
     void makeNetwork(Path folder, PodRecord pod, PodTemplate template) throws IOException {
         disconnect(pod);
         Path file = Files.createFile(networkFile(folder));
@@ -258,7 +246,30 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run("nsenter --net=%s -- ip -batch %s", file, batch);
     }
 
-    /** Takes the file away that stands for a namespace, which goes on with its processes; may be repeated. */
+    /** Has a file stand for the network of a pod that an earlier release has made, unless it does. */
+    void adoptNetwork(Path folder, ProcessIdentity init, ProcessTable processes) throws IOException {
+        Path file = networkFile(folder);
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+            return;
+        }
+        boolean adopted = false;
+        Files.createFile(file);
+        try {
+            run("mount --bind /proc/%s/ns/net %s", init.pid(), file);
+            // Afterwards: whatever has the PID later, it was this one when the namespace was looked up.
+            adopted = processes.isAlive(init);
+        } catch (IOException e) {
+            if (processes.isAlive(init)) {
+                throw e;
+            }
+        } finally {
+            if (!adopted) {
+                forgetNetwork(folder);
+            }
+        }
+    }
+
+    /** Takes the file away that stands for a namespace, which ends with its last process; may be repeated. */
     void forgetNetwork(Path folder) throws IOException {
         Path file = networkFile(folder);
         if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {

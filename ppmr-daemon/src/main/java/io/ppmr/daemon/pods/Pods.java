@@ -79,6 +79,7 @@ public final class Pods {
     private final PodMoves moves;
     private final ProcessTable processes = new ProcessTable();
     private final SignalSender signals = new SignalSender(processes);
+    private final PodEnds ends = new PodEnds(processes);
     private final RareLog log = new RareLog(LOG::warn);
     /** The locks of those that a caller works on, by their ids; guarded by this. Another service may have others. */
     private final Map<String, FileChannel> busy = new HashMap<>();
@@ -152,6 +153,16 @@ public final class Pods {
                     + ", who could lead the service's files elsewhere. Remedy: name another directory");
         }
         sweep();
+        for (PodRecord pod : running()) {
+            if (takeOrWarn(pod)) {
+                try {
+                    runtime.adoptNetwork(folderOf(pod), pod.init(), processes);
+                } finally {
+                    release(pod.id());
+                }
+            }
+            takeAwayWhenItEnds(pod);
+        }
         moves.resume();
     }
 
@@ -177,23 +188,24 @@ public final class Pods {
         }
         sweep();
         PodRecord planned = reserve(order, owner, template);
-        Path folder = folderOf(planned);
+        PodRecord made;
         try {
-            PodRecord made = make(folder, planned, template, order);
-            LOG.info(
-                    "pod {} of template {} runs at {}, its init is PID {}; user {} has asked for it",
-                    made.fullName(),
-                    made.template(),
-                    made.address(),
-                    made.init().pid(),
-                    caller.user());
-            return statusOf(made).orElseGet(() -> PodStatus.ended(made));
+            made = make(folderOf(planned), planned, template, order);
         } catch (IOException | RequestException | RuntimeException e) {
             undo(planned, e);
             throw e;
         } finally {
             release(planned.id());
         }
+        takeAwayWhenItEnds(made);
+        LOG.info(
+                "pod {} of template {} runs at {}, its init is PID {}; user {} has asked for it",
+                made.fullName(),
+                made.template(),
+                made.address(),
+                made.init().pid(),
+                caller.user());
+        return statusOf(made).orElseGet(() -> PodStatus.ended(made));
     }
 
     private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RequestException {
@@ -257,7 +269,8 @@ public final class Pods {
                 template.allMounts(),
                 0,
                 template.address6Of(address),
-                order.job());
+                order.job(),
+                null);
         note(pod);
         return pod;
     }
@@ -338,16 +351,18 @@ public final class Pods {
         new PodBundle(folder, podInit)
                 .write(planned, template, groupsOf(planned), order.initWords(false), runtime.cgroupOf(planned));
         try {
-            ProcessIdentity init = processes.of(runtime.create(folder, planned));
+            runtime.makeNetwork(folder, planned, template);
+            PodRecord connected = planned.into(PodRuntime.number(PodRuntime.networkFile(folder)));
+            ProcessIdentity init = processes.of(runtime.create(folder, connected));
             if (init.pidNamespace() == processes.ownPidNamespace()) {
                 throw new IOException("the runtime has made pod " + planned.fullName() + " without namespaces");
             }
-            PodRecord made = planned.with(init, false);
+            PodRecord made = connected.with(init, false);
             made.write(folder);
-            // Nothing of the user's runs yet, so no socket is older than the network and its settings.
-            runtime.connect(folder, made, template, init);
+            runtime.plugCable(made);
             runtime.start(folder, made);
             requireBegun(made);
+            PodSeccomp.require(processes, init);
             PodRecord begun = made.with(init, true);
             begun.write(folder);
             return begun;
@@ -510,7 +525,7 @@ public final class Pods {
         requireStill(pod);
         List<String> environment = order.environmentOver(pod.environment());
         List<String> words = detached ? order.initWords(true) : order.command();
-        Command.Result result = pod.network() == 0
+        Command.Result result = runtime.knows(folderOf(pod), pod)
                 ? executeByRuntime(pod, environment, words, output)
                 : enter(pod, environment, words, output);
         return new Executed(result.exitCode(), result.output(), output.isCut());
@@ -593,15 +608,37 @@ public final class Pods {
                 }
             }
         }
-        for (PodRecord pod : ended) {
-            try {
-                remove(folderOf(pod), pod);
-                LOG.info("pod {} has ended and was taken away", pod.fullName());
-            } catch (IOException e) {
-                log.say(pod.id(), "what is left of pod " + pod.fullName() + " stays behind: " + e.getMessage());
-            } finally {
-                release(pod.id());
-            }
+        ended.forEach(this::removeOrWarn);
+    }
+
+    /** Takes a pod away as soon as it ends: until then its network answers for its addresses. */
+    void takeAwayWhenItEnds(PodRecord pod) {
+        ends.watch(pod.init(), () -> takeAwayIfEnded(pod.id()));
+    }
+
+    /** Takes a pod away that has ended, unless a migration does that. */
+    void takeAwayIfEnded(String id) {
+        PodRecord ended;
+        synchronized (this) {
+            ended = recordsOrWarn().stream()
+                    .filter(pod -> pod.id().equals(id) && pod.move() == null)
+                    .filter(pod -> statusOf(pod).isEmpty() && takeOrWarn(pod))
+                    .findFirst()
+                    .orElse(null);
+        }
+        if (ended != null) {
+            removeOrWarn(ended);
+        }
+    }
+
+    private void removeOrWarn(PodRecord ended) {
+        try {
+            remove(folderOf(ended), ended);
+            LOG.info("pod {} has ended and was taken away", ended.fullName());
+        } catch (IOException e) {
+            log.say(ended.id(), "what is left of pod " + ended.fullName() + " stays behind: " + e.getMessage());
+        } finally {
+            release(ended.id());
         }
     }
 
@@ -651,9 +688,7 @@ public final class Pods {
         runtime.delete(folder, pod);
         runtime.disconnect(pod);
         runtime.forgetNetwork(folder);
-        if (pod.network() != 0) {
-            PodCgroup.of(pod, runtime.settings()).remove();
-        }
+        PodCgroup.of(pod, runtime.settings()).remove();
         Optional<Path> own = claim(folder);
         if (own.isPresent()) {
             WorkDirectories.remove(own.get());

@@ -101,7 +101,8 @@ class PodJobsTest {
                 List.of(),
                 0,
                 "",
-                job);
+                job,
+                null);
         Path folder = Files.createDirectory(directory.resolve(uid + "-" + name));
         Files.write(folder.resolve("pod.json"), new ObjectMapper().writeValueAsBytes(record));
     }

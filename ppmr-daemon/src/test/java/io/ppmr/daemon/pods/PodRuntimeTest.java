@@ -2,13 +2,14 @@ package io.ppmr.daemon.pods;
 
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.CommandStarter;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
-import java.io.IOException;
+import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -28,7 +29,6 @@ import org.junit.jupiter.api.io.TempDir;
 class PodRuntimeTest {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final String MAC = "02:50:0a:14:00:0c";
-    private static final String OTHER = "02:50:0a:14:00:0d";
     /** Makes the first, whose cable goes to the network of the process of that PID. */
     private static final String NETWORK = """
             ip link add eth0 address %s type veth peer name cable address 02:51:00:00:00:09 netns "$1"
@@ -79,14 +79,14 @@ class PodRuntimeTest {
         return Path.of("/proc/" + network.pid() + "/ns/net");
     }
 
-    private static PodRecord pod(String mac) {
+    private static PodRecord pod() {
         return new PodRecord(
                 1,
                 1,
                 "client",
                 "usual",
                 "10.20.0.12",
-                mac,
+                MAC,
                 "br0",
                 "ppmr0a14000c",
                 List.of(),
@@ -99,16 +99,39 @@ class PodRuntimeTest {
                 List.of(),
                 0,
                 "",
-                "client");
+                "client",
+                null);
     }
 
     @Test
-    void shouldAnnounceNothingInAnotherNetworkWhenThePidIsAnothersByThen() {
-        IOException refused = assertThrows(IOException.class, () -> runtime.announce(pod(OTHER), networkFile()));
-        assertTrue(
-                refused.getMessage().contains("this is not the network of the pod with " + OTHER),
-                refused.getMessage());
-        assertDoesNotThrow(() -> runtime.announce(pod(MAC), networkFile()));
+    void shouldAnnounceInThePodsNetworkWhenTheProcessThatHadItHasEnded() throws Exception {
+        ProcessTable processes = new ProcessTable();
+        ProcessIdentity init = processes.of((int) network.pid());
+        long number = PodRuntime.number(networkFile());
+        runtime.adoptNetwork(folder, init, processes);
+        Path file = PodRuntime.networkFile(folder);
+        try {
+            // Whatever has its PID from now on is another process, in another network.
+            network.destroyForcibly().waitFor();
+            assertEquals(number, PodRuntime.number(file));
+            assertDoesNotThrow(() -> runtime.announce(pod(), file));
+        } finally {
+            runtime.forgetNetwork(folder);
+        }
+        assertFalse(Files.exists(file));
+    }
+
+    @Test
+    void shouldAdoptNoNetworkWhenThePodHasEnded() throws Exception {
+        ProcessTable processes = new ProcessTable();
+        ProcessIdentity init = processes.of((int) network.pid());
+        ProcessIdentity earlier =
+                new ProcessIdentity(init.bootId(), init.pidNamespace(), init.pid(), init.startTimeTicks() - 1);
+        runtime.adoptNetwork(folder, earlier, processes);
+        assertFalse(Files.exists(PodRuntime.networkFile(folder)));
+        network.destroyForcibly().waitFor();
+        runtime.adoptNetwork(folder, init, processes);
+        assertFalse(Files.exists(PodRuntime.networkFile(folder)));
     }
 
     @Test

@@ -72,6 +72,7 @@ class PodsTest {
                 List.of(),
                 0,
                 "",
+                null,
                 null);
     }
 

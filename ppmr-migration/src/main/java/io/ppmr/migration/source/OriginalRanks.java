@@ -7,11 +7,13 @@ import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.RankCapabilities;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -90,6 +92,7 @@ final class OriginalRanks {
     /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
     void requireMovable(Job job) throws IOException, CheckpointException {
         if (job.pods().isEmpty()) {
+            new RankCapabilities(processes).require(job.checkpointer(), roots, job.user());
             job.checkpointer().requireMovable(roots, job.user());
             return;
         }
@@ -105,11 +108,11 @@ final class OriginalRanks {
     }
 
     /** Pulls the cables of the pods that the ranks are, and says how each is checkpointed; nothing for other jobs. */
-    Map<Integer, Enclosure> detach(Job job) throws IOException {
+    Map<Integer, Enclosure> detach(Job job, MigrationSecret secret) throws IOException {
         Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
         for (int rank : job.pods().keySet()) {
             detached = true;
-            enclosures.put(rank, pods.detach(migrationId, roots.get(rank)));
+            enclosures.put(rank, pods.detach(migrationId, secret, roots.get(rank)));
         }
         return enclosures;
     }

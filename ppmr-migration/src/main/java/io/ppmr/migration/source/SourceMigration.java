@@ -857,7 +857,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         nextAttempts.begun();
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
         record.expects(OriginalRanks.imageBytes(trees));
-        attempt.startCheckpoints(trees, originals.detach(subject.job()));
+        attempt.startCheckpoints(trees, originals.detach(subject.job(), subject.secret()));
     }
 
     private void suspend() throws CheckpointException {

@@ -122,7 +122,7 @@ final class Restoration {
 
     private Optional<Enclosure> enclosure(int rank) throws IOException {
         PodFacts pod = pods.get(rank);
-        return pod == null ? Optional.empty() : Optional.of(service.pods().prepare(move, pod));
+        return pod == null ? Optional.empty() : Optional.of(service.pods().prepare(move, begin.secret(), pod));
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {

@@ -311,8 +311,7 @@ final class TargetSessions {
     private void hear(ControlMessage.Away away, ControlLink link) throws IOException {
         Message answer;
         try {
-            answer = new ControlMessage.Told(
-                    service.pods().hearOf(away.address(), away.migrationId(), Duration.ofMillis(away.leaseMs())));
+            answer = new ControlMessage.Told(service.pods().hearOf(away));
         } catch (RequestException | IOException e) {
             log.say(
                     "away",

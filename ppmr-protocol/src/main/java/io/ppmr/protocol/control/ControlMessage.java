@@ -54,13 +54,16 @@ public sealed interface ControlMessage extends Message {
     /**
      * The service that moves a pod, to that of another node, first on a connection: the pod's address is away, by a
      * migration, for so long unless it says so again; or, with 0, it is back.
+     *
+     * @param token while the address is away the lock of its {@link ReturnToken}; the token itself when it is back
      */
-    record Away(String address, String migrationId, long leaseMs) implements ControlMessage {
+    record Away(String address, String migrationId, long leaseMs, String token) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 34);
             MessageFields.writeTexts(out, address, migrationId);
             out.writeLong(leaseMs);
+            MessageFields.writeTexts(out, token);
         }
     }
 
@@ -358,7 +361,9 @@ public sealed interface ControlMessage extends Message {
             case 21 -> new Ask(MessageFields.text(in), in.readLong(), in.readLong());
             case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
             case 33 -> new Introduced(FactsCodec.readNode(in), MessageFields.flag(in), FactsCodec.readFindings(in));
-            case 34 -> PlanCheck.sound(new Away(MessageFields.text(in), MessageFields.text(in), in.readLong()));
+            case 34 ->
+                PlanCheck.sound(new Away(
+                        MessageFields.text(in), MessageFields.text(in), in.readLong(), MessageFields.text(in)));
             case 35 -> new Told(in.readInt());
             default -> DataMessage.readFields(code, in);
         };

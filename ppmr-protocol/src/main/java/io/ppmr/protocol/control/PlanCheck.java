@@ -69,6 +69,7 @@ final class PlanCheck {
         require(NUMBERS.matcher(away.address()).matches(), "address of a pod", away.address());
         require(NAME.matcher(away.migrationId()).matches(), "name of a migration", away.migrationId());
         require(away.leaseMs() >= 0 && away.leaseMs() <= LONGEST_LEASE_MS, "lease", away.leaseMs());
+        require(ReturnToken.isOne(away.token()), "token", away.token());
         return away;
     }
 

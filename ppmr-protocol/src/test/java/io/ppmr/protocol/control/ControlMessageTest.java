@@ -33,6 +33,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** The bytes of every message. They are the wire format: a change here is a new version of the protocol. */
 class ControlMessageTest {
+    private static final String TOKEN = "a1".repeat(32);
+
     private static final int ATTEMPT = 7;
 
     private static final NodeFacts NODE = new NodeFacts(
@@ -145,8 +147,8 @@ class ControlMessageTest {
                         "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"
                                 + " 01000000 02 2f62 0900000000000000"),
                 Arguments.of(
-                        new ControlMessage.Away("10.20.0.12", "m-1", 10_000),
-                        "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000"),
+                        new ControlMessage.Away("10.20.0.12", "m-1", 10_000, TOKEN),
+                        "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000 40 " + "6131".repeat(32)),
                 Arguments.of(new ControlMessage.Told(3), "23 03000000"),
                 Arguments.of(
                         new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
@@ -307,17 +309,20 @@ class ControlMessageTest {
     @Test
     void shouldRefuseWordOfAnAddressThatIsNoneOrForLongerThanAMinute() throws ProtocolException {
         for (ControlMessage.Away away : List.of(
-                new ControlMessage.Away("10.20.0.12'; reboot", "m-1", 1),
-                new ControlMessage.Away("", "m-1", 1),
-                new ControlMessage.Away("10.20.0.12", "m 1", 1),
-                new ControlMessage.Away("10.20.0.12", "m-1\n", 1),
-                new ControlMessage.Away("10.20.0.12", "m-1", -1),
-                new ControlMessage.Away("10.20.0.12", "m-1", 60_001))) {
+                new ControlMessage.Away("10.20.0.12'; reboot", "m-1", 1, TOKEN),
+                new ControlMessage.Away("", "m-1", 1, TOKEN),
+                new ControlMessage.Away("10.20.0.12", "m 1", 1, TOKEN),
+                new ControlMessage.Away("10.20.0.12", "m-1\n", 1, TOKEN),
+                new ControlMessage.Away("10.20.0.12", "m-1", -1, TOKEN),
+                new ControlMessage.Away("10.20.0.12", "m-1", 60_001, TOKEN),
+                new ControlMessage.Away("10.20.0.12", "m-1", 1, ""),
+                new ControlMessage.Away("10.20.0.12", "m-1", 1, TOKEN + "0"),
+                new ControlMessage.Away("10.20.0.12", "m-1", 0, TOKEN.replace('a', 'A')))) {
             ProtocolException e =
                     assertThrows(ProtocolException.class, () -> ControlMessage.read(away.frame(ATTEMPT), 0));
             assertTrue(e.getMessage().contains("that is none"), e.getMessage());
         }
-        ControlMessage.Away sound = new ControlMessage.Away("10.20.0.12", "m-1", 60_000);
+        ControlMessage.Away sound = new ControlMessage.Away("10.20.0.12", "m-1", 60_000, TOKEN);
         assertEquals(sound, ControlMessage.read(sound.frame(ATTEMPT), 0));
     }
 

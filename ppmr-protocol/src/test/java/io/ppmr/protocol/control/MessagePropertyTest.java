@@ -117,7 +117,8 @@ class MessagePropertyTest {
                         .as((t, from, n) -> new ControlMessage.Peer(t, from, new MigrationSecret(n, n + 1))),
                 Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new),
                 Combinators.combine(number, Arbitraries.longs().between(0, 60_000))
-                        .as((n, lease) -> new ControlMessage.Away("10.20.0." + (n & 0xff), "m-" + (n & 0xff), lease)),
+                        .as((n, lease) -> new ControlMessage.Away(
+                                "10.20.0." + (n & 0xff), "m-" + (n & 0xff), lease, "%064x".formatted(n & 0xffff))),
                 number.map(ControlMessage.Told::new),
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(

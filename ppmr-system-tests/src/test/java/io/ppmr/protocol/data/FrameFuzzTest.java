@@ -82,7 +82,7 @@ class FrameFuzzTest {
             new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
             new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(5, 6)),
             new ControlMessage.Ask("m-1", 5, 6),
-            new ControlMessage.Away("10.20.0.12", "m-1", 10_000),
+            new ControlMessage.Away("10.20.0.12", "m-1", 10_000, "a1".repeat(32)),
             new ControlMessage.Told(2),
             new ControlMessage.Introduce(
                     NODE, new JobFacts("criu", 7, 6, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),

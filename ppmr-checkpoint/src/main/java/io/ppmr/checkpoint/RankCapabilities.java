@@ -1,0 +1,68 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Finds ranks that a restart as their user would leave with less than they have: processes of an ordinary user with
+ * capabilities, as a program with file capabilities has them. Only root can give these to a copy, and of a copy that
+ * root has restored the target looks that it has no more ({@link RightsCheck}). Immutable, for any thread.
+ * capabilities(7).
+ *
+ * @param processes where the ranks' processes are found
+ */
+public record RankCapabilities(ProcessTable processes) {
+    /** The sets by which a thread can do something, or what it starts can. */
+    private static final List<String> SETS = List.of("CapPrm", "CapEff", "CapAmb");
+
+    private static final int HEX = 16;
+
+    /** Throws, and names the process, the cause and the remedy, if a rank has what its restart cannot give back. */
+    public void require(Checkpointer checkpointer, Map<Integer, ProcessIdentity> roots, JobUser user)
+            throws CheckpointException {
+        if (user.uid() == 0 || checkpointer.runAs().restartsAsRoot()) {
+            return;
+        }
+        for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
+            for (ProcessIdentity process : processes.tree(rank.getValue())) {
+                long has = capabilitiesOf(process);
+                if (has != 0 && processes.isAlive(process)) {
+                    throw new CheckpointException("rank " + rank.getKey() + ": PID " + process.pid() + " ("
+                            + processes.name(process).orElse("?") + ") has the capabilities "
+                            + Long.toHexString(has) + " (CapPrm, in hexadecimal), as a program with file capabilities"
+                            + " has, and checkpointer " + checkpointer.name() + " restarts it as user " + user.uid()
+                            + ", who cannot have them. Remedy: run the program without them (getcap shows, setcap -r"
+                            + " removes them), or move the job by a CRIU that runs as root (as_job_user = false,"
+                            + " trusted_users at the target)");
+                }
+            }
+        }
+    }
+
+    private static long capabilitiesOf(ProcessIdentity process) throws CheckpointException {
+        long all = 0;
+        for (String thread : RankRights.threadIds(process)) {
+            Path status = Path.of("/proc", thread, "status");
+            try {
+                for (String line : Files.readAllLines(status, StandardCharsets.ISO_8859_1)) {
+                    int colon = line.indexOf(':');
+                    if (colon > 0 && SETS.contains(line.substring(0, colon))) {
+                        all |= Long.parseUnsignedLong(line.substring(colon + 1).strip(), HEX);
+                    }
+                }
+            } catch (IOException e) {
+                if (ProcStat.read(status.resolveSibling("stat")).isPresent()) {
+                    throw new CheckpointException(
+                            status + " cannot be read: " + e + ". Remedy: run the service as root", e);
+                }
+            }
+        }
+        return all;
+    }
+}
