@@ -153,6 +153,21 @@ static int fuzz_openat(const char *name, const char *stream)
     return -1;
 }
 
+/* Forbids, or permits, the use of memory behind what a file has. */
+static void fuzz_fence(void *memory, size_t length, bool forbidden)
+{
+#ifdef __SANITIZE_ADDRESS__
+    if (forbidden)
+        __asan_poison_memory_region(memory, length);
+    else
+        __asan_unpoison_memory_region(memory, length);
+#else
+    (void)memory;
+    (void)length;
+    (void)forbidden;
+#endif
+}
+
 /* Whether the sanitizer has nothing against the use of all of it. */
 static void fuzz_touch(const void *memory, size_t length)
 {
@@ -186,6 +201,8 @@ static ssize_t fuzz_read(int descriptor, void *to, size_t room)
     size_t now = left < room ? left : room;
     memcpy(to, file->bytes + file->at, now);
     file->at += now;
+    if (now == 0)
+        fuzz_fence(to, room, true);
     return (ssize_t)now;
 }
 
@@ -254,6 +271,7 @@ static struct fuzz_file *file_named(struct fuzz_file *file, const char *name, si
 {
     if (file->bytes == NULL && (file->bytes = malloc(room)) == NULL)
         abort();
+    fuzz_fence(file->bytes, room, false);
     snprintf(file->name, sizeof file->name, "%s", name);
     file->length = 0;
     file->at = 0;
@@ -395,6 +413,8 @@ static void run_as_source(int processes)
         struct pages *pages = &sources[i];
         struct bytes core = {cores[i].bytes, cores[i].length};
         struct bytes pagemap = {fuzz_files[i].bytes, fuzz_files[i].length};
+        fuzz_fence(core.at + core.length, FILE_ROOM - core.length, true);
+        fuzz_fence(pagemap.at + pagemap.length, FILE_ROOM - pagemap.length, true);
         uint64_t page = rseq_page(&core, "core");
         *pages = (struct pages){.pid = i + 1};
         if (page != 0) {
@@ -515,6 +535,8 @@ static bool try_one(void)
         }
         run_as_source(processes);
         if (!whole) {
+            for (int i = 0; i < processes; i++)
+                fuzz_fence(fuzz_files[i].bytes, FILE_ROOM, false);
             if (drawn(3) > 0)
                 damage(&fuzz_files[drawn((uint64_t)processes + 1)]);
             /* The stream's bytes are a job's memory; only that there are too few of them can harm. */

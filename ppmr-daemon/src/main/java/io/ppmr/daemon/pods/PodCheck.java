@@ -14,7 +14,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -168,11 +170,11 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     // ---- the pods that run -------------------------------------------------------------------------------------
 
     private void addPods(List<Finding> findings, boolean isQuiet) {
-        List<PodRecord> pods = new ArrayList<>();
+        Map<Path, PodRecord> pods = new LinkedHashMap<>();
         if (Files.isDirectory(settings.directory())) {
             try (DirectoryStream<Path> folders = Files.newDirectoryStream(settings.directory())) {
                 for (Path folder : folders) {
-                    PodRecord.read(folder).ifPresent(pods::add);
+                    PodRecord.read(folder).ifPresent(pod -> pods.put(folder, pod));
                 }
             } catch (IOException e) {
                 findings.add(Finding.warn(
@@ -180,11 +182,12 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
             }
         }
         ProcessTable processes = new ProcessTable();
-        for (PodRecord pod : pods) {
+        pods.forEach((folder, pod) -> {
             if (pod.begun() && pod.move() == null && processes.isAlive(pod.init())) {
                 try {
-                    findings.add(retries(pod));
-                    keepalives(pod.fullName(), in(pod, "ss", "-tnoH", "state", "established"), isQuiet)
+                    Path network = PodRuntime.networkFile(folder);
+                    findings.add(retries(pod, network));
+                    keepalives(pod.fullName(), in(network, "ss", "-tnoH", "state", "established"), isQuiet)
                             .ifPresent(findings::add);
                 } catch (IOException e) {
                     findings.add(Finding.warn(
@@ -193,19 +196,18 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                             "run it as root; install iproute2"));
                 }
             }
-        }
+        });
     }
 
-    private static Finding retries(PodRecord pod) throws IOException {
-        String retries = in(pod, "cat", "/proc/sys/net/ipv4/" + RETRIES).strip();
+    private static Finding retries(PodRecord pod, Path network) throws IOException {
+        String retries = in(network, "cat", "/proc/sys/net/ipv4/" + RETRIES).strip();
         return Finding.failUnless(
                         Integer.parseInt(retries) >= ENOUGH_RETRIES,
                         "pod-retries",
                         "pod " + pod.fullName() + ": " + RETRIES + " is " + retries,
                         "pod " + pod.fullName() + ": " + RETRIES + " is " + retries
                                 + ", and each try during a pause counts",
-                        "nsenter --target " + pod.init().pid() + " --net sysctl -w net.ipv4." + RETRIES + "="
-                                + ENOUGH_RETRIES)
+                        "nsenter --net=" + network + " sysctl -w net.ipv4." + RETRIES + "=" + ENOUGH_RETRIES)
                 .atMostAWarning();
     }
 
@@ -245,9 +247,8 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                                 "see to pod-quiet and pod-peers, or have the program ask more rarely"));
     }
 
-    private static String in(PodRecord pod, String... words) throws IOException {
-        List<String> all = new ArrayList<>(
-                List.of("nsenter", "--target", Integer.toString(pod.init().pid()), "--net", "--"));
+    private static String in(Path network, String... words) throws IOException {
+        List<String> all = new ArrayList<>(List.of("nsenter", "--net=" + network, "--"));
         all.addAll(List.of(words));
         return run(all.toArray(String[]::new)).requireOutput();
     }
