@@ -9,7 +9,8 @@
  *   - The signal (--stop, --term) is sent when the process has written, even where a write has failed.
  *
  * Exit status: 0 the checkpoint is complete; 1 usage; otherwise the errno of what failed: 17 the file exists, 3 there was
- * no process to checkpoint.
+ * no process to checkpoint, 52 the process runs without BLCR's library, 56 it is traced. The words of the last one were
+ * not recorded.
  */
 #define _GNU_SOURCE
 #include "selfckpt.h"
@@ -160,8 +161,27 @@ static void open_image(void)
         *written_path = '\0';
 }
 
+static void refuse_traced(int pid)
+{
+    char name[64];
+    char line[256];
+    int tracer = 0;
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    FILE *status = fopen(name, "re");
+    if (status == NULL)
+        return;
+    while (fgets(line, sizeof line, status) != NULL && sscanf(line, "TracerPid: %d", &tracer) != 1)
+        ;
+    fclose(status);
+    if (tracer != 0) {
+        fprintf(stderr, "Checkpoint failed: %s\n", strerror(EBADRQC));
+        exit(fail(EBADRQC));
+    }
+}
+
 static int connect_to(int pid)
 {
+    refuse_traced(pid);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, SELFCKPT_SOCKET_FORMAT, pid);
     int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -173,11 +193,12 @@ static int connect_to(int pid)
             fprintf(stderr, "Checkpoint failed: %s\n", strerror(error));
             exit(fail(error));
         }
-        if (kill(pid, 0) != 0 && errno == ESRCH)
+        if (kill(pid, 0) != 0 && errno == ESRCH) {
             fprintf(stderr, "Checkpoint failed: no processes checkpointed\n");
-        else
-            fprintf(stderr, "Checkpoint failed: support missing from application\n");
-        exit(fail(ESRCH));
+            exit(fail(ESRCH));
+        }
+        fprintf(stderr, "Checkpoint failed: support missing from application\n");
+        exit(fail(EBADE));
     }
     return connection;
 }

@@ -293,9 +293,10 @@ int main(int argc, char **argv)
     if (file != NULL) {
         image_fd = open(file, O_RDONLY);
         if (image_fd < 0) {
+            int denied = errno == EACCES;
             fprintf(stderr, "Failed to open(%s, O_RDONLY): %s\n", file, strerror(errno));
             run_hook(on_failure);
-            return EXIT_NOT_OPENED;
+            return denied ? EACCES : EXIT_NOT_OPENED;
         }
     }
     struct image_header header;

@@ -39,15 +39,22 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     /** The remedy for each error number that cr_checkpoint ends with. */
     private static final Map<Integer, String> CHECKPOINT_REMEDIES = Map.of(
             3,
-            "it found no process that it could checkpoint: start the job by cr_run, or link it with -lcr",
+            "the process ended before its checkpoint: see the job's own output",
             5,
             "the image could not be written: the source's log says why its filesystem took no more",
+            52,
+            "the process runs without BLCR's library: start the job by cr_run, or link it with -lcr",
+            56,
+            "a debugger or strace traces the process: detach it, and try again",
             17,
             "an image of that name is there already: find out what else writes into the rank's directory, and try"
                     + " again");
 
     /** The same for cr_restart, which ends with 255 where it cannot open the image. */
     private static final Map<Integer, String> RESTART_REMEDIES = Map.of(
+            13,
+            "the job's user may not open the image or a file that the job had open: see that the user may read it and"
+                    + " pass every folder on its path",
             5,
             "the image ended too early or could not be read: the target's log says what did not come, or the copy is"
                     + " damaged",
@@ -173,9 +180,8 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
         command.addAll(Command.words(
-                "%s --file %s --stop --no-restore-pid --no-restore-pgid --no-restore-sid --run-on-success=%s"
-                        + " --run-on-failure=%s",
-                settings.restartProgram(), file, "echo restored " + nonce, "echo failed " + nonce));
+                "%s --file %s --stop --no-restore-pid --no-restore-pgid --no-restore-sid --run-on-success=%s",
+                settings.restartProgram(), file, "echo restored " + nonce));
         return new Steps(task, kit, nonce, namespace)
                 .start("blcr-restart-" + task.rank(), command, Optional.of(task.user()));
     }
@@ -198,11 +204,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
             Optional<Integer> exitCode = tool.exitCode();
             String output = tool.output();
             boolean restored = output.contains("restored " + nonce);
-            boolean failed = output.contains("failed " + nonce)
-                    || exitCode.map(code -> code != 0 || !restored).orElse(false);
-            if (failed) {
-                // By its exit status is said what to do.
-                Polling.until(kit.timing().holdProof(), () -> tool.exitCode().isPresent());
+            if (exitCode.map(code -> code != 0 || !restored).orElse(false)) {
                 throw failure(tool, task.workDirectory().resolve("no-log"), RESTART_REMEDIES);
             }
             return restored;

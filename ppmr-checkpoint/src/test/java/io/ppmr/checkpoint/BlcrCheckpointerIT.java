@@ -146,7 +146,7 @@ class BlcrCheckpointerIT {
         JobFixture.Job plain =
                 fixture.start("plain-job", "p", "--size", "8m", "--passes", "80", "--seed", "7", "--pace", "50");
         assertRemedy(
-                () -> blcr.checkpoint(fixture.checkpoint(1, plain.root(), images, "c")), "exit status 3", "cr_run");
+                () -> blcr.checkpoint(fixture.checkpoint(1, plain.root(), images, "c")), "exit status 52", "cr_run");
         Files.createFile(images.resolve("context.2"));
         Files.setAttribute(images.resolve("context.2"), "unix:uid", JobFixture.USER.uid());
         assertRemedy(() -> blcr.restart(fixture.restart(2, images, "r")), "exit status 5", "ended too early");
@@ -259,6 +259,28 @@ class BlcrCheckpointerIT {
     }
 
     @Test
+    void shouldNameTheRemedyWhenTheRankIsTraced() throws Exception {
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        ProcessBuilder keeper = new ProcessBuilder(
+                fixture.programs.slurmTask().toString(),
+                "keep",
+                "0:" + job.root().pid());
+        keeper.environment().put("SLURM_PROCID", "0");
+        Process tracer = keeper.start();
+        try {
+            assertEquals(
+                    "ppmr-rank 0 kept " + job.root().pid(), tracer.inputReader().readLine());
+            assertRemedy(
+                    () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")),
+                    "exit status 56",
+                    "detach it");
+            assertTrue(fixture.table.isAlive(job.root()), "the original lives");
+        } finally {
+            tracer.destroyForcibly().waitFor();
+        }
+    }
+
+    @Test
     void shouldLeaveNothingWhenTheImageIsCutOff() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
         HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
@@ -269,6 +291,8 @@ class BlcrCheckpointerIT {
         String message = assertThrows(CheckpointException.class, () -> JobFixture.finish(command))
                 .getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Input/output error"), message);
+        assertTrue(message.contains("Remedy: the image ended too early"), message);
+        assertFalse(message.matches("(?s).*\\bfailed [0-9a-f]{8}-.*"), () -> "the adapter's own word: " + message);
         original.requireHeld();
         original.end(JobFixture.LIMIT);
         fixture.requireNothingLeft();

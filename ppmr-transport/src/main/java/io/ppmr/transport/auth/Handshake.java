@@ -186,8 +186,9 @@ public final class Handshake {
         while (have < lengthBytes) {
             int read = readSome(socket, bytes, have);
             if (read < 0) {
-                throw new IOException("peer " + channel.getRemoteAddress() + " ended the handshake: it may not hold "
-                        + "the same key, or is no ppmr service of this release");
+                throw new IOException(
+                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log says why."
+                                + " It may be too slow, hold another key, or be no ppmr service of this release");
             }
             have += read;
         }

@@ -65,8 +65,9 @@ public final class TargetHandshake {
         while (true) {
             int read = channel.read(in);
             if (read < 0) {
-                throw new EOFException("peer " + channel.getRemoteAddress() + " ended the handshake: it may not hold "
-                        + "the same key, or is no ppmr service of this release");
+                throw new EOFException(
+                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log says why."
+                                + " It may be too slow, hold another key, or be no ppmr service of this release");
             }
             if (in.hasRemaining()) {
                 return Optional.empty();
