@@ -68,7 +68,7 @@ insmod "/lib/modules/$(uname -r)/ipmi_si.ko" || fail "ipmi_si"
 # Commands of the site. Each says where it runs, and what the management controller answers.
 mkdir -p "$site/blcr"
 # A unit's service runs as root nothing that others could change, as whoever has built the tree could.
-cp "$native_test/cr_checkpoint" "$native_test/cr_restart" "$site/blcr"
+cp "$native_test/cr_checkpoint" "$native_test/cr_restart" "$native_test/selfckpt-job" "$site/blcr"
 cat >"$site/says" <<SH
 #!/bin/sh
 echo "\$* by \$(id -u) in \$(sed -n 's|^0::/system.slice/||p' /proc/self/cgroup): \$(perl $ask_bmc 2>&1)"
@@ -199,7 +199,7 @@ printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\nWatchdogSec=10mi
 printf '[Service]\nTimeoutStartSec=10min\nTimeoutStopSec=10min\n' >/etc/systemd/system/ppmr-target.service.d/slow.conf
 systemctl daemon-reload
 
-setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \
+setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$site/blcr/selfckpt-job" --size 4194304 --passes 1000000 \
     --seed 7 --out "$work/out" --progress "$work/progress" --pace 200 </dev/null >"$work/job.log" 2>&1 &
 echo $! >"$work/pid"
 await 30 "the job computes" test -s "$work/progress"
@@ -320,7 +320,7 @@ require_job "kill -9"
 # Killed and not started again, when the target has voted for a copy: its node is to be fenced.
 printf '[Service]\nRestart=no\n' >/etc/systemd/system/ppmr-source.service.d/test.conf
 systemctl daemon-reload
-setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$native_test/selfckpt-job" --size 4194304 --passes 1000000 \
+setpriv --reuid 20001 --regid 20001 --clear-groups setsid "$site/blcr/selfckpt-job" --size 4194304 --passes 1000000 \
     --seed 9 --out "$work/fenced-out" --progress "$work/fenced-progress" --pace 200 \
     </dev/null >"$work/fenced.log" 2>&1 &
 await 30 "the third job computes" test -s "$work/fenced-progress"
