@@ -76,7 +76,7 @@ final class MarkSearch {
             searches.computeIfAbsent(mark.uid(), uid -> new Search(uid, marks));
         }
         for (int pid : ProcessTable.numbers(PROC)) {
-            Optional<ProcStat> process = ProcStat.read(PROC + "/" + pid + "/stat");
+            Optional<ProcStat> process = ProcessTable.known(PROC + "/" + pid + "/stat");
             Search search = searches.get(owner(pid));
             if (process.isPresent() && search != null) {
                 search.processes.add(process.get());

@@ -4,6 +4,7 @@ import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.RareLog;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -23,6 +24,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The node's processes, read from {@code /proc} at each call. For any thread. What it returns may be out of
@@ -32,6 +35,9 @@ import java.util.function.Predicate;
  * pid_namespaces(7).
  */
 public final class ProcessTable {
+    private static final Logger LOG = LoggerFactory.getLogger(ProcessTable.class);
+    private static final RareLog UNKNOWN = new RareLog(LOG::warn);
+
     private static final Path PROC = Path.of("/proc");
     private static final int TICKS_A_SECOND = 100;
     /** SIGSTOP in the sets of signals of proc(5), which begin with the lowest bit for signal 1. */
@@ -358,7 +364,7 @@ public final class ProcessTable {
         long startNs = System.nanoTime();
         List<ProcStat> all = new ArrayList<>();
         for (int pid : numbers(PROC.toString())) {
-            stat(pid).ifPresent(all::add);
+            known(PROC + "/" + pid + "/stat").ifPresent(all::add);
         }
         return new ProcessSnapshot(this, all, startNs, System.nanoTime());
     }
@@ -391,6 +397,19 @@ public final class ProcessTable {
             return List.of();
         }
         return numbers;
+    }
+
+    /**
+     * Reads a process's stat file for a look at all processes; empty if it is gone, or its line is not understood. Such
+     * a line is of one process alone, and the others are looked at all the same.
+     */
+    static Optional<ProcStat> known(String file) {
+        try {
+            return ProcStat.read(file);
+        } catch (IllegalArgumentException e) {
+            UNKNOWN.say("stat", "a process is passed over, as if it were gone: " + file + ": " + e.getMessage());
+            return Optional.empty();
+        }
     }
 
     private static Optional<ProcStat> stat(int pid) {

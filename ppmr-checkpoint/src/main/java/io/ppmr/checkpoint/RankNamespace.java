@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.MountEntry;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -24,7 +25,6 @@ import java.util.Optional;
  */
 record RankNamespace(ProcessIdentity init) {
     private static final Duration START_LIMIT = Duration.ofSeconds(10);
-    private static final int FIELD_MOUNT_POINT = 4;
 
     /** Says why ranks cannot have namespaces of their own on this node; empty if they can. */
     static Optional<String> whyNone(KernelFeatures kernel) {
@@ -154,26 +154,24 @@ record RankNamespace(ProcessIdentity init) {
 
     /** The mount point of the FUSE filesystem that a directory is in; proc_pid_mountinfo(5). */
     private static Optional<Path> fuseMountOf(Path directory) throws CheckpointException {
-        Path best = Path.of("/");
-        boolean fuse = false;
+        Path absolute = directory.toAbsolutePath();
+        String path = MountEntry.bytesOf(absolute);
+        MountEntry innermost = null;
         try {
-            for (String line : Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1)) {
-                Path point = Path.of(unescape(line.split(" ", -1)[FIELD_MOUNT_POINT]));
-                if (directory.toAbsolutePath().startsWith(point) && point.startsWith(best)) {
-                    best = point;
-                    fuse = line.substring(line.indexOf(" - ") + 3).startsWith("fuse");
+            for (MountEntry entry : MountEntry.of(Path.of("/proc/self"))) {
+                boolean deeper = innermost == null
+                        || entry.mountPoint().length() >= innermost.mountPoint().length();
+                if (deeper && entry.contains(path)) {
+                    innermost = entry;
                 }
             }
         } catch (IOException e) {
             throw new CheckpointException("cannot read /proc/self/mountinfo", e);
         }
-        return fuse ? Optional.of(best) : Optional.empty();
-    }
-
-    private static String unescape(String field) {
-        return field.replace("\\040", " ")
-                .replace("\\011", "\t")
-                .replace("\\012", "\n")
-                .replace("\\134", "\\");
+        Path point = absolute;
+        while (innermost != null && point != null && !innermost.mountPoint().equals(MountEntry.bytesOf(point))) {
+            point = point.getParent();
+        }
+        return innermost != null && innermost.type().startsWith("fuse") ? Optional.ofNullable(point) : Optional.empty();
     }
 }

@@ -19,7 +19,7 @@ public final class ResidentMemory {
     private static final Logger LOG = LoggerFactory.getLogger(ResidentMemory.class);
     private static final String PEAK = "VmHWM";
 
-    private static final Pattern UNFILED = Pattern.compile("(?m)^Rss(?:Anon|Shmem):\\s*(\\d+) kB$");
+    private static final Pattern UNFILED = Pattern.compile("(?m)^Rss(?:Anon|Shmem):\\s*(\\d{1,18}) kB$");
     private static final long KIB = 1024;
 
     /** The paths that memory has in smaps which processes share and no file on a disk holds. */
@@ -66,7 +66,7 @@ public final class ResidentMemory {
                     String path = words.length == MAPS_FIELDS ? words[MAPS_FIELDS - 1] : "";
                     shared = SHARED_MEMORY.stream().anyMatch(path::startsWith);
                 } else if (words[0].equals("Swap:") || words[0].equals(shared ? "Pss:" : "Anonymous:")) {
-                    kib += Long.parseLong(words[1]);
+                    kib += ProcStat.kib(line);
                 }
             }
         }

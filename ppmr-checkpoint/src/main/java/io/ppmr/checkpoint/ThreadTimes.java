@@ -31,8 +31,7 @@ record ThreadTimes(int thread, long runNs, long switches) {
             for (String line : Files.readAllLines(directory.resolve("status"), StandardCharsets.ISO_8859_1)) {
                 int key = line.indexOf(SWITCHES);
                 if (key >= 0) {
-                    switches += Long.parseLong(
-                            line.substring(key + SWITCHES.length()).trim());
+                    switches += number(line.substring(key + SWITCHES.length()).trim());
                 }
             }
             int thread = Integer.parseInt(directory.getFileName().toString());
@@ -49,7 +48,15 @@ record ThreadTimes(int thread, long runNs, long switches) {
         if (end < 0) {
             throw new IOException("it has just ended");
         }
-        return Long.parseLong(text.substring(0, end));
+        return number(text.substring(0, end));
+    }
+
+    private static long number(String text) throws IOException {
+        if (!text.matches("\\d{1,18}")) {
+            throw new IOException(
+                    "the times of a thread have a number that this release does not know: '" + text + "'");
+        }
+        return Long.parseLong(text);
     }
 
     /** Describes for people what differs from an earlier look at the same thread. */

@@ -2,6 +2,7 @@ package io.ppmr.fuse;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.LibC;
+import io.ppmr.os.MountEntry;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

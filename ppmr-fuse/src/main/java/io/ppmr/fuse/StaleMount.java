@@ -1,5 +1,6 @@
 package io.ppmr.fuse;
 
+import io.ppmr.os.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -20,6 +21,8 @@ import org.slf4j.LoggerFactory;
 public final class StaleMount {
     private static final Logger LOG = LoggerFactory.getLogger(StaleMount.class);
     private static final int STACKED_LIMIT = 16;
+    /** The type that mounts of this project have, see {@link MountOptions}. */
+    private static final String PPMR_TYPE = "fuse.ppmr";
 
     private StaleMount() {}
 
@@ -88,7 +91,7 @@ public final class StaleMount {
                 return;
             }
             MountEntry top = entries.get(entries.size() - 1);
-            requireDead(top, mountPoint, top.isPpmr());
+            requireDead(top, mountPoint, PPMR_TYPE.equals(top.type()));
             abortThenDetach(top, mountPoint);
         }
         throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + mountPoint

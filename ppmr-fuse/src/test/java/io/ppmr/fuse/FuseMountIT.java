@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.FilesystemView.Caller;
 import io.ppmr.os.Command;
+import io.ppmr.os.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.os.MountEntry;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -39,7 +40,7 @@ class StaleMountIT {
         Path mountPoint = folder.resolve("mnt").toRealPath();
         while (!MountEntry.at(mountPoint).isEmpty()) {
             MountEntry entry = MountEntry.at(mountPoint).get(0);
-            if (entry.isPpmr()) {
+            if (entry.type().equals("fuse.ppmr")) {
                 MountCalls.abortConnection(entry.deviceMinor());
             }
             MountCalls.detach(mountPoint);

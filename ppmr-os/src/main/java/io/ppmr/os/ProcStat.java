@@ -7,6 +7,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * The fields of {@code /proc/PID/stat} (or of one thread's) that matter here; proc(5).
@@ -41,6 +43,9 @@ public record ProcStat(
     private static final int DECIMAL = 10;
 
     private static final Path LAST_CAPABILITY = Path.of("/proc/sys/kernel/cap_last_cap");
+    private static final Pattern NAMESPACE = Pattern.compile("[a-z_]+:\\[(\\d{1,18})]");
+    private static final Pattern KIB = Pattern.compile("[A-Za-z_]+:\\s+(\\d{1,18}) kB\\s*");
+
     /** USER_HZ is 100 everywhere. */
     private static final long TICK_NS = 10_000_000;
 
@@ -97,6 +102,19 @@ public record ProcStat(
     }
 
     /**
+     * Returns the amount in a line such as {@code Swap: 4 kB} of a file in {@code /proc/PID}, in KiB.
+     *
+     * @throws IOException if the line holds no such amount
+     */
+    public static long kib(String line) throws IOException {
+        Matcher amount = KIB.matcher(line);
+        if (!amount.matches()) {
+            throw new IOException("a line of /proc holds no amount of memory that this release knows: '" + line + "'");
+        }
+        return Long.parseLong(amount.group(1));
+    }
+
+    /**
      * The PID namespace of a process, by its inode.
      *
      * @param process its PID, or "self"
@@ -116,7 +134,12 @@ public record ProcStat(
     public static long namespace(Path process, String kind) throws IOException {
         String link =
                 Files.readSymbolicLink(process.resolve("ns").resolve(kind)).toString();
-        return Long.parseLong(link.substring(link.indexOf('[') + 1, link.length() - 1));
+        Matcher number = NAMESPACE.matcher(link);
+        if (!number.matches()) {
+            throw new IOException("a namespace of " + process + " has a name that this release does not know: '" + link
+                    + "'");
+        }
+        return Long.parseLong(number.group(1));
     }
 
     /**

@@ -17,10 +17,6 @@ public final class UnifiedCgroups {
     public static final String FREEZE = "cgroup.freeze";
 
     private static final String UNIFIED = "0::";
-    /** Places of words in a line of mountinfo. */
-    private static final int ROOT = 3;
-
-    private static final int MOUNT_POINT = 4;
 
     private UnifiedCgroups() {}
 
@@ -31,10 +27,10 @@ public final class UnifiedCgroups {
      * @throws IOException if its mounts cannot be read
      */
     public static Optional<Path> mountPoint(Path process) throws IOException {
-        for (String line : Files.readAllLines(process.resolve("mountinfo"), StandardCharsets.ISO_8859_1)) {
-            String[] words = line.split(" ", -1);
-            if (line.contains(" - cgroup2 ") && words[ROOT].equals("/") && !words[MOUNT_POINT].contains("\\")) {
-                return Optional.of(Path.of(words[MOUNT_POINT]));
+        for (MountEntry entry : MountEntry.of(process)) {
+            String place = entry.mountPoint();
+            if (entry.type().equals("cgroup2") && entry.root().equals("/") && place.matches("[!-~]+")) {
+                return Optional.of(Path.of(place));
             }
         }
         return Optional.empty();

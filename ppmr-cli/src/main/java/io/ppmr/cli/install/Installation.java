@@ -26,7 +26,7 @@ import java.util.stream.Stream;
  * once, by one thread.
  */
 final class Installation {
-    private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d+)");
+    private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d{1,9})\\b");
     private static final Duration SYSTEMD_LIMIT = Duration.ofSeconds(60);
     private static final List<String> UNIT_NAMES = List.of("ppmr-source.service", "ppmr-target.service");
     private static final Path UNITS = Path.of("/etc/systemd/system");

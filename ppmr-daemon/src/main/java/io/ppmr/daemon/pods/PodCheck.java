@@ -53,7 +53,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     private static final double SOON_S = 120;
     /** As ss(8) shows the timer: {@code 1.5sec}, {@code 1min30sec}, {@code 350ms}. */
     private static final Pattern KEEPALIVE =
-            Pattern.compile("timer:\\(keepalive,(?:(\\d+)min)?(?:([\\d.]+)(sec|ms))?,");
+            Pattern.compile("timer:\\(keepalive,(?:(\\d{1,9})min)?(?:(\\d{1,9}(?:\\.\\d{1,9})?)(sec|ms))?,");
 
     /** An address of the pod's own, which is never away. */
     private static final String LOOPBACK = " 127.";
@@ -201,6 +201,9 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
 
     private static Finding retries(PodRecord pod, Path network) throws IOException {
         String retries = in(network, "cat", "/proc/sys/net/ipv4/" + RETRIES).strip();
+        if (!retries.matches("\\d{1,9}")) {
+            throw new IOException(RETRIES + " is no number: '" + retries + "'");
+        }
         return Finding.failUnless(
                         Integer.parseInt(retries) >= ENOUGH_RETRIES,
                         "pod-retries",

@@ -6,6 +6,8 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.Mapping;
+import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.JobFacts.MappedFile;
@@ -13,26 +15,34 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
+import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Reads what a job's processes are and have, proc(5). A process that ends meanwhile is left out: whoever moves the job
  * notices by itself. Immutable, for any thread.
  */
 public final class JobProbe {
+    private static final Logger LOG = LoggerFactory.getLogger(JobProbe.class);
+
     /** Enough for any program, and small enough for one frame. */
     private static final int MAX_FILES = 300;
 
     private static final int MAX_FILE_TEXT = 40_000;
     private static final int MAX_PIDS = 2000;
-    private static final int MAPS_FIELDS = 6;
-    private static final int PATH_FIELD = 5;
     private static final long KIB = 1024;
+    private static final int FILE_TYPE = 0170000;
+    private static final int REGULAR = 0100000;
     private static final Set<String> OWN_MEMORY = Set.of("Pss_Anon:", "Pss_Shmem:", "SwapPss:");
 
     private final ProcessTable processes;
@@ -133,8 +143,8 @@ public final class JobProbe {
         long kib = 0;
         for (String line : read(proc.resolve("smaps_rollup"))) {
             String[] words = line.split("\\s+", -1);
-            if (words.length > 1 && OWN_MEMORY.contains(words[0])) {
-                kib += Long.parseLong(words[1]);
+            if (OWN_MEMORY.contains(words[0])) {
+                kib += ProcStat.kib(line);
             }
         }
         return kib * KIB;
@@ -149,9 +159,9 @@ public final class JobProbe {
         }
     }
 
-    private static void addFile(Path proc, String line, Map<String, MappedFile> files) throws IOException {
-        String[] fields = line.split(" +", MAPS_FIELDS);
-        String path = fields.length == MAPS_FIELDS ? fields[PATH_FIELD] : "";
+    private static void addFile(Path proc, String line, Map<String, MappedFile> files) {
+        Optional<Mapping> mapping = Mapping.parse(line);
+        String path = mapping.filter(Mapping::hasFile).map(Mapping::path).orElse("");
         boolean named = path.startsWith("/")
                 && !path.startsWith("/dev/")
                 && !path.startsWith("/memfd:")
@@ -159,11 +169,37 @@ public final class JobProbe {
                 && !path.endsWith(" (deleted)");
         int text = files.keySet().stream().mapToInt(String::length).sum();
         if (named && !files.containsKey(path) && files.size() < MAX_FILES && text < MAX_FILE_TEXT) {
-            Path inside = proc.resolve("root").resolve(path.substring(1));
-            if (Files.isRegularFile(inside)) {
-                String name = new String(path.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
-                files.put(path, new MappedFile(name, Files.size(inside)));
-            }
+            String name = new String(path.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
+            lengthBytes(proc, mapping.get(), name)
+                    .ifPresent(lengthBytes -> files.put(path, new MappedFile(name, lengthBytes)));
+        }
+    }
+
+    /**
+     * Returns the size of the regular file that is mapped; empty if it is none, or cannot be looked at. The kernel's
+     * link in {@code map_files} leads to the very file. The path is the process's own: a user can put a link in its
+     * place that leads to another user's file. So where there is no such link the file of that path counts only if it
+     * is the one that is mapped.
+     */
+    static OptionalLong lengthBytes(Path proc, Mapping mapping, String path) {
+        Path link = proc.resolve("map_files").resolve(mapping.link());
+        Path inside = proc.resolve("root").resolve(path.substring(1));
+        return regular(link, found -> true).orElseGet(() -> regular(
+                        inside,
+                        found -> found.get("ino").equals(mapping.inode())
+                                && found.get("dev").equals(mapping.device()))
+                .orElse(OptionalLong.empty()));
+    }
+
+    /** Returns the size of a file that is the wanted one; nothing in it where it is no regular file of that kind. */
+    private static Optional<OptionalLong> regular(Path file, Predicate<Map<String, Object>> wanted) {
+        try {
+            Map<String, Object> found = Files.readAttributes(file, "unix:dev,ino,mode,size");
+            boolean counts = ((int) found.get("mode") & FILE_TYPE) == REGULAR && wanted.test(found);
+            return Optional.of(counts ? OptionalLong.of((long) found.get("size")) : OptionalLong.empty());
+        } catch (IOException | InvalidPathException e) {
+            LOG.debug("{} is not looked at: {}", file, e.toString());
+            return Optional.empty();
         }
     }
 

@@ -1,5 +1,7 @@
 package io.ppmr.migration.node;
 
+import io.ppmr.os.Mapping;
+import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -43,11 +45,6 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     private static final long LEAST_PAGES_A_RUN = 8;
     /** More of a node's memory than one part of so many is not given for what the copies do not share any more. */
     private static final int UNSHARED_PART = 16;
-
-    private static final int FIELDS = 6;
-    private static final int PERMISSIONS_FIELD = 1;
-    private static final int INODE_FIELD = 4;
-    private static final int PRIVATE_AT = 3;
 
     /**
      * Says why images are the better way for a job of this shape; empty if streaming is.
@@ -117,7 +114,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
         private long runs;
         private long unlooked;
 
-        private String mapping = "";
+        private Mapping mapping;
         private long anonymous;
         private long proportional;
 
@@ -128,7 +125,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
         void add(Path proc) throws IOException {
             try (BufferedReader smaps = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1);
                     FileChannel pagemap = FileChannel.open(proc.resolve("pagemap"))) {
-                mapping = "";
+                mapping = null;
                 for (String line = smaps.readLine(); line != null; line = smaps.readLine()) {
                     int colon = line.indexOf(':');
                     String key = colon < 0 ? "" : line.substring(0, colon);
@@ -137,29 +134,28 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
                         case "Anonymous", "Swap" -> anonymous += kib(line);
                         case "SwapPss" -> proportional += kib(line);
                         case "VmFlags" -> endMapping(line, pagemap);
-                        default -> begin(line, key);
+                        default -> begin(line);
                     }
                 }
             }
         }
 
-        /** A mapping's first line is the one whose first word is a range of addresses. */
-        private void begin(String line, String key) {
-            if (key.isEmpty() || key.indexOf(' ') >= 0) {
-                mapping = line;
+        /** Takes a mapping's first line; others are of no interest. */
+        private void begin(String line) {
+            Optional<Mapping> next = Mapping.parse(line);
+            if (next.isPresent()) {
+                mapping = next.get();
                 anonymous = 0;
                 proportional = 0;
             }
         }
 
         private void endMapping(String flags, FileChannel pagemap) throws IOException {
-            String[] fields = mapping.split(" +", FIELDS);
-            boolean named = fields.length == FIELDS && !fields[FIELDS - 1].isBlank();
-            boolean ofKernel = named && fields[FIELDS - 1].startsWith("[v");
-            if (fields.length < FIELDS - 1
-                    || fields[PERMISSIONS_FIELD].charAt(PRIVATE_AT) != 'p'
-                    || !"0".equals(fields[INODE_FIELD])
-                    || ofKernel
+            // Streamed is what is private, of no file, not the kernel's own, neither locked nor of huge pages.
+            if (mapping == null
+                    || mapping.isShared()
+                    || mapping.inode() != 0
+                    || mapping.path().startsWith("[v")
                     || flags.contains(" lo")
                     || flags.contains(" ht")) {
                 return;
@@ -167,8 +163,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             streamable += anonymous;
             share += Math.min(proportional, anonymous);
             if (anonymous > 0) {
-                String[] range = fields[0].split("-", 2);
-                look(pagemap, Long.parseUnsignedLong(range[0], 16), Long.parseUnsignedLong(range[1], 16));
+                look(pagemap, mapping.from(), mapping.to());
             }
         }
 
@@ -191,9 +186,8 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             }
         }
 
-        private static long kib(String line) {
-            String[] words = line.split(" +", -1);
-            return Long.parseLong(words[1]) * KIB;
+        private static long kib(String line) throws IOException {
+            return ProcStat.kib(line) * KIB;
         }
     }
 }

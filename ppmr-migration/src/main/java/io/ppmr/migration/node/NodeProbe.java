@@ -28,6 +28,7 @@ import java.util.regex.Pattern;
 public final class NodeProbe {
     private static final Pattern MAPPED_LIBC = Pattern.compile("\\s(/\\S*/(?:libc\\.so\\.6|libc-[0-9.]+\\.so))$");
     private static final Pattern LIBC_BANNER = Pattern.compile("GNU C Library [^\\n\\x00]{1,120}");
+    private static final int MOST_DIGITS = 18;
     private static final long KIB = 1024;
 
     /**
@@ -169,9 +170,10 @@ public final class NodeProbe {
                 * KIB;
     }
 
+    /** Returns the number in a text; 0 where there is none, or one that no node can have. */
     private static long number(String text) {
         String digits = text.replaceAll("[^0-9]", "");
-        return digits.isEmpty() ? 0 : Long.parseLong(digits);
+        return digits.isEmpty() || digits.length() > MOST_DIGITS ? 0 : Long.parseLong(digits);
     }
 
     /** Returns the banner of the C library that this process has mapped, which stays the same as long as it lives. */

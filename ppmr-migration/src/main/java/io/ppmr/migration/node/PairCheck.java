@@ -27,7 +27,7 @@ public final class PairCheck {
     private static final long CLOCK_LIMIT_MS = 2_000;
     private static final int NAMED = 5;
     private static final long MIB = 1 << 20;
-    private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d+)\\.(\\d+)");
+    private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d{1,9})\\.(\\d{1,9})");
 
     /**
      * The limits of a node that is to take a job, besides its hardware. Immutable.

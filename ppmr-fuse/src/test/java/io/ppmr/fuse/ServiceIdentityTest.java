@@ -8,22 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import org.junit.jupiter.api.Test;
 
-class MountEntryTest {
-    @Test
-    void shouldReadFieldsWhenLineHasOptionalFieldsAndEscapes() {
-        MountEntry entry = MountEntry.parse("36 35 0:53 / /mnt/with\\040blank\\134 rw,nosuid shared:7 master:1"
-                + " - fuse.ppmr ppmr-source@12.345.678 rw,user_id=0");
-        assertEquals(new MountEntry(53, "/mnt/with blank\\", "fuse.ppmr", "ppmr-source@12.345.678"), entry);
-        assertTrue(entry.isPpmr());
-    }
-
-    @Test
-    void shouldReadFieldsWhenLineHasNoOptionalField() {
-        MountEntry entry = MountEntry.parse("36 35 8:1 / / rw - ext4 /dev/root rw");
-        assertEquals(new MountEntry(1, "/", "ext4", "/dev/root"), entry);
-        assertFalse(entry.isPpmr());
-    }
-
+class ServiceIdentityTest {
     @Test
     void shouldKnowServiceWhenSourceCarriesIt() throws IOException {
         ServiceIdentity self = ServiceIdentity.ofThisProcess();
