@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.LibC;
+import io.ppmr.os.Mapping;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
@@ -15,14 +16,14 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -38,10 +39,13 @@ import org.slf4j.LoggerFactory;
  * @param semaphores tells who has used a semaphore
  * @param arguments what CRIU is told to do, and can
  * @param patience how long a rank is looked at in which something was found
+ * @param lookLimit how long one look at one rank may take; a rank that was not looked at by then is refused
  */
-record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience) {
+record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience, Duration lookLimit) {
     private static final Logger LOG = LoggerFactory.getLogger(CriuLimits.class);
     private static final Duration PATIENCE = Duration.ofMillis(300);
+    /** Enough for tables of a million sockets. */
+    private static final Duration LOOK_LIMIT = Duration.ofSeconds(10);
     /** A rank that waits for the processor is looked at so many times as long, if need be. */
     private static final int STARVED = 10;
     /** At least so many looks at a rank decide: where the node is busy, one can take all of the patience. */
@@ -68,30 +72,13 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             "pvfs2",
             "coda");
 
-    /** The files of {@code /proc/PID/net} that have columns for the state and the inode of each socket. */
-    private static final List<String> INTERNET_PROTOCOLS =
-            List.of("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6");
-
-    private static final int SOCKET_ADDRESS = 1;
-    private static final int SOCKET_STATE = 3;
-    private static final int SOCKET_INODE = 9;
-    /** Closed, so never connected, and listening; CRIU takes every other state for a connection. */
-    private static final String NOT_CONNECTED = "tcp6? (07|0A( waiting)?)";
-
-    private static final String LISTENS = "tcp6? 0A( waiting)?";
-    /** Behind the state of one that listens, where connections wait to be accepted. */
-    private static final String WAITING = " waiting";
-
-    private static final int SOCKET_QUEUES = 4;
-    private static final String NONE_WAIT = ":00000000";
-    /** The inode of one that no process has, as after it has been closed. */
-    private static final String NOBODYS = "0";
-
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
 
     private static final int SOCKETS_SINCE_MINOR = 2;
     private static final String SOCKETS_SINCE = SOCKETS_SINCE_MAJOR + "." + SOCKETS_SINCE_MINOR;
+
+    private static final Pattern SOCKET = Pattern.compile("socket:\\[(\\d{1,18})]");
 
     private static final String FLAGS = "flags:";
     private static final int OCTAL = 8;
@@ -106,8 +93,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final int WORDS_WITH_A_STACK = 3;
 
     private static final int PAGE_BYTES = 4096;
-    private static final int MAPS_FIELDS = 6;
-    private static final int MAPS_PATH = 5;
+    private static final Pattern SEGMENT = Pattern.compile("/SYSV[0-9a-f]{8} \\(deleted\\)");
 
     /** The kernel's functions in which a thread waits for a semaphore or a message queue. */
     private static final List<String> IPC_WAITS = List.of("semtimedop", "msgrcv", "msgsnd");
@@ -168,7 +154,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     /** Those of a CRIU with these arguments, on this node. */
     static CriuLimits of(Arguments arguments) {
-        return new CriuLimits(Path.of("/proc"), LibC::semaphoreUser, arguments, PATIENCE);
+        return new CriuLimits(Path.of("/proc"), LibC::semaphoreUser, arguments, PATIENCE, LOOK_LIMIT);
     }
 
     /**
@@ -250,6 +236,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         if (look.isEmpty()) {
             return Found.NOTHING;
         }
+        LookDeadline deadline = new LookDeadline(lookLimit);
         try {
             Optional<String> outside = outerSession(look.get());
             if (outside.isEmpty()) {
@@ -258,8 +245,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             if (outside.isPresent()) {
                 return Found.of(outside.get());
             }
-            Found open = descriptor(look.get());
-            return open.obstacle().isPresent() ? open : new Found(systemV(look.get(), user), open.listens());
+            Found open = descriptor(look.get(), user, deadline);
+            return open.obstacle().isPresent() ? open : new Found(systemV(look.get(), user, deadline), open.listens());
+        } catch (LookDeadline.PassedException e) {
+            throw new CheckpointException(
+                    "PID " + root.pid() + " and its descendants were not stopped, since it is not known whether CRIU"
+                            + " can move them: " + e.getMessage() + ". Remedy: find the user who has so many, and have"
+                            + " them closed; or start the rank in a network and an IPC namespace of its own",
+                    e);
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException(
                     "PID " + root.pid() + " and its descendants cannot be looked at: " + e
@@ -272,7 +265,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         Map<Integer, ProcStat> all = new HashMap<>();
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(proc, "[0-9]*")) {
             for (Path entry : entries) {
-                ProcStat.read(entry.resolve("stat")).ifPresent(stat -> all.put(stat.pid(), stat));
+                ProcessTable.known(entry.resolve("stat").toString()).ifPresent(stat -> all.put(stat.pid(), stat));
             }
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException(proc + " cannot be read: " + e, e);
@@ -367,13 +360,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     // ---- what is open --------------------------------------------------------------------------------------------
 
-    private Found descriptor(Look look) throws IOException {
-        Map<Path, Sockets> sockets = new HashMap<>();
-        Set<Path> readAgain = new HashSet<>();
-        boolean listens = false;
+    /** A descriptor of a rank's for a socket. */
+    private record SocketDescriptor(ProcStat process, Path network, long inode) {}
+
+    private Found descriptor(Look look, JobUser user, LookDeadline deadline) throws IOException {
+        List<SocketDescriptor> sockets = new ArrayList<>();
         for (ProcStat process : look.tree().values()) {
             Path own = proc.resolve(Integer.toString(process.pid()));
             for (Path descriptor : list(own.resolve("fdinfo"))) {
+                deadline.require("the list of descriptors of " + named(process));
                 String open = target(own.resolve("fd").resolve(descriptor.getFileName()))
                         .toString();
                 List<String> lines = lines(descriptor);
@@ -381,23 +376,37 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 if (found.isEmpty() && open.startsWith("pipe:[")) {
                     found = packetPipe(process, lines);
                 }
-                if (found.isEmpty() && open.startsWith("socket:[")) {
-                    Path network = target(own.resolve("ns/net"));
-                    if (!sockets.containsKey(network)) {
-                        sockets.put(network, new Sockets());
-                        sockets.get(network).read(own.resolve("net"));
-                    }
-                    Sockets there = sockets.get(network);
-                    // One that was opened after the first one was found is not among those that were there then.
-                    if (!there.states.containsKey(open) && readAgain.add(network)) {
-                        there.read(own.resolve("net"));
-                    }
-                    String state = there.states.get(open);
-                    listens |= state != null && state.matches(LISTENS);
-                    found = internetSocket(process, state);
-                    if (found.isEmpty() && !arguments.establishedTcp() && there.hasAccepted(open)) {
-                        found = connected(process);
-                    }
+                if (found.isPresent()) {
+                    return Found.of(found.get());
+                }
+                Matcher socket = SOCKET.matcher(open);
+                if (socket.matches()) {
+                    sockets.add(new SocketDescriptor(
+                            process, target(own.resolve("ns/net")), Long.parseLong(socket.group(1))));
+                }
+            }
+        }
+        return socket(sockets, user, deadline);
+    }
+
+    /** The tables are read when all descriptors are known: a socket that is in none of them is of no such protocol. */
+    private Found socket(List<SocketDescriptor> descriptors, JobUser user, LookDeadline deadline) throws IOException {
+        Set<Long> wanted = descriptors.stream().map(SocketDescriptor::inode).collect(Collectors.toUnmodifiableSet());
+        Map<Path, InternetSockets> networks = new HashMap<>();
+        boolean listens = false;
+        for (SocketDescriptor descriptor : descriptors) {
+            InternetSockets there = networks.get(descriptor.network());
+            if (there == null) {
+                there = new InternetSockets(wanted, user.uid());
+                read(there, proc.resolve(descriptor.process().pid() + "/net"), deadline);
+                networks.put(descriptor.network(), there);
+            }
+            Optional<InternetSockets.Socket> socket = there.of(descriptor.inode());
+            if (socket.isPresent()) {
+                listens |= socket.get().listens();
+                Optional<String> found = internetSocket(descriptor.process(), socket.get());
+                if (found.isEmpty() && !arguments.establishedTcp() && there.hasAccepted(socket.get())) {
+                    found = connected(descriptor.process());
                 }
                 if (found.isPresent()) {
                     return Found.of(found.get());
@@ -405,6 +414,18 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             }
         }
         return new Found(Optional.empty(), listens);
+    }
+
+    private static void read(InternetSockets sockets, Path network, LookDeadline deadline) throws IOException {
+        for (String protocol : InternetSockets.PROTOCOLS) {
+            Path table = network.resolve(protocol);
+            try (BufferedReader rows = Files.newBufferedReader(table, StandardCharsets.ISO_8859_1)) {
+                sockets.read(protocol, rows, deadline);
+            } catch (IOException e) {
+                // A kernel without the protocol has no such file.
+                goneOrThrow(table, e, sockets);
+            }
+        }
     }
 
     private Optional<String> lock(ProcStat process, String open, List<String> lines) throws IOException {
@@ -428,7 +449,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static Optional<String> packetPipe(ProcStat process, List<String> lines) {
         boolean packets = lines.stream()
                 .filter(line -> line.startsWith(FLAGS))
-                .anyMatch(line -> (Long.parseLong(line.substring(FLAGS.length()).strip(), OCTAL) & O_DIRECT) != 0);
+                .map(line -> line.substring(FLAGS.length()).strip())
+                .anyMatch(flags -> flags.matches("[0-7]{1,20}") && (Long.parseLong(flags, OCTAL) & O_DIRECT) != 0);
         return packets
                 ? Optional.of(named(process) + " has a pipe that keeps packets apart (O_DIRECT of pipe(2)), which CRIU"
                         + " does not checkpoint. Remedy: have the job use a pipe without that flag, or a pair of Unix"
@@ -436,72 +458,19 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 : Optional.empty();
     }
 
-    /** The sockets of a network namespace in Internet protocols. For one look. */
-    private static final class Sockets {
-        /** By what a descriptor shows: the protocol and the state. */
-        private final Map<String, String> states = new HashMap<>();
-
-        /** By what a descriptor shows, of those that listen. */
-        private final Map<String, String> listeningPorts = new HashMap<>();
-
-        private final Set<String> connectedPorts = new HashSet<>();
-
-        void read(Path network) throws IOException {
-            for (String protocol : INTERNET_PROTOCOLS) {
-                List<String> lines = lines(network.resolve(protocol));
-                for (String line : lines.subList(Math.min(1, lines.size()), lines.size())) {
-                    String[] fields = line.strip().split("\\s+", -1);
-                    if (fields.length > SOCKET_INODE) {
-                        add(protocol, fields);
-                    }
-                }
-            }
-        }
-
-        private void add(String protocol, String[] fields) {
-            String socket = "socket:[" + fields[SOCKET_INODE] + "]";
-            String port = fields[SOCKET_ADDRESS].substring(fields[SOCKET_ADDRESS].indexOf(':') + 1);
-            String state = protocol + " " + fields[SOCKET_STATE];
-            if (state.matches(LISTENS)) {
-                listeningPorts.put(socket, port);
-                state += fields[SOCKET_QUEUES].endsWith(NONE_WAIT) ? "" : WAITING;
-            } else if (isConnected(state) && !fields[SOCKET_INODE].equals(NOBODYS)) {
-                connectedPorts.add(port);
-            }
-            states.put(socket, state);
-        }
-
-        /**
-         * Tells whether there is a connection at the port of a socket that listens. Of connections that last for less
-         * than a millisecond there is always one, but it is another one when the descriptors are looked at.
-         */
-        boolean hasAccepted(String socket) {
-            String port = listeningPorts.get(socket);
-            return port != null && connectedPorts.contains(port);
-        }
-    }
-
-    private static boolean isConnected(String state) {
-        return state.startsWith("tcp") && !state.matches(NOT_CONNECTED);
-    }
-
-    private Optional<String> internetSocket(ProcStat process, String state) {
-        if (state == null) {
-            return Optional.empty();
-        }
-        String protocol = state.substring(0, state.indexOf(' ')).toUpperCase(Locale.ROOT);
+    private Optional<String> internetSocket(ProcStat process, InternetSockets.Socket socket) {
         if (!arguments.internetSockets()) {
-            return Optional.of(named(process) + " has a socket open (" + protocol + "), and this kernel has no"
+            return Optional.of(named(process) + " has a socket open (" + socket.shown() + "), and this kernel has no"
                     + " SO_PASSCRED for it, which a CRIU before " + SOCKETS_SINCE + " asks of every socket and fails"
                     + " without. Remedy: have the job close it, in its suspend hook if need be; or use a later CRIU,"
                     + " or a kernel before Linux 6.16");
         }
-        if (arguments.establishedTcp() && state.endsWith(WAITING)) {
+        if (arguments.establishedTcp() && socket.listens() && socket.waiting()) {
             return Optional.of(
                     named(process) + " has connections waiting that it has not accepted, and CRIU checkpoints"
                             + " no such one. Remedy: have the job accept them, and move it then");
         }
-        return !arguments.establishedTcp() && isConnected(state) ? connected(process) : Optional.empty();
+        return !arguments.establishedTcp() && socket.isConnected() ? connected(process) : Optional.empty();
     }
 
     private static Optional<String> connected(ProcStat process) {
@@ -535,7 +504,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     // ---- System V IPC --------------------------------------------------------------------------------------------
 
-    private Optional<String> systemV(Look look, JobUser user) throws IOException {
+    private Optional<String> systemV(Look look, JobUser user, LookDeadline deadline) throws IOException {
         Path namespace = target(proc.resolve("self/ns/ipc"));
         Map<Integer, ProcStat> sharing = new HashMap<>();
         for (ProcStat process : look.tree().values()) {
@@ -546,17 +515,17 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             }
         }
         for (ProcStat process : sharing.values()) {
-            Optional<String> segment = segment(process);
+            Optional<String> segment = segment(process, deadline);
             if (segment.isPresent()) {
                 return Optional.of(
                         named(process) + " has System V shared memory attached (" + segment.get() + ")" + outside());
             }
         }
-        Used segments = used(sharing, "shm", "shared memory", "shmid", List.of("cpid", "lpid"));
-        Used queues = used(sharing, "msg", "message queue", "msqid", List.of("lspid", "lrpid"));
-        Used semaphoreSets = usedSemaphores(sharing, user);
+        Used segments = used(sharing, "shm", "shared memory", "shmid", List.of("cpid", "lpid"), deadline);
+        Used queues = used(sharing, "msg", "message queue", "msqid", List.of("lspid", "lrpid"), deadline);
+        Used semaphoreSets = usedSemaphores(sharing, user, deadline);
         Optional<String> used = segments.by().or(queues::by).or(semaphoreSets::by);
-        return used.isEmpty() && (queues.any() || semaphoreSets.any()) ? waiting(sharing) : used;
+        return used.isEmpty() && (queues.any() || semaphoreSets.any()) ? waiting(sharing, deadline) : used;
     }
 
     /**
@@ -573,9 +542,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
      * @param id the column that numbers the objects
      * @param users the columns that name their last users
      */
-    private Used used(Map<Integer, ProcStat> sharing, String table, String what, String id, List<String> users)
+    private Used used(
+            Map<Integer, ProcStat> sharing,
+            String table,
+            String what,
+            String id,
+            List<String> users,
+            LookDeadline deadline)
             throws IOException {
-        return rows(table, row -> users.stream()
+        return rows(table, deadline, row -> users.stream()
                 .map(column -> sharing.get(row.number(column).orElse(0)))
                 .filter(Objects::nonNull)
                 .findFirst()
@@ -583,11 +558,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     /** The table of semaphores names no last users: the kernel is asked for those of each semaphore of the user's. */
-    private Used usedSemaphores(Map<Integer, ProcStat> sharing, JobUser user) throws IOException {
-        return rows("sem", row -> {
+    private Used usedSemaphores(Map<Integer, ProcStat> sharing, JobUser user, LookDeadline deadline)
+            throws IOException {
+        return rows("sem", deadline, row -> {
             int set = row.number("semid").orElse(-1);
             boolean users = set >= 0 && (row.has("uid", user.uid()) || row.has("cuid", user.uid()));
-            for (int one = 0; users && one < row.number("nsems").orElse(0); one++) {
+            int count = users ? row.number("nsems").orElse(0) : 0;
+            for (int one = 0; one < count; one++) {
+                deadline.require("the list of user " + Integer.toUnsignedString(user.uid()) + "'s semaphores");
                 ProcStat process = sharing.get(semaphores.lastUser(set, one));
                 if (process != null) {
                     return Optional.of(used(process, "semaphores", set));
@@ -597,15 +575,22 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         });
     }
 
+    /** A look at one row, which says what is to be said of it. */
+    @FunctionalInterface
+    private interface RowLook {
+        Optional<String> at(SystemVTable.Row row) throws IOException;
+    }
+
     /** Looks through a file in {@code /proc/sysvipc} up to the first row of which something is to be said. */
-    private Used rows(String table, Function<SystemVTable.Row, Optional<String>> look) throws IOException {
+    private Used rows(String table, LookDeadline deadline, RowLook look) throws IOException {
         Path file = proc.resolve("sysvipc").resolve(table);
         boolean any = false;
         try (BufferedReader lines = Files.newBufferedReader(file, StandardCharsets.ISO_8859_1)) {
             SystemVTable rows = new SystemVTable(lines);
             for (SystemVTable.Row row = rows.next(); row != null; row = rows.next()) {
                 any = true;
-                Optional<String> found = look.apply(row);
+                deadline.require(file);
+                Optional<String> found = look.at(row);
                 if (found.isPresent()) {
                     return new Used(found, true);
                 }
@@ -628,14 +613,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     /** The name that shared memory has in {@code /proc/PID/maps}, which is {@code /SYSV} and its key. */
-    private Optional<String> segment(ProcStat process) throws IOException {
+    private Optional<String> segment(ProcStat process, LookDeadline deadline) throws IOException {
         Path maps = proc.resolve(process.pid() + "/maps");
         // Line by line: a process can have 65,530 mappings.
         try (BufferedReader reader = Files.newBufferedReader(maps, StandardCharsets.ISO_8859_1)) {
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
-                String[] fields = line.split(" +", MAPS_FIELDS);
-                if (fields.length == MAPS_FIELDS && fields[MAPS_PATH].matches("/SYSV[0-9a-f]{8} \\(deleted\\)")) {
-                    return Optional.of(fields[MAPS_PATH].replace(" (deleted)", ""));
+                deadline.require(maps);
+                String path = Mapping.parse(line).map(Mapping::path).orElse("");
+                if (path.startsWith("/SYSV") && SEGMENT.matcher(path).matches()) {
+                    return Optional.of(path.replace(" (deleted)", ""));
                 }
             }
             return Optional.empty();
@@ -644,9 +630,10 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    private Optional<String> waiting(Map<Integer, ProcStat> processes) throws IOException {
+    private Optional<String> waiting(Map<Integer, ProcStat> processes, LookDeadline deadline) throws IOException {
         for (ProcStat process : processes.values()) {
             for (Path task : list(proc.resolve(process.pid() + "/task"))) {
+                deadline.require("the list of threads of " + named(process));
                 String place = String.join("", lines(task.resolve("wchan")));
                 if (IPC_WAITS.stream().anyMatch(place::contains)) {
                     return Optional.of(named(process) + " waits for System V semaphores or messages" + outside());
@@ -726,6 +713,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     /** A process, a thread or a descriptor may end while it is looked at; what is there and cannot be read is told. */
     private static <T> T goneOrThrow(Path file, IOException e, T instead) throws IOException {
+        if (e instanceof LookDeadline.PassedException) {
+            throw e;
+        }
         String why = String.valueOf(e.getMessage());
         // A descriptor may have been opened anew under the number of one that was closed while it was read.
         if (e instanceof NoSuchFileException

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalInt;
+import java.util.regex.Pattern;
 
 /**
  * Reads the rows of a file in {@code /proc/sysvipc}, one after the other; sysvipc(5). The objects of all users stand
@@ -15,6 +16,9 @@ final class SystemVTable {
     private static final long MOST = 0xFFFF_FFFFL;
     /** With its sign; what has more digits is larger than {@link #MOST}. */
     private static final int MOST_DIGITS = 11;
+
+    private static final Pattern BLANKS = Pattern.compile("\\s+");
+    private static final Pattern NUMBER = Pattern.compile("-?[0-9]+");
 
     private final BufferedReader lines;
     private final List<String> columns;
@@ -33,7 +37,7 @@ final class SystemVTable {
     }
 
     private static List<String> words(String line) {
-        return Arrays.asList(line.strip().split("\\s+", -1));
+        return Arrays.asList(BLANKS.split(line.strip(), -1));
     }
 
     /** A row: an object of one user's. */
@@ -49,7 +53,7 @@ final class SystemVTable {
                 return OptionalInt.empty();
             }
             String text = values.get(place);
-            if (text.length() > MOST_DIGITS || !text.matches("-?[0-9]+")) {
+            if (text.length() > MOST_DIGITS || !NUMBER.matcher(text).matches()) {
                 return OptionalInt.empty();
             }
             long value = Long.parseLong(text);

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
+import java.io.BufferedWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -31,6 +32,7 @@ class CriuLimitsTest {
     private static final ProcessIdentity ROOT = new ProcessIdentity("boot", 1, 100, 1000);
     private static final int SHELL = 50;
     private static final int LOOKS = 300;
+    private static final int MANY_ROWS = 50_000;
 
     @TempDir
     private Path proc;
@@ -39,6 +41,7 @@ class CriuLimitsTest {
     private boolean outerSessions;
     private boolean establishedTcp;
     private boolean internetSockets = true;
+    private Duration lookLimit = Duration.ofSeconds(60);
     private Map<Integer, Integer> semaphoreUsers = Map.of();
 
     /** A rank of a root that leads its session, and a child in it; and a shell that it was started from. */
@@ -108,7 +111,8 @@ class CriuLimitsTest {
                 proc,
                 (set, semaphore) -> semaphoreUsers.getOrDefault(semaphore, 0),
                 new CriuLimits.Arguments(fileLocks, outerSessions, establishedTcp, internetSockets),
-                Duration.ofMillis(1));
+                Duration.ofMillis(1),
+                lookLimit);
     }
 
     /** A job may close a descriptor, and open another one under its number, between two looks at it. */
@@ -254,7 +258,8 @@ class CriuLimitsTest {
                     return 0;
                 },
                 new CriuLimits.Arguments(false, false, false, true),
-                Duration.ofMillis(orphanSeen));
+                Duration.ofMillis(orphanSeen),
+                lookLimit);
     }
 
     @Test
@@ -363,7 +368,8 @@ class CriuLimitsTest {
                     return 0;
                 },
                 new CriuLimits.Arguments(false, false, false, true),
-                patience);
+                patience,
+                lookLimit);
         refuseAConnection(limits);
     }
 
@@ -382,7 +388,8 @@ class CriuLimitsTest {
                     return 0;
                 },
                 new CriuLimits.Arguments(false, false, establishedTcp, true),
-                Duration.ofMillis(300));
+                Duration.ofMillis(300),
+                lookLimit);
         refuseAConnection(limits);
     }
 
@@ -408,7 +415,8 @@ class CriuLimitsTest {
                     return 0;
                 },
                 new CriuLimits.Arguments(false, false, false, true),
-                patience);
+                patience,
+                lookLimit);
         refuseAConnection(limits);
     }
 
@@ -418,11 +426,72 @@ class CriuLimitsTest {
         open("socket:[78]", "02");
         Files.writeString(
                 proc.resolve("101/net/tcp"),
-                "   3: 0100007F:1388 0100007F:C406 01 00000000:00000000 00:00000000 00000000 0 0 79 1 0\n",
+                "   3: 0100007F:1388 0100007F:C406 01 00000000:00000000 00:00000000 00000000 20001 0 79 1 0\n",
                 StandardOpenOption.APPEND);
         isRefused("PID 101 (worker) has an established TCP connection", "--tcp-established");
         establishedTcp = true;
         isMovable();
+    }
+
+    /** At another address of the node the same port can be another user's. */
+    @Test
+    void shouldMoveARankThatWaitsForConnectionsWhenAnotherUserHasOneAtTheSamePort() throws Exception {
+        open("socket:[78]", "02");
+        Files.writeString(
+                proc.resolve("101/net/tcp"),
+                "   3: 0200007F:1388 0100007F:C406 01 00000000:00000000 00:00000000 00000000 20002 0 79 1 0\n",
+                StandardOpenOption.APPEND);
+        isMovable();
+    }
+
+    /** No kernel known writes such rows. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "",
+                "   3:",
+                "   3: 0100007F 0100007F:C406 01 0:0 00:00000000 00000000 20001 0 79 1 0",
+                "   3: 0100007F:13880 0100007F:C406 ZZ 0:0 00:00000000 00000000 20001 0 79 1 0",
+                "   3: 0100007F:1388 0100007F:C406 01 0:0 00:00000000 00000000 who 0 inode 1 0",
+                "   3: 0100007F:1388 0100007F:C406 01 0:0 00:00000000 00000000 20001 0 99999999999999999999 1 0"
+            })
+    void shouldFindNothingWhenTheRowOfAnothersSocketIsNotUnderstood(String row) throws Exception {
+        open("socket:[78]", "02");
+        Files.writeString(proc.resolve("101/net/tcp"), row + "\n", StandardOpenOption.APPEND);
+        isMovable();
+    }
+
+    @Test
+    void shouldRefuseTheRankAloneWhenTheRowOfItsSocketIsNotUnderstood() throws Exception {
+        open("socket:[80]", "02");
+        Files.writeString(
+                proc.resolve("101/net/tcp"),
+                "   3: 0100007F:1388 0100007F:C406 new 0:0 00:00000000 00000000 20001 0 80 1 0\n",
+                StandardOpenOption.APPEND);
+        String message = assertThrows(CheckpointException.class, () -> limits().require(Map.of(3, ROOT), USER))
+                .getMessage();
+        assertTrue(message.contains("the row of socket 80 in /proc/net/tcp"), message);
+    }
+
+    /** A user can have any number of sockets, and of System V objects up to the kernel's limits. */
+    @ParameterizedTest
+    @ValueSource(strings = {"101/net/tcp", "sysvipc/sem"})
+    void shouldRefuseByNameWhatCouldNotBeLookedAtInTime(String table) throws Exception {
+        open("socket:[78]", "02");
+        try (BufferedWriter rows = Files.newBufferedWriter(proc.resolve(table), StandardOpenOption.APPEND)) {
+            for (int row = 0; row < MANY_ROWS; row++) {
+                rows.write(
+                        table.contains("tcp")
+                                ? "   3: 0200007F:1388 0100007F:C406 01 0:0 00:00000000 00000000 20002 0 79 1 0\n"
+                                : "-7 5 600 3 20002 0 20002 0 0 1700000000\n");
+            }
+        }
+        isMovable();
+        lookLimit = Duration.ofNanos(1);
+        String message = assertThrows(CheckpointException.class, () -> limits().require(Map.of(3, ROOT), USER))
+                .getMessage();
+        assertTrue(message.contains("not known whether CRIU can move them"), message);
+        assertTrue(message.contains("Remedy: "), message);
     }
 
     @Test

@@ -95,9 +95,8 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
         StringBuilder text = new StringBuilder(field.length());
         int at = 0;
         while (at < field.length()) {
-            String escape = field.substring(at, Math.min(at + ESCAPE_CHARS, field.length()));
-            if (escape.matches("\\\\[0-3][0-7]{2}")) {
-                text.append((char) Integer.parseInt(escape.substring(1), OCTAL));
+            if (isEscape(field, at)) {
+                text.append((char) Integer.parseInt(field, at + 1, at + ESCAPE_CHARS, OCTAL));
                 at += ESCAPE_CHARS;
             } else {
                 text.append(field.charAt(at));
@@ -105,5 +104,16 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
             }
         }
         return text.toString();
+    }
+
+    private static boolean isEscape(String field, int at) {
+        if (field.charAt(at) != '\\' || at + ESCAPE_CHARS > field.length()) {
+            return false;
+        }
+        boolean isByte = field.charAt(at + 1) <= '3';
+        for (int i = at + 1; i < at + ESCAPE_CHARS; i++) {
+            isByte &= field.charAt(i) >= '0' && field.charAt(i) < '0' + OCTAL;
+        }
+        return isByte;
     }
 }

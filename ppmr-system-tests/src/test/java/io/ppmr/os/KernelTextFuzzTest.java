@@ -45,7 +45,7 @@ class KernelTextFuzzTest {
     }
 
     private static Fuzz fuzz(FuzzPlan plan, Mutator mutator) {
-        return new Fuzz(plan, mutator, List.of(IOException.class));
+        return new Fuzz(plan, mutator, List.of(IOException.class)).allocatesAtMost(256 * 1024, 1024);
     }
 
     private static String text(byte[] input) {

@@ -1,14 +1,18 @@
 package io.ppmr.system;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -22,11 +26,15 @@ class CriuBesideOthersIT {
     private static final String TURNS = "setsid perl -e 'open(T,\">>\",\"turns\") or die; select((select(T),$|=1)[0]);"
             + " while (1) { print T \"x\"; select(undef,undef,undef,0.02) }'";
 
+    private static final int LOCKED_FILES = 200;
+    private static final int LOCKS_A_FILE = 800;
+    private static final Duration SOON = Patience.of(Duration.ofSeconds(20));
+
     @TempDir
     private Path directory;
 
-    private MigrationReport move(Checkpointer criu) throws Exception {
-        try (CriuJob job = CriuJob.start(directory, TURNS);
+    private MigrationReport move(Checkpointer criu, String line) throws Exception {
+        try (CriuJob job = CriuJob.start(directory, line);
                 ServicePair pair = new ServicePair(
                         directory,
                         ServicePair.Options.with(criu).alsoRootsJobs().staging(64 << 20))) {
@@ -50,7 +58,7 @@ class CriuBesideOthersIT {
                 + " msgctl($_, IPC_RMID, 0) for @q;";
         try (Neighbour neighbour = Neighbour.start(directory.resolve("neighbour"), making, removing)) {
             assertEquals(List.of("shm", "sem", "msg"), tablesWithNegativeKeys());
-            MigrationReport report = move(CriuJob.criu());
+            MigrationReport report = move(CriuJob.criu(), TURNS);
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
         }
         Conditions.until("nothing of the neighbour is left", () -> tablesWithNegativeKeys()
@@ -66,5 +74,31 @@ class CriuBesideOthersIT {
             }
         }
         return tables;
+    }
+
+    /**
+     * The kernel takes minutes to write its table of all locks when it has so many. Both nodes are one machine here,
+     * so the held original still has its lock.
+     */
+    @Test
+    void shouldSaySoonThatARestartWaitsForALockWhenAnotherUserHasManyLocks() throws Exception {
+        Path locked = Files.createDirectory(directory.resolve("locked"));
+        Files.setAttribute(locked, "unix:uid", Neighbour.UID);
+        String making = "my @files; for my $i (1.." + LOCKED_FILES + ") {"
+                + " open(my $f, '+>', '" + locked + "/' . $i) or die \"$!\"; push @files, $f;"
+                + " for my $at (1.." + LOCKS_A_FILE + ") {"
+                + " fcntl($f, F_SETLK, pack('s s x4 q q l x4', F_WRLCK, 0, 2 * $at, 1, 0)) or die \"$!\" } }";
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
+        Checkpointer criu = CriuJob.criu("--file-locks");
+        String job = "setsid " + System.getProperty("ppmr.demo.dir") + "/kinds-job locks .";
+        try (Neighbour neighbour = Neighbour.start(directory.resolve("neighbour"), making, "")) {
+            long startNs = System.nanoTime();
+            MigrationReport report = move(criu, job);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertTrue(report.reason().contains("CRIU waits for a lock of the file "), report.reason());
+            assertTrue(
+                    System.nanoTime() - startNs < SOON.toNanos(),
+                    "it has taken " + TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - startNs) + " s");
+        }
     }
 }

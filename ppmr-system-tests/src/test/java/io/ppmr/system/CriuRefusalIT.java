@@ -193,7 +193,9 @@ class CriuRefusalIT {
             job.requireTurns();
             MigrationReport report = job.migrate(pair, criu);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            requireWords(report, List.of("CRIU waits for a lock (FLOCK WRITE)", "the original", "suspend hook"));
+            requireWords(
+                    report,
+                    List.of("CRIU waits for a lock of the file ", "/job/own, ", "the original", "suspend hook"));
             job.requireTurns();
         }
     }
