@@ -103,11 +103,17 @@ public interface Checkpointer extends ImageTraits {
     default void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {}
 
     /**
-     * The same for a pod, whose connections go along. Throws where this tool moves no pods at all.
-     *
-     * @param root the first process of the pod
+     * Throws if the ranks, all of which are held now, have come to share something since {@link #requireMovable} was
+     * asked. Asked before the last image is said to be whole, so that no copy goes on that could not be right.
      */
-    default void requireMovablePod(ProcessIdentity root, JobUser user) throws CheckpointException {
+    default void requireNothingShared(Map<Integer, ProcessIdentity> roots) throws CheckpointException {}
+
+    /**
+     * The same for pods, whose connections go along. Throws where this tool moves no pods at all.
+     *
+     * @param roots the first process of each pod, by rank
+     */
+    default void requireMovablePods(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         throw new CheckpointException("checkpointer " + name()
                 + " moves no pods. Remedy: name one of type criu that runs as root in the pod's template");
     }

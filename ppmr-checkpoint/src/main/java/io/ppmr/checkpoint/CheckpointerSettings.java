@@ -65,6 +65,7 @@ public sealed interface CheckpointerSettings {
      * @param asJobUser whether it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, in its unprivileged mode;
      *     jobs of root's run as root
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
+     * @param externalSockets paths of Unix sockets of servers of the node, to which ranks may be connected
      */
     record Criu(
             List<String> program,
@@ -72,10 +73,12 @@ public sealed interface CheckpointerSettings {
             List<String> extraRestoreArguments,
             PagePolicy pages,
             boolean asJobUser,
-            NamespacePolicy namespaces)
+            NamespacePolicy namespaces,
+            List<String> externalSockets)
             implements CheckpointerSettings {
 
         public Criu {
+            externalSockets = List.copyOf(externalSockets);
             program = List.copyOf(program);
             extraDumpArguments = List.copyOf(extraDumpArguments);
             extraRestoreArguments = List.copyOf(extraRestoreArguments);
@@ -87,6 +90,22 @@ public sealed interface CheckpointerSettings {
                         + " where all that was restored is seen before it runs. Remedy: leave namespaces at auto, or"
                         + " run it as root");
             }
+        }
+
+        /** The same without connections to servers of the node. */
+        public Criu(
+                List<String> program,
+                List<String> extraDumpArguments,
+                List<String> extraRestoreArguments,
+                PagePolicy pages,
+                boolean asJobUser,
+                NamespacePolicy namespaces) {
+            this(program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, List.of());
+        }
+
+        /** The same with connections to these servers of the node. */
+        public Criu withExternalSockets(List<String> paths) {
+            return new Criu(program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, paths);
         }
 
         @Override

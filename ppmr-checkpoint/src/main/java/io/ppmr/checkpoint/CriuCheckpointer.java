@@ -391,6 +391,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments()))
                 .require(roots, user);
+        sharing().require(roots, true);
+    }
+
+    @Override
+    public void requireNothingShared(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
+        sharing().requireHeld(roots);
+    }
+
+    private SharingCheck sharing() {
+        return new SharingCheck(kit.table(), settings.externalSockets());
     }
 
     private String version() {
@@ -398,7 +408,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
-    public void requireMovablePod(ProcessIdentity root, JobUser user) throws CheckpointException {
+    public void requireMovablePods(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         if (settings.asJobUser()) {
             throw new CheckpointException("checkpointer " + name + " runs as the job's user (as_job_user), and CRIU"
                     + " moves a pod only as root: namespaces and connections are root's to make. Remedy: name a"
@@ -409,11 +419,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + " the kernel for the connections that it tracks there, and this one has no nf_conntrack_netlink"
                     + " and cannot load it. Remedy: modprobe nf_conntrack_netlink, or a kernel that has it");
         }
-        RankPlace.requireServicesUsers(0, kit.table().tree(root), kit.table());
-        requireReadableLimits(0, user);
+        ProcessSnapshot now = kit.table().snapshot();
+        for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
+            RankPlace.requireServicesUsers(rank.getKey(), now.tree(rank.getValue()), kit.table());
+            requireReadableLimits(rank.getKey(), user);
+        }
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
                         .withConnections())
-                .require(Map.of(0, root), user);
+                .require(roots, user);
+        sharing().require(roots, false);
     }
 
     /** Without CAP_SYS_RESOURCE prlimit(2) tells nothing of another user's processes, and a library of ours does. */
@@ -496,7 +510,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         } else {
             requireReadableLimits(task.rank(), task.user());
         }
-        if (!streamed && task.pod().isEmpty()) {
+        if (!streamed && task.pod().isEmpty() && settings.externalSockets().isEmpty()) {
             return steps.start(name, dump(task, log, user, List.of()), user);
         }
         List<ProcessIdentity> stopped = steps.stop();
@@ -508,7 +522,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                                     "rank {}: {}, for which the target's staging must have room", task.rank(), why));
                 }
             }
-            return steps.start(name, dump(task, log, user, stopped), user);
+            List<String> command = dump(task, log, user, stopped);
+            command.addAll(new ExternalSockets(settings.externalSockets()).release(task.rank(), stopped));
+            return steps.start(name, command, user);
         } catch (CheckpointException | RuntimeException e) {
             steps.undo();
             throw e;

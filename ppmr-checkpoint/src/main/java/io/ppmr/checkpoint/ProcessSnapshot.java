@@ -44,6 +44,11 @@ public final class ProcessSnapshot {
         return table;
     }
 
+    /** Returns the state, at the look, of all processes of the node. */
+    List<ProcStat> all() {
+        return all;
+    }
+
     /** Returns the time at which the look ended, by the monotonic clock. */
     long endNs() {
         return endNs;

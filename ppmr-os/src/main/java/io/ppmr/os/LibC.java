@@ -153,6 +153,9 @@ public interface LibC {
     /** The path ends with a zero byte; its bytes are those of the file's name, whatever the locale. */
     int open(@In byte[] path, int flags);
 
+    /** Writes no zero byte behind the text. */
+    long readlink(@In byte[] path, @Out byte[] to, long lengthBytes);
+
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
 
     long write(int descriptor, long address, long lengthBytes);
@@ -178,6 +181,11 @@ public interface LibC {
 
     int socket(int domain, int type, int protocol);
 
+    /** Moves the calling thread alone: for a thread that does nothing else afterwards. */
+    int setns(int descriptor, int kind);
+
+    int shutdown(int descriptor, int how);
+
     int connect(int descriptor, @In byte[] address, int addressBytes);
 
     int setsockopt(int descriptor, int level, int option, @In byte[] value, int valueBytes);
@@ -201,6 +209,12 @@ public interface LibC {
 
     /** For calls that an older C library has no function for. */
     long syscall(long number, long first, long second, long third, long fourth);
+
+    /**
+     * The same for calls of five arguments. The kernel sees nothing of the last number: jnr-ffi 2.2 passes the last of
+     * six plain numbers wrongly (x86-64), and seven rightly.
+     */
+    long syscall(long number, long first, long second, long third, long fourth, long fifth, long unused);
 
     /** Copies native memory; the two ranges do not overlap. It has no errors. */
     @IgnoreError

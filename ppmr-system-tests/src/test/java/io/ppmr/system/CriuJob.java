@@ -64,17 +64,28 @@ final class CriuJob implements AutoCloseable {
 
     /** The same, whose pages travel as said. */
     static Checkpointer criu(PagePolicy pages, String... arguments) {
+        return create(settings(pages, arguments));
+    }
+
+    /** Real CRIU, whose jobs may be connected to servers at these paths. */
+    static Checkpointer criuBeside(List<String> externalSockets) {
+        return create(settings(PagePolicy.AUTO).withExternalSockets(externalSockets));
+    }
+
+    private static Checkpointer create(CheckpointerSettings.Criu settings) {
+        return settings.create("criu", new NativePrograms(Path.of(System.getProperty("ppmr.native.dir"))));
+    }
+
+    private static CheckpointerSettings.Criu settings(PagePolicy pages, String... arguments) {
         List<String> program = System.getenv()
                 .getOrDefault("PPMR_CRIU", "criu")
                 .strip()
                 .lines()
                 .toList();
-        NativePrograms programs = new NativePrograms(Path.of(System.getProperty("ppmr.native.dir")));
         List<String> dump = List.of(arguments);
         List<String> restore =
                 dump.stream().filter(word -> !word.equals("--shell-job")).toList();
-        return new CheckpointerSettings.Criu(program, dump, restore, pages, false, NamespacePolicy.AUTO)
-                .create("criu", programs);
+        return new CheckpointerSettings.Criu(program, dump, restore, pages, false, NamespacePolicy.AUTO);
     }
 
     Path file(String name) {
@@ -109,6 +120,14 @@ final class CriuJob implements AutoCloseable {
             throws InterruptedException {
         Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));
         return pair.source().migrate(id, new MigrationOrder(job, List.of(), "a test"), cancellation, progress -> {});
+    }
+
+    /** Moves several ranks, by the PIDs of their roots. */
+    static MigrationReport migrateRanks(ServicePair pair, Checkpointer criu, List<Integer> roots)
+            throws InterruptedException {
+        List<Job.RankProcess> ranks = new ArrayList<>();
+        roots.forEach(pid -> ranks.add(new Job.RankProcess(ranks.size(), pid)));
+        return pair.source().migrate(new Job("job", ROOT, criu, ranks), progress -> {});
     }
 
     /** Moves a copy of the job on, by the PID of its root. */

@@ -84,6 +84,15 @@ public record CheckpointerConfig(
     private static final ConfigKey<List<String>> RESTORE_ARGUMENTS = OF_CRIU.withDefault(
             "restore_arguments", ValueType.WORDS, List.of(), "criu: further arguments of criu restore");
 
+    private static final ConfigKey<List<String>> EXTERNAL_SOCKETS = OF_CRIU.withDefault(
+            "external_sockets",
+            ValueType.WORDS,
+            List.of(),
+            "criu, at a source: paths of Unix sockets of this node's servers to which a rank may be connected when it"
+                    + " is moved, such as [\"/dev/log\"]. A datagram connection is made to the same path at the target."
+                    + " A stream, as to nscd or sssd, is shut down while the rank is stopped: the original and the copy"
+                    + " see a connection that the server has closed, and must connect again by themselves");
+
     private static final ConfigKey<PagePolicy> PAGES = OF_CRIU.withDefault(
             "pages",
             ValueType.choice(PagePolicy.class),
@@ -277,7 +286,14 @@ public record CheckpointerConfig(
                             + " it at auto");
             return null;
         }
-        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces);
+        List<String> external = section.get(EXTERNAL_SOCKETS);
+        for (String path : external) {
+            if (!path.startsWith("/")) {
+                section.bad(EXTERNAL_SOCKETS, "'" + path + "' is no absolute path: write it as /run/nscd/socket");
+                return null;
+            }
+        }
+        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces, external);
     }
 
     private static CheckpointerSettings command(ConfigFile.Section section, NamespacePolicy namespaces) {

@@ -243,6 +243,7 @@ final class Attempt {
                 return;
             }
             tellStopped(held);
+            originals.lookForShared(job);
             session(place).sayWhatItMay(held);
             record.written(session(place).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());

@@ -14,6 +14,7 @@ import io.ppmr.migration.PodKeeper;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.os.UninterruptedWait;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -30,6 +31,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -49,6 +52,9 @@ final class OriginalRanks {
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
     /** The processes that were found stopped before anything was done to the job, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
+
+    /** The look at all ranks while they are held; null until then. */
+    private FutureTask<String> shared;
 
     private boolean looked;
     /** Work directories of checkpoint commands that an earlier run of the service may have left. */
@@ -96,8 +102,8 @@ final class OriginalRanks {
             job.checkpointer().requireMovable(roots, job.user());
             return;
         }
+        job.checkpointer().requireMovablePods(roots, job.user());
         for (ProcessIdentity init : roots.values()) {
-            job.checkpointer().requireMovablePod(init, job.user());
             pods.requireMovable(init);
         }
     }
@@ -261,6 +267,43 @@ final class OriginalRanks {
                 .sum();
     }
 
+    /**
+     * If all ranks are held: has another thread look for what they have come to share before they were stopped. The
+     * copies are restored at the same time, and {@link #whyNotHeld} has the result.
+     */
+    void lookForShared(Job job) {
+        if (!held.keySet().containsAll(roots.keySet())) {
+            return;
+        }
+        Map<Integer, ProcessIdentity> all = Map.copyOf(roots);
+        shared = new FutureTask<>(() -> {
+            try {
+                job.checkpointer().requireNothingShared(all);
+                return "";
+            } catch (CheckpointException e) {
+                return String.valueOf(e.getMessage());
+            }
+        });
+        Thread looking = new Thread(shared, "held-ranks-look");
+        looking.setDaemon(true);
+        looking.start();
+    }
+
+    /** The checkpointer bounds the time of its look, which is over long before a target votes. */
+    private String whyShared() {
+        if (shared == null) {
+            return null;
+        }
+        String reason = UninterruptedWait.of(() -> {
+            try {
+                return shared.get();
+            } catch (ExecutionException e) {
+                throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
+            }
+        });
+        return reason.isEmpty() ? null : reason;
+    }
+
     /** Returns true if any of them has been stopped. */
     boolean anyHeld() {
         return !held.isEmpty();
@@ -316,7 +359,10 @@ final class OriginalRanks {
         return gone.isEmpty() ? null : "the originals of ranks " + gone + " are gone";
     }
 
-    /** Names a rank that is not proved to be stopped now, or that has run since it was held; null if there is none. */
+    /**
+     * Names a rank that is not proved to be stopped now, or that has run since it was held, or that had come to share
+     * something by then; null if there is none.
+     */
     String whyNotHeld() {
         for (int rank : roots.keySet()) {
             HeldRank original = held.get(rank);
@@ -329,7 +375,7 @@ final class OriginalRanks {
                 return e.getMessage();
             }
         }
-        return null;
+        return whyShared();
     }
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
@@ -368,6 +414,7 @@ final class OriginalRanks {
      */
     boolean release() {
         thaw();
+        shared = null;
         if (detached) {
             try {
                 releasePods();

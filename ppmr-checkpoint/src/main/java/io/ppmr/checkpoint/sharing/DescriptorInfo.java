@@ -1,0 +1,80 @@
+package io.ppmr.checkpoint.sharing;
+
+import io.ppmr.os.ProcFiles;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * The lines of {@code /proc/PID/fdinfo/N}, proc_pid_fdinfo(5). Immutable.
+ *
+ * @param flags of open(2)
+ * @param text all of it
+ */
+record DescriptorInfo(long flags, String text) {
+    private static final int MOST_BYTES = 64 << 20;
+    private static final int OCTAL = 8;
+    private static final long ACCESS = 3;
+    private static final long WRITE_ONLY = 1;
+    private static final long READ_ONLY = 0;
+    private static final long APPENDS = 02000;
+    private static final long PATH_ONLY = 010000000;
+
+    static Optional<DescriptorInfo> read(int pid, String number) throws IOException {
+        return ProcFiles.text("/proc/" + pid + "/fdinfo/" + number, MOST_BYTES)
+                .map(text -> new DescriptorInfo(
+                        value(text, "flags:")
+                                .map(flags -> Long.parseLong(flags, OCTAL))
+                                .orElse(0L),
+                        text));
+    }
+
+    boolean reads() {
+        return (flags & ACCESS) != WRITE_ONLY;
+    }
+
+    boolean writes() {
+        return (flags & ACCESS) != READ_ONLY;
+    }
+
+    boolean appends() {
+        return (flags & APPENDS) != 0;
+    }
+
+    boolean isPathOnly() {
+        return (flags & PATH_ONLY) != 0;
+    }
+
+    /** The value of a line; empty if there is none of that name. */
+    Optional<String> value(String name) {
+        return value(text, name);
+    }
+
+    private static Optional<String> value(String text, String name) {
+        int start = text.startsWith(name) ? 0 : text.indexOf("\n" + name) + 1;
+        if (start == 0 && !text.startsWith(name)) {
+            return Optional.empty();
+        }
+        int end = text.indexOf('\n', start);
+        return Optional.of(text.substring(start + name.length(), end < 0 ? text.length() : end)
+                .strip());
+    }
+
+    /** The first words of all lines of that name. */
+    List<String> values(String name) {
+        List<String> found = new ArrayList<>();
+        for (int at = text.indexOf("\n" + name); at >= 0; at = text.indexOf("\n" + name, at + 1)) {
+            int start = at + 1 + name.length();
+            while (start < text.length() && text.charAt(start) == ' ') {
+                start++;
+            }
+            int end = start;
+            while (end < text.length() && text.charAt(end) > ' ') {
+                end++;
+            }
+            found.add(text.substring(start, end));
+        }
+        return found;
+    }
+}

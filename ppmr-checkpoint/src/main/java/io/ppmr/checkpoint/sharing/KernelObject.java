@@ -1,0 +1,36 @@
+package io.ppmr.checkpoint.sharing;
+
+/**
+ * Something in the kernel that several processes can hold, or one end of it. Two are equal if they are the same object.
+ * Immutable.
+ *
+ * @param kind what it is
+ * @param id what tells it from others of its kind
+ */
+public record KernelObject(Kind kind, String id) {
+    /** The kinds, with the end of those that have two. */
+    public enum Kind {
+        /** The end of a pipe or FIFO at which it is read. */
+        PIPE_OUTPUT,
+        /** The end of a pipe or FIFO at which it is written. */
+        PIPE_INPUT,
+        SOCKET,
+        /** Memory that is mapped shared. */
+        MEMORY,
+        /** An open file description, open(2): a file with its position and its flags. */
+        DESCRIPTION,
+        /** The end of a pseudoterminal that a terminal emulator or sshd has. */
+        TERMINAL_MASTER,
+        /** The end of a terminal that programs have as their standard streams. */
+        TERMINAL
+    }
+
+    /** The number of a socket. */
+    static KernelObject socket(long inode) {
+        return new KernelObject(Kind.SOCKET, Long.toString(inode));
+    }
+
+    KernelObject as(Kind other) {
+        return new KernelObject(other, id);
+    }
+}

@@ -1,0 +1,25 @@
+package io.ppmr.checkpoint.sharing;
+
+/**
+ * A process of a rank refers to another process, or to a file, in a way that is no hold. Immutable.
+ *
+ * @param holder the process of the rank
+ * @param kind how it refers
+ * @param place where in it: {@code descriptor 3}, {@code thread 17}
+ * @param other the process that it refers to; PID 0 where there is none
+ */
+public record Reference(Holder holder, Kind kind, String place, Holder other) {
+    /** The ways. */
+    public enum Kind {
+        /** The other process traces it, ptrace(2). */
+        TRACED,
+        /** A pidfd that means the other process. */
+        PIDFD,
+        /** An epoll instance that watches a file which only the other process holds, or nobody that is seen. */
+        EPOLL,
+        /** A descriptor that was opened through a mount which is not in the process's mount namespace. */
+        MOUNT,
+        /** Its first thread has ended, and others run. */
+        LEADER
+    }
+}
