@@ -710,7 +710,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             if (!asUser) {
                 return;
             }
-            for (ThreadRights thread : RankRights.read(restored.processes()).threads()) {
+            RankRights.threads(restored.processes(), thread -> {
                 List<String> sets = thread.setsWith(CAP_CHECKPOINT_RESTORE);
                 if (!sets.isEmpty()) {
                     throw new CheckpointException("rank " + task.rank() + ": restored thread " + thread.id()
@@ -718,7 +718,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                             + " that had it at the source is moved by a CRIU that runs as root; in any other, somebody"
                             + " has changed the image");
                 }
-            }
+            });
         }
 
         @Override

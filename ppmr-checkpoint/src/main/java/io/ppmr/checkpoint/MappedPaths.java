@@ -1,16 +1,15 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.RankRights.Taker;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -38,26 +37,26 @@ final class MappedPaths {
     private MappedPaths() {}
 
     /**
-     * Adds what a process has mapped.
+     * Tells what a process has mapped.
      *
      * @param proc the process's directory in {@code /proc}
+     * @param seen the private mappings that were read lately, each without its addresses
      */
-    static void read(Path proc, Set<OpenFile> files) throws IOException {
-        Set<String> seen = new LinkedHashSet<>();
+    static void read(Path proc, Taker<OpenFile> files, RecentTexts seen) throws IOException, CheckpointException {
         String[] shared = null;
         // Line by line: a process can have 65,530 mappings of 16 lines each.
         try (BufferedReader lines = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1)) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] fields = line.split(" +", FIELDS);
                 if (fields[0].equals(FLAGS) && shared != null) {
-                    files.add(file(proc, shared, (line + " ").contains(MAY_WRITE)));
+                    files.take(file(proc, shared, (line + " ").contains(MAY_WRITE)));
                     shared = null;
                 } else if (!fields[0].endsWith(":")) {
                     requireFlags(shared);
                     boolean named = fields.length == FIELDS && fields[PATH].startsWith("/");
                     shared = named && fields[PERMISSIONS].charAt(SHARED_LETTER) == 's' ? fields : null;
-                    if (named && shared == null && seen.add(line.substring(line.indexOf(fields[DEVICE])))) {
-                        files.add(file(proc, fields, false));
+                    if (named && shared == null && seen.isNew(line.substring(line.indexOf(fields[DEVICE])))) {
+                        files.take(file(proc, fields, false));
                     }
                 }
             }

@@ -4,6 +4,8 @@ import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
+import java.io.BufferedReader;
+import java.io.Closeable;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
@@ -16,31 +18,31 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Describes what the processes of a rank may do and what they have open, read from {@code /proc} while they are
  * stopped. The source reads it of the originals and sends it before the image is whole; the target reads it of the
  * copies and compares the two before it votes ({@link RightsCheck}), so neither journal holds it: an attempt that a
- * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared. Immutable;
- * for any thread.
+ * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared.
+ *
+ * <p>It is a list of lines in order, each once: what each thread may do; what is open or mapped, with the programs and
+ * the working directories; the root directories; and the kinds of descriptors without a path, such as {@code
+ * anon_inode:[eventfd]}. A user decides how many there are, so they lie in a file until {@link #close}, unless they are
+ * few, and both sides go through them one by one. Owned by one thread.
  *
  * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/security.md says what
  * bounds them all the same.
- *
- * @param threads what each thread may do
- * @param files what is open or mapped, and the programs and working directories; each named thing once
- * @param roots the root directories
- * @param others descriptors without a path, by kind: {@code anon_inode:[eventfd]}, {@code net}
  */
-public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<String> roots, Set<String> others) {
+public final class RankRights implements Closeable {
+    private static final Logger LOG = LoggerFactory.getLogger(RankRights.class);
     private static final Path PROC = Path.of("/proc");
     private static final int OCTAL = 8;
     private static final int HEX = 16;
@@ -49,13 +51,18 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
     private static final int O_PATH = 010000000;
     private static final int OWNER_READS = 0400;
     private static final int OWNER_WRITES = 0200;
+    /** The place of the nice value among the words behind the name in {@code stat}. */
+    private static final int NICE = 16;
+
     private static final int MAPS_FIELDS = 6;
     private static final int MAPS_PATH = 5;
     private static final int MAPS_DEVICE = 3;
     /** The place of the letter in the permissions that says whether a mapping is shared. */
     private static final int SHARED_LETTER = 3;
 
-    private static final String SHARED_MEMORY = "/dev/zero (deleted)";
+    private static final String FLAGS = "flags:";
+
+    static final String SHARED_MEMORY = "/dev/zero (deleted)";
 
     /** Memory that belongs to no file and that no path leads to. */
     static final Set<String> ANONYMOUS_MEMORY = Set.of(SHARED_MEMORY, "/anon_hugepage (deleted)");
@@ -89,11 +96,12 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         return names;
     }
 
-    public RankRights {
-        threads = List.copyOf(threads);
-        files = Set.copyOf(files);
-        roots = Set.copyOf(roots);
-        others = Set.copyOf(others);
+    private final SortedLines lines;
+    private final RightsSummary summary;
+
+    RankRights(SortedLines lines, RightsSummary summary) {
+        this.lines = lines;
+        this.summary = summary;
     }
 
     /**
@@ -120,78 +128,312 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         }
     }
 
-    /** Reads it of processes that are stopped; one that has gone is an error by name. */
-    public static RankRights read(Collection<ProcessIdentity> processes) throws CheckpointException {
-        List<ThreadRights> threads = new ArrayList<>();
-        Set<OpenFile> files = new LinkedHashSet<>();
-        Set<String> roots = new TreeSet<>();
-        Set<String> others = new TreeSet<>();
+    /** Takes what is found, one by one. */
+    @FunctionalInterface
+    interface Taker<T> {
+        void take(T one) throws IOException, CheckpointException;
+    }
+
+    /** Takes pages of lines. */
+    @FunctionalInterface
+    public interface Receiver {
+        /**
+         * Takes the next page.
+         *
+         * @param last whether no page follows
+         */
+        void take(List<String> page, boolean last) throws IOException;
+    }
+
+    /**
+     * Hands over the lines, in order, in pages that a message carries.
+     *
+     * @param pageLines how many lines a page has at most
+     * @param pageChars how many characters a page has at most, unless it is of one line
+     */
+    public void send(int pageLines, int pageChars, Receiver to) throws IOException, CheckpointException {
+        List<String> page = new ArrayList<>();
+        int chars = 0;
+        try (SortedLines.Cursor cursor = open()) {
+            for (String line = cursor.next(); line != null; line = cursor.next()) {
+                if (page.size() == pageLines || (!page.isEmpty() && chars + line.length() > pageChars)) {
+                    to.take(page, false);
+                    page = new ArrayList<>();
+                    chars = 0;
+                }
+                page.add(line);
+                chars += line.length();
+            }
+        }
+        to.take(page, true);
+    }
+
+    /** Returns what can be said of all threads and files together. */
+    RightsSummary summary() {
+        return summary;
+    }
+
+    /** Returns the lines from the first one on. */
+    SortedLines.Cursor open() throws CheckpointException {
+        try {
+            return lines.open();
+        } catch (IOException e) {
+            throw unreadable(e);
+        }
+    }
+
+    /** Removes the file that the lines lie in. */
+    @Override
+    public void close() {
+        try {
+            lines.close();
+        } catch (IOException e) {
+            LOG.warn("a record of what a rank may do stays behind until its migration is over: {}", e.getMessage());
+        }
+    }
+
+    static CheckpointException unreadable(IOException e) {
+        return new CheckpointException(
+                "the record of what a rank may do and has open cannot be written or read: " + e
+                        + ". Remedy: look at the disk of the work directory",
+                e);
+    }
+
+    /**
+     * Reads it of processes that are stopped; one that has gone is an error by name, as are more files or threads than
+     * the bounds allow. A table that threads or processes share is read once.
+     *
+     * @param whose for messages and the names of files: {@code rank 3}
+     */
+    public static RankRights read(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
+            throws CheckpointException {
+        Map<String, String> node = namespacesOfNode();
+        RecentTexts seen = new RecentTexts();
+        SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
+        SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
+        try (SortedLines.Sorter sorter =
+                new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
+            Reading reading = new Reading(whose, sorter, bounds);
+            for (ProcessIdentity process : processes) {
+                try {
+                    Path proc = firstLiving(process);
+                    Map<String, long[]> limits = limits(proc);
+                    eachLiving(process, task -> {
+                        reading.thread(thread(task, limits, node));
+                        if (descriptors.isNew(number(task))) {
+                            descriptors(task, reading::file, reading::other);
+                        }
+                        reading.uncounted(named(task.resolve("cwd"), false, false));
+                        reading.root(
+                                Files.readSymbolicLink(task.resolve("root")).toString());
+                    });
+                    if (memories.isNew(number(proc))) {
+                        mappings(proc, reading::file, KernelFeatures.here(), seen);
+                    }
+                    reading.uncounted(named(proc.resolve("exe"), true, false));
+                } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
+                    throw unreadable(process, e);
+                }
+            }
+            return new RankRights(sorter.sorted(), reading.summary);
+        } catch (IOException e) {
+            throw unreadable(e);
+        }
+    }
+
+    /**
+     * Throws, and says what helps, if processes have more files open or mapped, or more threads, than the bounds allow.
+     * They run meanwhile, so {@link #read} counts once more; one that ends is none.
+     */
+    public static void requireReadable(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
+            throws CheckpointException {
+        Counting counting = new Counting(whose, bounds);
+        RecentTexts seen = new RecentTexts();
+        SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
+        SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
+        for (ProcessIdentity process : processes) {
+            try {
+                eachLiving(process, task -> {
+                    counting.thread();
+                    if (descriptors.isNew(number(task))) {
+                        each(task.resolve("fd"), descriptor -> counting.file());
+                    }
+                });
+                Path proc = firstLiving(process);
+                if (memories.isNew(number(proc))) {
+                    eachMapping(proc, seen, mapping -> counting.file());
+                }
+            } catch (IOException | DirectoryIteratorException e) {
+                if (new ProcessTable().isAlive(process)) {
+                    throw unreadable(process, e);
+                }
+            }
+        }
+    }
+
+    private static CheckpointException unreadable(ProcessIdentity process, Exception e) {
+        return new CheckpointException(
+                "what PID " + process.pid() + " may do and has open cannot be read from /proc: " + e
+                        + ". Remedy: run the service as root; where the process is gone, look at why it ended",
+                e);
+    }
+
+    /** Tells what each thread of a rank may do. */
+    static void threads(Collection<ProcessIdentity> processes, Taker<ThreadRights> taker) throws CheckpointException {
         Map<String, String> node = namespacesOfNode();
         for (ProcessIdentity process : processes) {
             try {
-                List<Path> tasks = tasks(process);
-                if (tasks.isEmpty()) {
-                    throw new IOException("it has ended");
-                }
-                // A first thread that has ended shows nothing of what the others still share.
-                Path proc = PROC.resolve(tasks.get(0).getFileName());
-                Map<String, long[]> limits = limits(proc);
-                for (Path task : tasks) {
-                    threads.add(thread(task, limits, node));
-                    descriptors(task, files, others);
-                    files.add(named(task.resolve("cwd"), false, false));
-                    roots.add(Files.readSymbolicLink(task.resolve("root")).toString());
-                }
-                mappings(proc, files);
-                files.add(named(proc.resolve("exe"), true, false));
+                Map<String, long[]> limits = limits(firstLiving(process));
+                eachLiving(process, task -> taker.take(thread(task, limits, node)));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
-                throw new CheckpointException(
-                        "what PID " + process.pid() + " may do and has open cannot be read from /proc: " + e
-                                + ". Remedy: run the service as root; where the process is gone, look at why it ended",
-                        e);
+                throw unreadable(process, e);
             }
         }
-        return new RankRights(threads, files, roots, others);
+    }
+
+    /** Reads the limits and the nice values alone. */
+    static RightsSummary shares(Collection<ProcessIdentity> processes) throws CheckpointException {
+        RightsSummary summary = new RightsSummary();
+        for (ProcessIdentity process : processes) {
+            try {
+                Map<String, long[]> limits = limits(firstLiving(process));
+                eachLiving(process, task -> summary.add(Integer.parseInt(statWords(task)[NICE]), limits));
+            } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
+                throw unreadable(process, e);
+            }
+        }
+        return summary;
+    }
+
+    /** Counts what is read, and says so where it is too much. */
+    private static class Counting {
+        private final String whose;
+        private final RightsBounds bounds;
+        private int files;
+        private int threads;
+
+        Counting(String whose, RightsBounds bounds) {
+            this.whose = whose;
+            this.bounds = bounds;
+        }
+
+        final void thread() throws CheckpointException {
+            require(++threads, "threads");
+        }
+
+        final void file() throws CheckpointException {
+            require(++files, "files open or mapped");
+        }
+
+        private void require(int count, String what) throws CheckpointException {
+            bounds.requireWanted();
+            if (count > bounds.mostFiles()) {
+                throw new CheckpointException(whose + " has more than " + bounds.mostFiles() + " " + what
+                        + " (rank_files). Remedy: have the job close what it does not need, or set a larger rank_files"
+                        + " in the configuration of both nodes");
+            }
+        }
+    }
+
+    /** Puts what is read into lines. */
+    private static final class Reading extends Counting {
+        private final SortedLines.Sorter sorter;
+        private final RightsSummary summary = new RightsSummary();
+
+        Reading(String whose, SortedLines.Sorter sorter, RightsBounds bounds) {
+            super(whose, bounds);
+            this.sorter = sorter;
+        }
+
+        void thread(ThreadRights thread) throws IOException, CheckpointException {
+            thread();
+            summary.add(thread);
+            add(RightsLine.of(thread));
+        }
+
+        void file(OpenFile file) throws IOException, CheckpointException {
+            file();
+            uncounted(file);
+        }
+
+        /** Takes a file that each thread or process has, as they are counted themselves. */
+        void uncounted(OpenFile file) throws IOException, CheckpointException {
+            summary.add(file);
+            add(RightsLine.of(file));
+        }
+
+        void other(String kind) throws IOException, CheckpointException {
+            file();
+            add(RightsLine.other(kind));
+        }
+
+        void root(String directory) throws IOException, CheckpointException {
+            add(RightsLine.root(directory));
+        }
+
+        private void add(String line) throws IOException, CheckpointException {
+            if (line.length() > SortedLines.MAX_LINE_CHARS) {
+                throw new CheckpointException("a line of the record of what it may do has " + line.length()
+                        + " characters, " + SortedLines.MAX_LINE_CHARS
+                        + " are carried. Remedy: its user is in too many groups to be moved");
+            }
+            sorter.add(line);
+        }
     }
 
     // ---- reading /proc -----------------------------------------------------------------------------------------
 
-    /** The threads that live. */
-    private static List<Path> tasks(ProcessIdentity process) throws IOException {
-        List<Path> living = new ArrayList<>();
-        for (Path task : list(PROC.resolve(Integer.toString(process.pid())).resolve("task"))) {
-            Optional<ProcStat> stat = ProcStat.read(task.resolve("stat"));
-            if (stat.isPresent() && !stat.get().isDead()) {
-                living.add(task);
+    private static int number(Path task) {
+        return Integer.parseInt(task.getFileName().toString());
+    }
+
+    /** Tells each entry of a directory, of which a user decides how many there are. */
+    private static void each(Path directory, Taker<Path> taker) throws IOException, CheckpointException {
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(directory)) {
+            for (Path entry : found) {
+                taker.take(entry);
             }
         }
-        return living;
+    }
+
+    private static Path tasks(ProcessIdentity process) {
+        return PROC.resolve(Integer.toString(process.pid())).resolve("task");
+    }
+
+    private static boolean isLiving(Path task) {
+        return ProcStat.read(task.resolve("stat"))
+                .filter(stat -> !stat.isDead())
+                .isPresent();
+    }
+
+    /** Tells the directory of each thread that lives. */
+    private static void eachLiving(ProcessIdentity process, Taker<Path> taker) throws IOException, CheckpointException {
+        each(tasks(process), task -> {
+            if (isLiving(task)) {
+                taker.take(task);
+            }
+        });
+    }
+
+    /** A first thread that has ended shows nothing of what the others still share. */
+    private static Path firstLiving(ProcessIdentity process) throws IOException {
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(tasks(process), RankRights::isLiving)) {
+            for (Path task : found) {
+                return PROC.resolve(task.getFileName());
+            }
+        }
+        throw new IOException("it has ended");
     }
 
     /** The numbers of a process's threads as this service sees them. */
     static List<String> threadIds(ProcessIdentity process) throws CheckpointException {
+        List<String> ids = new ArrayList<>();
         try {
-            return tasks(process).stream()
-                    .map(task -> task.getFileName().toString())
-                    .toList();
+            eachLiving(process, task -> ids.add(task.getFileName().toString()));
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException("the threads of PID " + process.pid() + " cannot be listed: " + e, e);
         }
-    }
-
-    /** Returns true if a process shares memory that belongs to no file. */
-    boolean hasSharedMemory() {
-        return files.stream()
-                .anyMatch(
-                        file -> file.path().equals(SHARED_MEMORY) || file.path().equals(UNNAMED_MEMORY));
-    }
-
-    private static List<Path> list(Path directory) throws IOException {
-        List<Path> entries = new ArrayList<>();
-        try (DirectoryStream<Path> found = Files.newDirectoryStream(directory)) {
-            found.forEach(entries::add);
-        }
-        return entries;
+        return ids;
     }
 
     private static List<String> lines(Path file) throws IOException {
@@ -251,9 +493,7 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                 shared.add(name);
             }
         }
-        // After the name in brackets, which may hold anything: state is word 0, as field 3 of proc(5).
-        String stat = Files.readString(task.resolve("stat"), StandardCharsets.ISO_8859_1);
-        String[] words = stat.substring(stat.lastIndexOf(')') + 2).trim().split(" ", -1);
+        String[] words = statWords(task);
         String pids = status.getOrDefault("NSpid", task.getFileName().toString());
         return new ThreadRights(
                 Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim()),
@@ -268,10 +508,16 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                 Integer.parseInt(status.getOrDefault("Seccomp_filters", "0")),
                 status.getOrDefault("NoNewPrivs", "0").equals("1"),
                 shared,
-                Integer.parseInt(words[16]),
+                Integer.parseInt(words[NICE]),
                 Integer.parseInt(words[37]),
                 Integer.parseInt(words[38]),
                 limits);
+    }
+
+    /** After the name in brackets, which may hold anything: state is word 0, as field 3 of proc(5). */
+    private static String[] statWords(Path task) throws IOException {
+        String stat = Files.readString(task.resolve("stat"), StandardCharsets.ISO_8859_1);
+        return stat.substring(stat.lastIndexOf(')') + 2).trim().split(" ", -1);
     }
 
     private static Set<Integer> numbers(String words) {
@@ -282,24 +528,32 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
                         .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    static void descriptors(Path task, Set<OpenFile> files, Set<String> others) throws IOException {
-        for (Path descriptor : list(task.resolve("fd"))) {
+    static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others)
+            throws IOException, CheckpointException {
+        each(task.resolve("fd"), descriptor -> {
             String target = Files.readSymbolicLink(descriptor).toString();
             if (!target.startsWith("/")) {
                 int end = target.startsWith("anon_inode:") ? target.length() : target.indexOf(':');
-                others.add(end < 0 ? target : target.substring(0, end));
-                continue;
+                others.take(end < 0 ? target : target.substring(0, end));
+                return;
             }
-            int flags = 0;
-            for (String line : lines(task.resolve("fdinfo").resolve(descriptor.getFileName()))) {
-                if (line.startsWith("flags:")) {
-                    flags = Integer.parseInt(line.substring("flags:".length()).trim(), OCTAL);
-                }
-            }
+            int flags = flags(task.resolve("fdinfo").resolve(descriptor.getFileName()));
             boolean only = (flags & O_PATH) != 0;
             int mode = flags & ACCESS_MODE;
-            files.add(named(descriptor, !only && mode != 1, !only && (mode == 1 || mode == READ_WRITE)));
+            files.take(named(descriptor, !only && mode != 1, !only && (mode == 1 || mode == READ_WRITE)));
+        });
+    }
+
+    private static int flags(Path descriptor) throws IOException {
+        // Line by line: any number of record locks may stand behind it.
+        try (BufferedReader lines = Files.newBufferedReader(descriptor, StandardCharsets.ISO_8859_1)) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                if (line.startsWith(FLAGS)) {
+                    return Integer.parseInt(line.substring(FLAGS.length()).trim(), OCTAL);
+                }
+            }
         }
+        throw new IOException(descriptor + " has no " + FLAGS);
     }
 
     /** The file behind one of the kernel's links; it is looked at through the link, so nothing can be put between. */
@@ -319,32 +573,41 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         }
     }
 
-    static void mappings(Path proc, Set<OpenFile> files) throws IOException {
-        mappings(proc, files, KernelFeatures.here());
-    }
-
     /**
      * Reads the mapped files. A private mapping never changes its file, however that was opened; a shared one can be
      * made writable if the file was opened so. The modes of {@code map_files} say that, on a kernel that has it.
+     *
+     * @param seen the private mappings that were read lately, each without its addresses
      */
-    static void mappings(Path proc, Set<OpenFile> files, KernelFeatures kernel) throws IOException {
+    static void mappings(Path proc, Taker<OpenFile> files, KernelFeatures kernel, RecentTexts seen)
+            throws IOException, CheckpointException {
         if (!kernel.has(Feature.MAP_FILES)) {
-            MappedPaths.read(proc, files);
+            MappedPaths.read(proc, files, seen);
             return;
         }
-        Set<String> seen = new LinkedHashSet<>();
-        for (String line : lines(proc.resolve("maps"))) {
-            String[] fields = line.split(" +", MAPS_FIELDS);
-            if (fields.length < MAPS_FIELDS || !fields[MAPS_PATH].startsWith("/")) {
-                continue;
-            }
+        eachMapping(proc, seen, fields -> {
             boolean shared = fields[1].charAt(SHARED_LETTER) == 's';
-            if (!shared && !seen.add(line.substring(line.indexOf(fields[MAPS_DEVICE])))) {
-                continue;
-            }
             Path link = proc.resolve("map_files").resolve(address(fields[0]));
             int mode = (Integer) Files.getAttribute(link, "unix:mode", LinkOption.NOFOLLOW_LINKS);
-            files.add(named(link, !shared || (mode & OWNER_READS) != 0, shared && (mode & OWNER_WRITES) != 0));
+            files.take(named(link, !shared || (mode & OWNER_READS) != 0, shared && (mode & OWNER_WRITES) != 0));
+        });
+    }
+
+    /** Tells the fields of each mapping of a file; of private ones of the same file mostly once. */
+    private static void eachMapping(Path proc, RecentTexts seen, Taker<String[]> taker)
+            throws IOException, CheckpointException {
+        // Line by line: a process can have 65,530 mappings of files with names of 4 KiB.
+        try (BufferedReader lines = Files.newBufferedReader(proc.resolve("maps"), StandardCharsets.ISO_8859_1)) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                String[] fields = line.split(" +", MAPS_FIELDS);
+                if (fields.length < MAPS_FIELDS || !fields[MAPS_PATH].startsWith("/")) {
+                    continue;
+                }
+                boolean shared = fields[1].charAt(SHARED_LETTER) == 's';
+                if (shared || seen.isNew(line.substring(line.indexOf(fields[MAPS_DEVICE])))) {
+                    taker.take(fields);
+                }
+            }
         }
     }
 
@@ -353,52 +616,5 @@ public record RankRights(List<ThreadRights> threads, Set<OpenFile> files, Set<St
         int dash = range.indexOf('-');
         return Long.toHexString(Long.parseUnsignedLong(range.substring(0, dash), HEX)) + "-"
                 + Long.toHexString(Long.parseUnsignedLong(range.substring(dash + 1), HEX));
-    }
-
-    // ---- as text, for the way to the target --------------------------------------------------------------------
-
-    /** A line for each thread, file, root and other descriptor. */
-    public List<String> lines() {
-        List<String> lines = new ArrayList<>();
-        threads.forEach(thread -> lines.add("thread " + thread.words()));
-        files.forEach(file -> lines.add("file " + (file.reads() ? "r" : "-") + (file.writes() ? "w" : "-") + " "
-                + file.ownerUid() + " " + file.path()));
-        roots.forEach(root -> lines.add("root " + root));
-        others.forEach(other -> lines.add("other " + other));
-        return lines;
-    }
-
-    /** Reads what {@link #lines} has written; throws and names the line that does not fit. */
-    public static RankRights parse(List<String> lines) throws CheckpointException {
-        List<ThreadRights> threads = new ArrayList<>();
-        Set<OpenFile> files = new LinkedHashSet<>();
-        Set<String> roots = new LinkedHashSet<>();
-        Set<String> others = new LinkedHashSet<>();
-        for (String line : lines) {
-            try {
-                int space = line.indexOf(' ');
-                String rest = line.substring(space + 1);
-                switch (line.substring(0, Math.max(space, 0))) {
-                    case "thread" -> threads.add(ThreadRights.parse(rest));
-                    case "file" -> {
-                        String[] words = rest.split(" ", 3);
-                        files.add(new OpenFile(
-                                words[2],
-                                Integer.parseInt(words[1]),
-                                words[0].charAt(0) == 'r',
-                                words[0].charAt(1) == 'w'));
-                    }
-                    case "root" -> roots.add(rest);
-                    case "other" -> others.add(rest);
-                    default -> throw new IllegalArgumentException("it begins with no known word");
-                }
-            } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
-                throw new CheckpointException(
-                        "the record of what the originals may do has a line that cannot be read: '" + line + "' (" + e
-                                + "). Remedy: install the same release on both nodes",
-                        e);
-            }
-        }
-        return new RankRights(threads, files, roots, others);
     }
 }

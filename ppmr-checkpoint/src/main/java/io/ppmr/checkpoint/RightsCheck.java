@@ -8,14 +8,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import java.util.stream.Collectors;
 
 /**
  * Holds restored processes against what the source read of their originals, before they are voted for and so before
@@ -31,16 +27,6 @@ public final class RightsCheck {
     /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
     private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
 
-    /** Descriptors that any process makes by a system call that asks for no right. */
-    private static final Set<String> FREE_FOR_ALL = Set.of(
-            "pipe",
-            "socket",
-            "anon_inode:[eventfd]",
-            "anon_inode:[eventpoll]",
-            "anon_inode:[signalfd]",
-            "anon_inode:[timerfd]",
-            "anon_inode:inotify");
-
     /** As the job's user: prints the place of each file, counted from 0, that this user cannot open so. */
     private static final String TRY_TO_OPEN = "i=0; while [ $# -gt 0 ]; do case $1 in"
             + " *r*) test -r \"$2\" || echo $i;; esac; case $1 in *w*) test -w \"$2\" || echo $i;; esac;"
@@ -50,16 +36,19 @@ public final class RightsCheck {
     private final ToolKit kit;
     private final JobUser user;
     private final Path own;
+    private final RightsBounds bounds;
 
     /**
      * @param user the job's user
      * @param own the directory of the attempt at this node, without links: a restart's own output and files, which
      *     restored processes inherit from it, lie there
+     * @param bounds what is read of a copy at most
      */
-    public RightsCheck(NativePrograms programs, JobUser user, Path own) {
+    public RightsCheck(NativePrograms programs, JobUser user, Path own, RightsBounds bounds) {
         this.kit = ToolKit.of(programs, RankCommand.Timing.defaults());
         this.user = user;
         this.own = own;
+        this.bounds = bounds;
     }
 
     /** A file of a copy that nothing known allows: the job's user has to be able to open it. */
@@ -76,59 +65,36 @@ public final class RightsCheck {
     /**
      * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
      * nice values that the restart's own start gave it are first lowered to the originals'. Where a command is needed
-     * for that it is one for many ranks.
+     * for that it is one for many ranks. What is read of a copy is gone again when the next one is read.
      *
      * @param ranks for each copy what the source read of the rank's originals
      */
     public void requireNoMore(Map<HeldRank, RankRights> ranks) throws CheckpointException {
-        Map<HeldRank, RankRights> copies = new LinkedHashMap<>();
         List<String> toLower = new ArrayList<>();
-        Set<HeldRank> lowered = new LinkedHashSet<>();
         for (Map.Entry<HeldRank, RankRights> rank : ranks.entrySet()) {
-            if (rank.getValue().threads().isEmpty()) {
+            if (rank.getValue().summary().hasNoThread()) {
                 throw excess(rank.getKey(), "nothing is known of what its original was allowed");
             }
-            RankRights copy = RankRights.read(rank.getKey().processes());
-            copies.put(rank.getKey(), copy);
-            if (needsLowering(rank.getKey(), copy, rank.getValue(), toLower)) {
-                lowered.add(rank.getKey());
-            }
+            addLowering(rank.getKey(), rank.getValue().summary(), toLower);
         }
         lower(toLower);
-        for (HeldRank rank : lowered) {
-            copies.put(rank, RankRights.read(rank.processes()));
-        }
-        List<Doubtful> doubtful = new ArrayList<>();
+        Questions questions = new Questions();
         for (Map.Entry<HeldRank, RankRights> rank : ranks.entrySet()) {
-            compare(rank.getKey(), copies.get(rank.getKey()), rank.getValue(), doubtful);
-        }
-        requireOpen(doubtful);
-    }
-
-    private void compare(HeldRank restored, RankRights copy, RankRights original, List<Doubtful> doubtful)
-            throws CheckpointException {
-        Optional<String> more = excess(copy.threads(), original.threads());
-        if (more.isPresent()) {
-            throw excess(restored, more.get());
-        }
-        for (String root : copy.roots()) {
-            if (!original.roots().contains(root)) {
-                throw excess(restored, "its root directory is " + root + ", its original's was " + original.roots());
+            HeldRank restored = rank.getKey();
+            String whose = "the copy of rank " + restored.rank();
+            try (RankRights copy = RankRights.read(whose, restored.processes(), bounds)) {
+                Optional<String> more = new RightsComparison(copy, rank.getValue()).excess(file -> {
+                    boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
+                    if (!users && !Path.of(file.path()).startsWith(own)) {
+                        questions.add(new Doubtful(restored, file));
+                    }
+                });
+                if (more.isPresent()) {
+                    throw excess(restored, more.get());
+                }
             }
         }
-        for (String other : copy.others()) {
-            if (!original.others().contains(other) && !FREE_FOR_ALL.contains(other)) {
-                throw excess(restored, "it has a descriptor of kind " + other + ", its original had none");
-            }
-        }
-        for (OpenFile file : copy.files()) {
-            boolean known = original.files().stream().anyMatch(one -> one.covers(file))
-                    || (file.path().equals(RankRights.UNNAMED_MEMORY) && original.hasSharedMemory());
-            boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
-            if (!known && !users && !Path.of(file.path()).startsWith(own)) {
-                doubtful.add(new Doubtful(restored, file));
-            }
-        }
+        questions.ask();
     }
 
     private static CheckpointException excess(HeldRank rank, String what) {
@@ -137,51 +103,39 @@ public final class RightsCheck {
                 + " others on this node");
     }
 
-    /** The first thread that is more than its original, or than every thread of the rank where its number is new. */
-    private static Optional<String> excess(List<ThreadRights> copies, List<ThreadRights> originals) {
-        Map<Integer, ThreadRights> byId =
-                originals.stream().collect(Collectors.toMap(ThreadRights::id, thread -> thread, (a, b) -> a));
-        // A tool that keeps numbers keeps them all; with others, one that fits by chance says nothing.
-        boolean kept = copies.stream().allMatch(copy -> byId.containsKey(copy.id()));
-        for (ThreadRights copy : copies) {
-            List<ThreadRights> candidates = kept ? List.of(byId.get(copy.id())) : originals;
-            Optional<String> least = Optional.empty();
-            boolean covered = false;
-            for (ThreadRights candidate : candidates) {
-                Optional<String> more = candidate.excessOf(copy);
-                covered |= more.isEmpty();
-                least = least.isPresent() ? least : more;
-            }
-            if (!covered) {
-                return Optional.of("thread " + copy.id() + ": " + least.orElseThrow());
-            }
-        }
-        return Optional.empty();
-    }
-
     // ---- files -------------------------------------------------------------------------------------------------
 
-    private void requireOpen(List<Doubtful> doubtful) throws CheckpointException {
-        Map<Question, Doubtful> questions = new LinkedHashMap<>();
-        Map<HeldRank, String> mounts = new HashMap<>();
-        for (Doubtful one : doubtful) {
-            if (!mounts.containsKey(one.rank())) {
-                mounts.put(one.rank(), mountsOf(one.rank().processes().get(0)));
+    /** Questions that wait until there are enough for one command. */
+    private final class Questions {
+        private final Map<Question, Doubtful> waiting = new LinkedHashMap<>();
+        private HeldRank last;
+        private String mounts = "";
+
+        void add(Doubtful one) throws CheckpointException {
+            if (one.rank() != last) {
+                last = one.rank();
+                mounts = mountsOf(last.processes().get(0));
             }
             String mode = (one.file().reads() ? "r" : "-") + (one.file().writes() ? "w" : "-");
-            questions.putIfAbsent(
-                    new Question(mode, mounts.get(one.rank()) + one.file().path()), one);
+            waiting.putIfAbsent(new Question(mode, mounts + one.file().path()), one);
+            if (waiting.size() == FILES_A_CALL) {
+                ask();
+            }
         }
-        List<Question> all = List.copyOf(questions.keySet());
-        for (int from = 0; from < all.size(); from += FILES_A_CALL) {
-            Optional<Question> closed = firstClosed(all.subList(from, Math.min(from + FILES_A_CALL, all.size())));
+
+        void ask() throws CheckpointException {
+            if (waiting.isEmpty()) {
+                return;
+            }
+            Optional<Question> closed = firstClosed(List.copyOf(waiting.keySet()));
             if (closed.isPresent()) {
-                Doubtful one = questions.get(closed.get());
+                Doubtful one = waiting.get(closed.get());
                 throw excess(
                         one.rank(),
                         "it has " + one.file() + "; its original had not, and user " + user.uid()
                                 + " cannot open it so");
             }
+            waiting.clear();
         }
     }
 
@@ -240,22 +194,21 @@ public final class RightsCheck {
      * originals had, by the job's user, who may lower its own.
      *
      * @param commands for each thing to do, the words behind {@code prlimit} or {@code renice} are added as one text
-     * @return whether anything is to be done
      */
-    private static boolean needsLowering(HeldRank restored, RankRights copy, RankRights original, List<String> commands)
+    private static void addLowering(HeldRank restored, RightsSummary original, List<String> commands)
             throws CheckpointException {
+        RightsSummary copy = RankRights.shares(restored.processes());
         StringBuilder limits = new StringBuilder();
         for (String name : RankRights.LIMITS.values()) {
-            long most = most(original, name, ThreadRights.HARD);
-            if (Long.compareUnsigned(most(copy, name, ThreadRights.HARD), most) > 0) {
+            long most = original.most(name, ThreadRights.HARD);
+            if (Long.compareUnsigned(copy.most(name, ThreadRights.HARD), most) > 0) {
                 limits.append(" --").append(name).append('=');
-                limits.append(ThreadRights.shown(most(original, name, ThreadRights.SOFT)));
+                limits.append(ThreadRights.shown(original.most(name, ThreadRights.SOFT)));
                 limits.append(':').append(ThreadRights.shown(most));
             }
         }
-        int nice =
-                original.threads().stream().mapToInt(ThreadRights::nice).min().orElse(0);
-        boolean renice = copy.threads().stream().anyMatch(thread -> thread.nice() < nice);
+        int nice = original.leastNice();
+        boolean renice = copy.leastNice() < nice;
         for (ProcessIdentity process : restored.processes()) {
             if (!limits.isEmpty()) {
                 commands.add("prlimit --pid " + process.pid() + limits);
@@ -264,7 +217,6 @@ public final class RightsCheck {
                 commands.add("renice -n " + nice + " -p " + String.join(" ", RankRights.threadIds(process)));
             }
         }
-        return renice || !limits.isEmpty();
     }
 
     private void lower(List<String> commands) throws CheckpointException {
@@ -279,16 +231,5 @@ public final class RightsCheck {
                         + (result.timedOut() ? result.describe() : said));
             }
         }
-    }
-
-    private static long most(RankRights rights, String limit, int which) {
-        long most = 0;
-        for (ThreadRights thread : rights.threads()) {
-            long[] value = thread.limits().get(limit);
-            if (value != null && Long.compareUnsigned(value[which], most) > 0) {
-                most = value[which];
-            }
-        }
-        return most;
     }
 }

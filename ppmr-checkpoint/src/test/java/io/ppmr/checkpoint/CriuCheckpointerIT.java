@@ -130,11 +130,24 @@ class CriuCheckpointerIT {
         assertNotEquals(job.root().pidNamespace(), copy.pidNamespace());
         assertEquals(passesBefore, job.passes());
         // The record as it travels: CRIU gives each thread what it had, and opens what it had open.
-        RankRights had = RankRights.parse(RankRights.read(original.processes()).lines());
-        assertEquals(
-                had.threads().size(),
-                RankRights.read(restored.processes()).threads().size());
-        new RightsCheck(fixture.programs, fixture.user, images).requireNoMore(restored, had);
+        RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
+        ArrivingRights arriving = new ArrivingRights(bounds.directory(), 0);
+        try (RankRights read = RankRights.read("rank 0", original.processes(), bounds)) {
+            read.send(10, 1000, (page, last) -> {
+                try {
+                    arriving.add(page);
+                } catch (CheckpointException e) {
+                    throw new IOException(e);
+                }
+            });
+        }
+        List<ThreadRights> threads = new ArrayList<>();
+        RankRights.threads(original.processes(), threads::add);
+        RankRights.threads(restored.processes(), thread -> threads.remove(0));
+        assertEquals(List.of(), threads);
+        try (RankRights had = arriving.end()) {
+            new RightsCheck(fixture.programs, fixture.user, images, bounds).requireNoMore(restored, had);
+        }
         original.end(JobFixture.LIMIT);
         restored.release();
         fixture.requireResult(job);
@@ -162,14 +175,17 @@ class CriuCheckpointerIT {
                 refused.getMessage().contains("PID " + pid + " (plain-job) has the capabilities 2400"),
                 refused.getMessage());
         HeldRank original = dump(job.root(), images, "d1");
-        RankRights had = RankRights.read(original.processes());
-        run("setcap", "cap_net_raw,cap_sys_admin+ep", program);
-        HeldRank restored = restore(images, "r1");
+        RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
+        HeldRank restored;
+        try (RankRights had = RankRights.read("rank 0", original.processes(), bounds)) {
+            run("setcap", "cap_net_raw,cap_sys_admin+ep", program);
+            restored = restore(images, "r1");
+            new RightsCheck(fixture.programs, fixture.user, images, bounds).requireNoMore(restored, had);
+        }
         String copy = Integer.toString(restored.processes().get(0).pid());
         for (String set : List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")) {
             assertEquals(ProcStat.capabilities(pid, set), ProcStat.capabilities(copy, set), set);
         }
-        new RightsCheck(fixture.programs, fixture.user, images).requireNoMore(restored, had);
         original.end(JobFixture.LIMIT);
         restored.release();
         fixture.requireResult(job);

@@ -83,9 +83,13 @@ class RecordedNodeTest {
     void shouldReadWhatIsOpen() throws Exception {
         Set<OpenFile> files = new LinkedHashSet<>();
         Set<String> others = new LinkedHashSet<>();
-        RankRights.descriptors(process, files, others);
+        RankRights.descriptors(process, files::add, others::add);
         assertEquals(Set.of(new OpenFile("/dev/null", 0, true, false)), files);
         assertEquals(Set.of(), others);
+    }
+
+    private static void read(Path process, Set<OpenFile> files, KernelFeatures kernel) throws Exception {
+        RankRights.mappings(process, files::add, kernel, new RecentTexts());
     }
 
     @Test
@@ -101,7 +105,7 @@ class RecordedNodeTest {
         }
         assertEquals(28, named);
         Set<OpenFile> files = new LinkedHashSet<>();
-        RankRights.mappings(process, files, KernelFeatures.of("3.10.108", Set.of(Feature.MAP_FILES)));
+        read(process, files, KernelFeatures.of("3.10.108", Set.of(Feature.MAP_FILES)));
         // Links of map_files have the mode of the mapping; made by hand they have all.
         assertEquals(
                 Set.of(
@@ -119,7 +123,7 @@ class RecordedNodeTest {
             }
         }
         Set<OpenFile> files = new LinkedHashSet<>();
-        RankRights.mappings(process, files, RECORDED_KERNEL);
+        read(process, files, RECORDED_KERNEL);
         assertEquals(paths, files.stream().map(OpenFile::path).collect(Collectors.toSet()));
         for (OpenFile file : files) {
             // Of what is mapped shared, gconv-modules.cache alone, nothing may be written. No file here is that one.
@@ -148,7 +152,7 @@ class RecordedNodeTest {
                         + "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me \n"
                         + "7ffeb2a95000-7ffeb2ab6000 rw-p 00000000 00:00 0        [stack]\nVmFlags: rd wr \n");
         Set<OpenFile> files = new LinkedHashSet<>();
-        RankRights.mappings(process, files, RECORDED_KERNEL);
+        read(process, files, RECORDED_KERNEL);
         int me = (Integer) Files.getAttribute(read, "unix:uid");
         assertEquals(
                 Set.of(
@@ -180,8 +184,8 @@ class RecordedNodeTest {
         Path file = Files.createFile(folder.resolve("file"));
         Files.writeString(
                 process.resolve("smaps"), mapping("r--s", file, file, "rd").replaceAll("VmFlags.*\n", ""));
-        IOException refused = assertThrows(
-                IOException.class, () -> RankRights.mappings(process, new LinkedHashSet<>(), RECORDED_KERNEL));
+        IOException refused =
+                assertThrows(IOException.class, () -> read(process, new LinkedHashSet<>(), RECORDED_KERNEL));
         assertTrue(refused.getMessage().contains("shared mapping of " + file), refused.getMessage());
     }
 
@@ -197,7 +201,7 @@ class RecordedNodeTest {
                     reading.map(FileChannel.MapMode.READ_ONLY, 0, 1), writing.map(FileChannel.MapMode.READ_ONLY, 0, 1));
             for (KernelFeatures kernel : List.of(KernelFeatures.here(), RECORDED_KERNEL)) {
                 Set<OpenFile> files = new LinkedHashSet<>();
-                RankRights.mappings(Path.of("/proc/self"), files, kernel);
+                read(Path.of("/proc/self"), files, kernel);
                 Set<String> found = files.stream()
                         .filter(file -> file.path().startsWith(ours))
                         .map(file -> Path.of(file.path()).getFileName() + " " + file.reads() + " " + file.writes())

@@ -1,12 +1,11 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -21,18 +20,10 @@ class ThreadRightsTest {
     }
 
     @Test
-    void shouldBeTheSameWhenWrittenAndReadAgain() throws Exception {
+    void shouldBeTheSameWhenWrittenAndReadAgain() {
         assertEquals(
                 ORIGINAL.replace("1000,4", "4,1000"),
                 ThreadRights.parse(ORIGINAL).words());
-        RankRights rights = new RankRights(
-                List.of(ThreadRights.parse(ORIGINAL)),
-                Set.of(new RankRights.OpenFile("/a b\nc (deleted)", -1, true, false)),
-                Set.of("/"),
-                Set.of("socket"));
-        RankRights again = RankRights.parse(rights.lines());
-        assertEquals(rights.lines(), again.lines());
-        assertEquals(rights.files(), again.files());
     }
 
     @Test
@@ -51,10 +42,11 @@ class ThreadRightsTest {
             process.getOutputStream().write('1');
             process.getOutputStream().flush();
             assertEquals('1', process.getInputStream().read());
-            RankRights rights = RankRights.read(List.of(new ProcessTable().of((int) process.pid())));
+            List<ThreadRights> threads = new ArrayList<>();
+            RankRights.threads(List.of(new ProcessTable().of((int) process.pid())), threads::add);
             String said = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
                     .output();
-            assertEquals(said.strip(), "" + rights.threads().get(0).lastCapability());
+            assertEquals(said.strip(), "" + threads.get(0).lastCapability());
         } finally {
             process.destroyForcibly().waitFor();
         }
@@ -105,14 +97,5 @@ class ThreadRightsTest {
         assertTrue(!copy.equals(ORIGINAL), "the case changes nothing");
         String said = excess(ORIGINAL, copy).orElse("nothing");
         assertTrue(said.contains(name), said);
-    }
-
-    @ParameterizedTest
-    @CsvSource(
-            delimiter = '|',
-            value = {"''", "nonsense", "thread 1 2 3", "thread x", "file rw x /a", "file r", "file  1 /a", "rights 1"})
-    void shouldRefuseALineThatCannotBeRead(String line) {
-        CheckpointException e = assertThrows(CheckpointException.class, () -> RankRights.parse(List.of(line)));
-        assertTrue(e.getMessage().contains("Remedy: install the same release"), e.getMessage());
     }
 }

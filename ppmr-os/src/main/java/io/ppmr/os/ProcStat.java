@@ -136,8 +136,8 @@ public record ProcStat(
                 Files.readSymbolicLink(process.resolve("ns").resolve(kind)).toString();
         Matcher number = NAMESPACE.matcher(link);
         if (!number.matches()) {
-            throw new IOException("a namespace of " + process + " has a name that this release does not know: '" + link
-                    + "'");
+            throw new IOException(
+                    "a namespace of " + process + " has a name that this release does not know: '" + link + "'");
         }
         return Long.parseLong(number.group(1));
     }

@@ -22,9 +22,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A network that delays: every byte of a connection to a target arrives so much later, each way. It holds up nothing
- * else, as long as no more than {@link #IN_FLIGHT} blocks of a direction are on their way. It stands in for a delay in
- * the kernel (netem), which not every kernel has.
+ * A network that delays: every byte of a connection to a target arrives so much later, each way. It can be slow, too:
+ * then each direction of a connection carries so many bytes a second. It holds up nothing else, as long as no more
+ * than {@link #IN_FLIGHT} blocks of a direction are on their way. It stands in for a delay in the kernel (netem), which
+ * not every kernel has.
  *
  * <p>Safe for any thread. Closed by its owner; two threads for each direction of each connection until then.
  */
@@ -38,6 +39,7 @@ final class DelayedLink implements AutoCloseable {
     private record Block(ByteBuffer bytes, long arrivesNs) {}
 
     private final long delayNs;
+    private final long bytesPerSecond;
     private final ServerSocket server;
     private final List<Socket> sockets = new CopyOnWriteArrayList<>();
     private final LongAdder carriedBytes = new LongAdder();
@@ -45,6 +47,12 @@ final class DelayedLink implements AutoCloseable {
 
     /** Begins to listen on a free port of this machine. */
     DelayedLink(Duration delay) throws IOException {
+        this(delay, Long.MAX_VALUE);
+    }
+
+    /** The same, which carries so many bytes a second at most. */
+    DelayedLink(Duration delay, long bytesPerSecond) throws IOException {
+        this.bytesPerSecond = bytesPerSecond;
         delayNs = delay.toNanos();
         server = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
         daemon(this::accept);
@@ -127,7 +135,9 @@ final class DelayedLink implements AutoCloseable {
                     LockSupport.parkNanos(leftNs);
                     leftNs = block.arrivesNs - System.nanoTime();
                 }
-                carriedBytes.add(out.write(block.bytes));
+                int bytes = out.write(block.bytes);
+                carriedBytes.add(bytes);
+                LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(bytes) / bytesPerSecond);
             }
             to.shutdownOutput();
         } catch (IOException e) {

@@ -3,8 +3,10 @@ package io.ppmr.system;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
 import io.ppmr.migration.source.SourceSettings.TransactionSettings;
@@ -84,7 +86,8 @@ final class Nodes implements AutoCloseable {
                         Set.of(),
                         Map.of(),
                         Map.of(),
-                        trustedUsers),
+                        trustedUsers,
+                        RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),
                 probe::facts,
                 new SimpleMeterRegistry(),
@@ -110,7 +113,8 @@ final class Nodes implements AutoCloseable {
                 Duration.ofMinutes(5),
                 Duration.ofSeconds(60),
                 Duration.ofSeconds(20),
-                new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty())));
+                new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty()),
+                JobBounds.USUAL));
         services.push(source::close);
         source.start();
         return source;

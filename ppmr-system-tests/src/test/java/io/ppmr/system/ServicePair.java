@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.SourceService;
@@ -48,6 +49,7 @@ public final class ServicePair implements AutoCloseable {
         private final List<Checkpointer> restores;
         private PoolGeometry pool = PoolGeometry.chosen(8 << 20);
         private PoolGeometry sourcePool = pool;
+        private JobBounds bounds = JobBounds.USUAL;
         private PreSharedKey sourceKey = KEY;
         private long stagingBytes;
         private long indexBytes = 4 << 20;
@@ -73,6 +75,7 @@ public final class ServicePair implements AutoCloseable {
             unknownUsers = other.unknownUsers;
             rootJobs = other.rootJobs;
             trustedUsers = other.trustedUsers;
+            bounds = other.bounds;
         }
 
         /** Pool and limits of a small site. */
@@ -113,6 +116,10 @@ public final class ServicePair implements AutoCloseable {
 
         Options stall(Duration limit) {
             return changed(next -> next.stallLimit = limit);
+        }
+
+        Options bounds(JobBounds of) {
+            return changed(next -> next.bounds = of);
         }
 
         Options discard(Duration deadline) {
@@ -199,7 +206,8 @@ public final class ServicePair implements AutoCloseable {
                         Set.of(),
                         Map.of(),
                         Map.of(),
-                        options.trustedUsers),
+                        options.trustedUsers,
+                        options.bounds.rankFiles()),
                 targetChoice,
                 () -> targetIs.apply(probe.facts()),
                 new SimpleMeterRegistry(),
@@ -221,7 +229,8 @@ public final class ServicePair implements AutoCloseable {
                         Duration.ofSeconds(20),
                         Duration.ofSeconds(10),
                         new TransactionSettings(
-                                directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty())),
+                                directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty()),
+                        options.bounds),
                 sourceChoice,
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.target.TargetService;
@@ -84,7 +85,8 @@ class SuspendedMachineIT {
                         Set.of(),
                         Map.of(),
                         Map.of(),
-                        Map.of()),
+                        Map.of(),
+                        RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),
                 probe::facts,
                 new SimpleMeterRegistry(),

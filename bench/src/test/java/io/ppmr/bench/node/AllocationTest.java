@@ -11,6 +11,7 @@ import io.ppmr.protocol.data.FilePrefixFrame;
 import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.OutgoingFile;
+import io.ppmr.source.image.WriterActivity;
 import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageListener;
@@ -51,7 +52,8 @@ class AllocationTest {
                 claims,
                 new SourceNode.Discard(claims, true),
                 ImageTee.FileCopy.NONE,
-                new ImageFate(false));
+                new ImageFate(false),
+                new WriterActivity());
         file.opened();
         assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
     }

@@ -19,6 +19,7 @@ import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.NodeCheck;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.node.Preparation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.os.HostPort;
 import io.ppmr.os.ProcessIdentity;
@@ -248,7 +249,8 @@ public final class DoctorCommand implements Callable<Integer> {
             processes.requireOwner(root, job.user());
             roots.add(root);
         }
-        return new JobProbe(processes).facts(job.checkpointer().name(), roots);
+        return new JobProbe(processes, new Preparation(() -> false))
+                .facts(job.checkpointer().name(), roots);
     }
 
     private InetSocketAddress address() {

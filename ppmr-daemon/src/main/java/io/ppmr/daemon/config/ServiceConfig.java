@@ -3,6 +3,7 @@ package io.ppmr.daemon.config;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.ValueType.BadValueException;
 import io.ppmr.daemon.control.ControlAccess;
@@ -42,6 +43,7 @@ import org.tomlj.TomlArray;
  * @param access who may use that socket
  * @param metrics where its meters are shown, if they are
  * @param fence how a lost peer is proved off, if it can be
+ * @param rankFiles how many files a rank may have open or mapped in all
  */
 public record ServiceConfig(
         Path mountPoint,
@@ -58,9 +60,12 @@ public record ServiceConfig(
         Path controlSocket,
         ControlAccess access,
         Optional<InetSocketAddress> metrics,
-        Optional<Fence> fence) {
+        Optional<Fence> fence,
+        int rankFiles) {
     private static final int MAX_WARM_UP_MIGRATIONS = 100;
     private static final int MAX_PORT = 65535;
+    private static final int MIN_RANK_FILES = 64;
+    private static final int MAX_RANK_FILES = 1 << 20;
     private static final int KIB = 1024;
     private static final String PASSWORD_PLACE = "{passwordfile}";
     private static final int OTHERS = 077;
@@ -117,6 +122,13 @@ public record ServiceConfig(
             "a group whose members may use the control socket, beside root and the service's own user");
     private static final ConfigKey<Boolean> STATUS_FOR_ALL = TOP.withDefault(
             "status_for_all", ValueType.FLAG, false, "whether every user of the node may read the service's status");
+
+    private static final ConfigKey<Integer> RANK_FILES = TOP.withDefault(
+            "rank_files",
+            ValueType.number(MIN_RANK_FILES, MAX_RANK_FILES),
+            (long) RightsBounds.USUAL_FILES,
+            "how many files the processes of a rank may have open or mapped in all, and how many threads; a source"
+                    + " refuses a rank with more before it is paused, so a target's is not to be the smaller one");
 
     static final ConfigSection POOL = ConfigSection.once("pool", "The memory through which images flow.");
     private static final ConfigKey<Long> POOL_SIZE = POOL.withDefault(
@@ -192,7 +204,8 @@ public record ServiceConfig(
                 top.get(socketKey),
                 access(top),
                 metrics(file.section(METRICS)),
-                fence(file.section(FENCE)));
+                fence(file.section(FENCE)),
+                top.get(RANK_FILES));
     }
 
     /** The chunks' size as it is and why, for people; empty if the file says it. */

@@ -7,6 +7,7 @@ import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.jobs.AnnouncedJobs;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.HealthTrigger;
+import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.SourceSettings;
@@ -113,6 +114,14 @@ public record SourceConfig(
             "how long a job may stand still; past it the migration is rolled back, unless a target has voted");
     private static final ConfigKey<Integer> ATTEMPTS = MIGRATION.withDefault(
             "attempts", ValueType.number(1, MAX_ATTEMPTS), 3L, "how many targets are tried in all");
+
+    private static final ConfigKey<Long> MIN_RATE = MIGRATION.withDefault(
+            "min_rate",
+            ValueType.SIZE,
+            "1m",
+            "how many bytes a second the checkpoints of a job write at least, counted over any 30 s in which they could"
+                    + " write and do not wait for the network or the target; below it the migration fails, 0 is no"
+                    + " bound");
 
     private static final ConfigSection TRIGGERS =
             ConfigSection.once("triggers", "What starts a migration, beside SIGUSR2 and `ppmr migrate`.");
@@ -241,7 +250,8 @@ public record SourceConfig(
                 migration.get(DECISION_DEADLINE),
                 service.silenceLimit(),
                 new TransactionSettings(
-                        service.journal(), migration.get(PAUSE_BUDGET), migration.get(ATTEMPTS), service.fence()));
+                        service.journal(), migration.get(PAUSE_BUDGET), migration.get(ATTEMPTS), service.fence()),
+                new JobBounds(service.rankFiles(), migration.get(MIN_RATE), JobBounds.USUAL.rateTime()));
         CheckpointerConfig tools = CheckpointerConfig.read(file);
         Map<String, Checkpointer> checkpointers = tools.create();
         Map<String, ConfiguredJob> jobs = jobs(file, checkpointers);

@@ -206,7 +206,8 @@ public record TargetConfig(
                 ignoredChecks(top),
                 commands(file, RESUMED, RESUMED_COMMAND, RESUMED_DEADLINE),
                 commands(file, RECONNECT, RECONNECT_COMMAND, RECONNECT_DEADLINE),
-                tools.trustedUsers());
+                tools.trustedUsers(),
+                service.rankFiles());
         PodConfig pods = PodConfig.read(file);
         file.requireGood();
         return new TargetConfig(service, settings, pods, service.rootsCommands(tools, pods), ownStaging);

@@ -119,7 +119,8 @@ public final class ControlProtocol {
                         0,
                         0,
                         List.of(new MigrationReport.MovedRank(0, List.of())),
-                        new KeptImageReport(false, "", 0, "")));
+                        new KeptImageReport(false, "", 0, ""),
+                        false));
     }
 
     /** Writes a line with one key, without its end, in pieces of some kilobytes. */

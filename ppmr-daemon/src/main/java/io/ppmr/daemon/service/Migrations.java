@@ -17,9 +17,11 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
@@ -31,6 +33,9 @@ import org.slf4j.LoggerFactory;
  * The migrations of a source's service, one at a time, each on a thread of its own; triggers come from the signal, from
  * the health command and from the control socket. Safe for any thread. Watchers are called on the migration's thread
  * and must not block.
+ *
+ * <p>Nothing that a user decides is read under the lock, such as announcements: whoever asks for the state, cancels or
+ * triggers meanwhile is answered at once.
  */
 public final class Migrations {
     private static final Logger LOG = LoggerFactory.getLogger(Migrations.class);
@@ -89,7 +94,12 @@ public final class Migrations {
 
     /** @param owner the job's user, who has asked for it; empty where another asker has */
     private record Running(
-            Started started, Asker asker, Optional<String> owner, Cancellation cancellation, Thread thread) {}
+            Started started,
+            Found job,
+            Asker asker,
+            Optional<String> owner,
+            Cancellation cancellation,
+            Thread thread) {}
 
     /** A job, and what it is called if a user has announced it. */
     private record Found(ConfiguredJob job, Optional<AnnouncedJobs.Name> announced) {
@@ -98,12 +108,18 @@ public final class Migrations {
         }
     }
 
-    /** The jobs that a trigger still has to move, one after the other. Guarded by the migrations' lock. */
+    /**
+     * The jobs that a trigger still has to move, one after the other. One whose checkpoints were too slow goes to the
+     * end of the queue, once, so that the others need not wait for it again. Guarded by the migrations' lock.
+     */
     private static final class Round {
         private final Deque<AnnouncedJobs.Name> left;
+        private final Set<AnnouncedJobs.Name> again = new HashSet<>();
         private final String by;
         private final Consumer<Event> watcher;
         private Event worst;
+        /** True while a thread looks at the job that is next. */
+        private boolean choosing;
 
         Round(List<AnnouncedJobs.Name> jobs, String by, Consumer<Event> watcher) {
             this.left = new ArrayDeque<>(jobs);
@@ -111,7 +127,12 @@ public final class Migrations {
             this.watcher = watcher;
         }
 
-        void ended(Event last) {
+        void ended(AnnouncedJobs.Name job, Event last) {
+            if (last instanceof Event.Ended ended && ended.report().slow() && again.add(job)) {
+                LOG.warn("{}: job {} is tried once more after all others", by, job);
+                left.addLast(job);
+                return;
+            }
             boolean moved = hasMoved(last);
             worst = worst == null || !moved ? last : worst;
         }
@@ -193,7 +214,7 @@ public final class Migrations {
      * @param to the ranks are spread over them; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
      */
-    public synchronized Started start(
+    public Started start(
             String name,
             Optional<String> owner,
             List<InetSocketAddress> to,
@@ -206,11 +227,13 @@ public final class Migrations {
             throw new RequestException("job " + job.name() + " is in pods, and no pod can be restarted from a copy yet,"
                     + " so none is kept. Remedy: migrate it without --keep");
         }
-        requireFree();
-        if (owner.isPresent()) {
-            pace.start(owner.get(), System.nanoTime());
+        synchronized (this) {
+            requireFree();
+            if (owner.isPresent()) {
+                pace.start(owner.get(), System.nanoTime());
+            }
+            return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, owner, to, keep, by, watcher);
         }
-        return begin(job, owner.isPresent() ? Asker.OWNER : Asker.CONTROL, owner, to, keep, by, watcher);
     }
 
     /**
@@ -221,35 +244,46 @@ public final class Migrations {
      * @param watcher told when all have ended: the last event of one that was not moved, if there is one
      * @return what is moved, for the log
      */
-    public synchronized String trigger(String by, Consumer<Event> watcher) throws RequestException {
+    public String trigger(String by, Consumer<Event> watcher) throws RequestException {
         if (triggerJob.isPresent()) {
             return start(triggerJob.get(), by, watcher).job();
         }
-        if (round != null) {
-            throw new RequestException("the announced jobs are being moved already: wait for the end");
-        }
-        if (closed || running == null || running.asker() != Asker.OWNER) {
-            requireFree();
-        }
+        requireNoRound();
         List<AnnouncedJobs.Name> names = announced.names();
         if (names.isEmpty()) {
             throw new RequestException(
                     "no job is announced, and the configuration names no trigger_job: known are " + known());
         }
-        round = new Round(names, by, watcher);
-        if (running == null) {
-            next();
+        synchronized (this) {
+            requireNoRound();
+            round = new Round(names, by, watcher);
         }
+        next();
         return names.stream().map(AnnouncedJobs.Name::toString).collect(Collectors.joining(", "));
+    }
+
+    private synchronized void requireNoRound() throws RequestException {
+        if (round == null && running != null && running.asker() == Asker.OWNER && !closed) {
+            return;
+        }
+        requireFree();
     }
 
     private void requireFree() throws RequestException {
         if (closed) {
             throw new RequestException("the service is ending: start it again first");
         }
-        if (running != null) {
+        if (running != null && running.asker() != Asker.ROUND) {
             throw new RequestException("job " + running.started().job() + " is being migrated (migration "
                     + running.started().id() + "): wait for its end");
+        }
+        if (round != null) {
+            throw new RequestException("the announced jobs are being moved already"
+                    + (running == null
+                            ? ""
+                            : ", job " + running.started().job() + " just now (migration "
+                                    + running.started().id() + ")")
+                    + ": wait for the end");
         }
         Optional<String> takenUp = mover.takenUp();
         if (takenUp.isPresent()) {
@@ -277,39 +311,61 @@ public final class Migrations {
                     }
                 },
                 "migration");
-        running = new Running(started, asker, owner, cancellation, thread);
+        running = new Running(started, job, asker, owner, cancellation, thread);
         LOG.info("migration {} of job {} is asked for by {}", started.id(), started.job(), by);
         thread.start();
         return started;
     }
 
-    /** Begins the next migration of a trigger's round; one that cannot begin stops none of the others. */
+    /**
+     * Begins the next migration of a trigger's round, unless one runs; one that cannot begin stops none of the others.
+     */
     private void next() {
-        while (round != null && running == null) {
-            AnnouncedJobs.Name name = closed ? null : round.left.poll();
-            if (name == null) {
-                Round over = round;
-                round = null;
-                over.watcher.accept(over.worst != null ? over.worst : new Event.Failed("no job could be moved"));
-                return;
-            }
+        for (Optional<AnnouncedJobs.Name> name = choose(); name.isPresent(); name = choose()) {
+            Optional<ConfiguredJob> job = Optional.empty();
             try {
-                Optional<ConfiguredJob> job = announced.find(name);
-                if (job.isPresent()) {
-                    Found found = new Found(job.get(), Optional.of(name));
-                    begin(
-                            found,
-                            Asker.ROUND,
-                            Optional.empty(),
-                            List.of(),
-                            Optional.empty(),
-                            round.by,
-                            event -> LOG.trace("{}: {}", found.name(), event));
-                }
+                job = announced.find(name.get());
             } catch (RequestException e) {
-                LOG.warn("{}: {}", round.by, e.getMessage());
-                round.ended(new Event.Failed(e.getMessage()));
+                fails(name.get(), e.getMessage());
+            } finally {
+                chosen(name.get(), job);
             }
+        }
+    }
+
+    /** Takes the next job of the round, if there is one to be begun and no other thread has taken one; or ends it. */
+    private synchronized Optional<AnnouncedJobs.Name> choose() {
+        if (round == null || round.choosing || running != null) {
+            return Optional.empty();
+        }
+        AnnouncedJobs.Name name = closed ? null : round.left.poll();
+        if (name == null) {
+            Round over = round;
+            round = null;
+            over.watcher.accept(over.worst != null ? over.worst : new Event.Failed("no job could be moved"));
+            return Optional.empty();
+        }
+        round.choosing = true;
+        return Optional.of(name);
+    }
+
+    private synchronized void fails(AnnouncedJobs.Name name, String reason) {
+        LOG.warn("{}: {}", round.by, reason);
+        round.ended(name, new Event.Failed(reason));
+    }
+
+    private synchronized void chosen(AnnouncedJobs.Name name, Optional<ConfiguredJob> job) {
+        round.choosing = false;
+        if (job.isPresent() && !closed) {
+            Found found = new Found(job.get(), Optional.of(name));
+            begin(
+                    found,
+                    Asker.ROUND,
+                    Optional.empty(),
+                    List.of(),
+                    Optional.empty(),
+                    round.by,
+                    event -> LOG.trace("{}: {}", found.name(), event));
         }
     }
 
@@ -432,7 +488,11 @@ public final class Migrations {
             last = new Event.Failed("broke off: " + e);
         } finally {
             Event event = last;
-            takeWatchers(event).forEach(watcher -> watcher.accept(event));
+            try {
+                takeWatchers(event).forEach(watcher -> watcher.accept(event));
+            } finally {
+                next();
+            }
         }
     }
 
@@ -473,20 +533,18 @@ public final class Migrations {
     }
 
     /**
-     * Ends the migration for those who ask, and begins the next one of a trigger's round before anybody else can;
-     * whoever
-     * watches from now on means the next one.
+     * Ends the migration for those who ask. Those that watch from now on mean the next one, which is that of a
+     * trigger's round where there is one.
      */
     private synchronized List<Consumer<Event>> takeWatchers(Event last) {
         if (running.asker() == Asker.ROUND) {
-            round.ended(last);
+            round.ended(running.job().announced().orElseThrow(), last);
         }
         running.owner().ifPresent(owner -> pace.ended(owner, hasMoved(last), System.nanoTime()));
         running = null;
         lastReport = last instanceof Event.Ended ended ? ended.report() : lastReport;
         List<Consumer<Event>> all = List.copyOf(watchers);
         watchers.clear();
-        next();
         return all;
     }
 

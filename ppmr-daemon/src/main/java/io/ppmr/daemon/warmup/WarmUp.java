@@ -7,11 +7,13 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
@@ -304,7 +306,8 @@ public final class WarmUp implements AutoCloseable {
                 Set.of(),
                 Map.of(),
                 Map.of(),
-                Map.of());
+                Map.of(),
+                RightsBounds.USUAL_FILES);
     }
 
     private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)
@@ -321,7 +324,8 @@ public final class WarmUp implements AutoCloseable {
                 STEP_LIMIT,
                 STEP_LIMIT,
                 STEP_LIMIT,
-                new TransactionSettings(folder.resolve("source-journal"), STEP_LIMIT, 1, Optional.empty()));
+                new TransactionSettings(folder.resolve("source-journal"), STEP_LIMIT, 1, Optional.empty()),
+                JobBounds.USUAL);
     }
 
     private Path made(String name) throws IOException {

@@ -69,7 +69,8 @@ class ControlSocketTest {
             9,
             10,
             List.of(new MovedRank(3, List.of(77))),
-            new KeptImageReport(false, "/kept", 0, "the disk is full"));
+            new KeptImageReport(false, "/kept", 0, "the disk is full"),
+            false);
 
     @TempDir
     private Path folder;

@@ -28,11 +28,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -358,6 +358,6 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
+        return new MigrationReport("id", "criu", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null, false);
     }
 }

@@ -75,7 +75,24 @@ class PidFileAttackTest {
             String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher) {
         moved.add(order);
         return new MigrationReport(
-                id, "blcr", "", MigrationReport.Outcome.COMMITTED, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, List.of(), null);
+                id,
+                "blcr",
+                "",
+                MigrationReport.Outcome.COMMITTED,
+                "",
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                List.of(),
+                null,
+                false);
     }
 
     private Migrations.Event migrate(String job) throws Exception {

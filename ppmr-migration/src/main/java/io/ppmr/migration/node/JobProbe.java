@@ -46,9 +46,12 @@ public final class JobProbe {
     private static final Set<String> OWN_MEMORY = Set.of("Pss_Anon:", "Pss_Shmem:", "SwapPss:");
 
     private final ProcessTable processes;
+    private final Preparation preparation;
 
-    public JobProbe(ProcessTable processes) {
+    /** @param preparation asked between two processes */
+    public JobProbe(ProcessTable processes, Preparation preparation) {
         this.processes = processes;
+        this.preparation = preparation;
     }
 
     /**
@@ -68,6 +71,7 @@ public final class JobProbe {
         Map<String, MappedFile> files = new LinkedHashMap<>();
         for (ProcessIdentity root : roots) {
             for (ProcessIdentity process : now.tree(root)) {
+                preparation.requireTime();
                 Path proc = Path.of("/proc", Integer.toString(process.pid()));
                 try {
                     residentBytes += residentBytes(proc);

@@ -1,5 +1,6 @@
 package io.ppmr.migration.node;
 
+import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.os.Mapping;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
@@ -89,9 +90,11 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
      * Looks at processes. One that ends meanwhile is left out.
      *
      * @param mostPages how many pages of address space are looked at one by one
+     * @param preparation asked between two mappings
      */
-    public static MemoryShape of(Collection<ProcessIdentity> processes, long mostPages) {
-        Reader reader = new Reader(mostPages);
+    public static MemoryShape of(Collection<ProcessIdentity> processes, long mostPages, Preparation preparation)
+            throws CheckpointException {
+        Reader reader = new Reader(mostPages, preparation);
         for (ProcessIdentity process : processes) {
             try {
                 reader.add(Path.of("/proc", Integer.toString(process.pid())));
@@ -108,6 +111,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     private static final class Reader {
         private final ByteBuffer entries =
                 ByteBuffer.allocate(ENTRIES * ENTRY_BYTES).order(ByteOrder.nativeOrder());
+        private final Preparation preparation;
         private long streamable;
         private long share;
         private long pages;
@@ -118,11 +122,12 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
         private long anonymous;
         private long proportional;
 
-        Reader(long mostPages) {
+        Reader(long mostPages, Preparation preparation) {
             unlooked = mostPages;
+            this.preparation = preparation;
         }
 
-        void add(Path proc) throws IOException {
+        void add(Path proc) throws IOException, CheckpointException {
             try (BufferedReader smaps = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1);
                     FileChannel pagemap = FileChannel.open(proc.resolve("pagemap"))) {
                 mapping = null;
@@ -150,7 +155,8 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             }
         }
 
-        private void endMapping(String flags, FileChannel pagemap) throws IOException {
+        private void endMapping(String flags, FileChannel pagemap) throws IOException, CheckpointException {
+            preparation.requireTime();
             // Streamed is what is private, of no file, not the kernel's own, neither locked nor of huge pages.
             if (mapping == null
                     || mapping.isShared()

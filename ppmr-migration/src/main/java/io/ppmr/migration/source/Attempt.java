@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
@@ -20,6 +21,7 @@ import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.ImageName;
+import io.ppmr.source.image.WriterActivity;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -48,6 +50,9 @@ final class Attempt {
     private static final long RELEASE_WAIT_S = 20;
     /** A target that fails a write has so long to say why; then the write's own error is taken for the reason. */
     private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
+
+    /** Starting and ending a command takes as long as writing so much: many small ranks write little. */
+    private static final long COMMAND_BYTES = 64 << 10;
 
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
 
@@ -118,7 +123,11 @@ final class Attempt {
     /** Tells whether the migration is called off, in a wait in which its thread would not see that. */
     private BooleanSupplier calledOff = () -> false;
 
+    private final WriterActivity activity = new WriterActivity();
+    private final LeastRate leastRate;
+    private long idleBeforeNs;
     private int endedRanks;
+    private int endedCheckpoints;
     private boolean written;
     private long spentSinceNs;
     private boolean spentSaid;
@@ -138,10 +147,11 @@ final class Attempt {
         this.choice = subject.pages();
         this.originals = subject.originals();
         this.keeping = subject.keeping();
+        this.leastRate = new LeastRate(settings.bounds());
         this.workRoot = settings.workDirectory().resolve(subject.migrationId() + "." + number);
         NodeFacts here = subject.service().node().facts();
         for (int place = 0; place < plan.legs().size(); place++) {
-            sessions.add(new SourceSession(subject, number, plan, place, here));
+            sessions.add(new SourceSession(subject, number, plan, place, here, activity));
         }
     }
 
@@ -203,6 +213,7 @@ final class Attempt {
                             Optional.ofNullable(pods.get(rank))));
         }
         begun = true;
+        idleBeforeNs = activity.idleNs();
         checkpoints.start(tasks.keySet(), rank -> {
             WorkDirectories.create(workRoot, rank);
             RankCommand checkpoint = session(plan.placeOf(rank)).checkpointer().checkpoint(tasks.get(rank));
@@ -223,6 +234,7 @@ final class Attempt {
         for (Optional<HeldRank> next = checkpoints.next(Duration.ZERO);
                 next.isPresent();
                 next = checkpoints.next(Duration.ZERO)) {
+            endedCheckpoints++;
             written(next.get(), imageComplete);
         }
         if (begun && checkpoints.isEmpty() && !written && !isSpent()) {
@@ -244,7 +256,8 @@ final class Attempt {
             }
             tellStopped(held);
             originals.lookForShared(job);
-            session(place).sayWhatItMay(held);
+            RightsBounds bounds = new RightsBounds(settings.bounds().rankFiles(), workRoot, calledOff);
+            session(place).sayWhatItMay(held, bounds);
             record.written(session(place).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
         }
@@ -284,6 +297,14 @@ final class Attempt {
             session(plan.placeOf(held.rank()))
                     .send(new ControlMessage.Stopped(held.rank(), told.pids(), told.parents(), told.stopped()));
         }
+    }
+
+    /** Says why the checkpoints are too slow; empty if they are not. To be called again and again. */
+    Optional<String> tooSlow() {
+        return !begun || checkpoints.isEmpty() || isSpent()
+                ? Optional.empty()
+                : leastRate.tooSlow(
+                        activity.idleNs() - idleBeforeNs, record.sentBytes() + endedCheckpoints * COMMAND_BYTES);
     }
 
     /** Returns true once a write has failed in any session. Then nothing is sealed or kept. */

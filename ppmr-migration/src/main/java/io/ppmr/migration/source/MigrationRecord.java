@@ -57,6 +57,7 @@ final class MigrationRecord {
     private long heldNs;
     private double pauseSeconds;
     private Keeping keeping;
+    private boolean slow;
 
     MigrationRecord(String id, String checkpointer, SourceContext service, Consumer<MigrationProgress> watcher) {
         this.id = id;
@@ -115,6 +116,11 @@ final class MigrationRecord {
     /** @param reason what a job that stands still waits for, where that is known; asked on any thread */
     void waitsFor(Supplier<Optional<String>> reason) {
         waitsFor = reason;
+    }
+
+    /** Notes that the checkpoints have written too little. */
+    void slow() {
+        slow = true;
     }
 
     /** Nobody is told any more that the job stands still: the migration is over. */
@@ -238,7 +244,8 @@ final class MigrationRecord {
                         .orElse(0),
                 pauseSeconds,
                 List.copyOf(ranks),
-                keeping == null ? null : keeping.report());
+                keeping == null ? null : keeping.report(),
+                slow && outcome == Outcome.ROLLED_BACK);
     }
 
     private double firstReadSeconds() {

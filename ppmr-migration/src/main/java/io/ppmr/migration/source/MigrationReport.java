@@ -23,6 +23,7 @@ import java.util.List;
  * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
  * @param ranks what became of each rank
  * @param copy what became of the copy that was wanted; null if none was
+ * @param slow whether it failed because the job's checkpoints wrote less than the configuration wants
  */
 public record MigrationReport(
         String migrationId,
@@ -41,7 +42,8 @@ public record MigrationReport(
         long targetPeakRssBytes,
         double pauseSeconds,
         List<MovedRank> ranks,
-        KeptImageReport copy) {
+        KeptImageReport copy,
+        boolean slow) {
 
     /** The outcome of a migration. */
     public enum Outcome {

@@ -8,13 +8,16 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCapabilities;
+import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.node.Preparation;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.os.UninterruptedWait;
+import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -95,8 +98,18 @@ final class OriginalRanks {
         }
     }
 
-    /** Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now. */
-    void requireMovable(Job job) throws IOException, CheckpointException {
+    /**
+     * Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now, or if
+     * one exceeds the bounds.
+     */
+    void requireMovable(Job job, SourceSettings settings, Preparation preparation)
+            throws IOException, CheckpointException {
+        RightsBounds bounds =
+                new RightsBounds(settings.bounds().rankFiles(), settings.workDirectory(), preparation::isOver);
+        for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees().entrySet()) {
+            preparation.requireTime();
+            RankRights.requireReadable("rank " + tree.getKey(), tree.getValue(), bounds);
+        }
         if (job.pods().isEmpty()) {
             new RankCapabilities(processes).require(job.checkpointer(), roots, job.user());
             job.checkpointer().requireMovable(roots, job.user());

@@ -4,6 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.migration.node.MemoryShape;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.node.Preparation;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import java.io.IOException;
@@ -35,18 +36,26 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
      * @param keeps whether a copy of the images is to be kept, which wants them whole
      * @param facts of each rank
      * @param trees each rank's processes
+     * @param preparation asked between two pieces of this
      * @throws CheckpointException if the configuration wants pages streamed, and they cannot be
      */
     static PageChoice of(
-            Job job, boolean keeps, Map<Integer, JobFacts> facts, Map<Integer, List<ProcessIdentity>> trees)
+            Job job,
+            boolean keeps,
+            Map<Integer, JobFacts> facts,
+            Map<Integer, List<ProcessIdentity>> trees,
+            Preparation preparation)
             throws CheckpointException {
         StreamedForm form = job.checkpointer().streamedForm();
         Map<Integer, JobFacts> offered = new LinkedHashMap<>(facts);
         String why = form.whyNot();
         List<String> left = new ArrayList<>();
         boolean streams = false;
+        int most = trees.values().stream().mapToInt(List::size).max().orElse(0);
         if (keeps && form.form().isPresent()) {
             why = "a copy of the images is kept, for which they are wanted whole";
+        } else if (form.form().isPresent() && most > MOST_PROCESSES) {
+            why = "a rank has " + most + " processes, and pages are streamed for up to " + MOST_PROCESSES;
         } else if (form.form().isPresent()) {
             MemoryShape whole = MemoryShape.NONE;
             long residentBytes = 0;
@@ -57,20 +66,17 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                     Optional<String> whyLeft = job.checkpointer().whyNotStreamed(process);
                     whyLeft.ifPresentOrElse(left::add, () -> streamed.add(process));
                 }
-                MemoryShape shape = MemoryShape.of(streamed, MOST_PAGES / facts.size());
+                MemoryShape shape = MemoryShape.of(streamed, MOST_PAGES / facts.size(), preparation);
                 offered.put(rank.getKey(), rank.getValue().withStreamable(shape.streamableBytes()));
                 whole = whole.plus(shape);
                 residentBytes += rank.getValue().residentBytes();
                 largestBytes = Math.max(largestBytes, shape.streamableBytes());
             }
-            int most = trees.values().stream().mapToInt(List::size).max().orElse(0);
-            why = most > MOST_PROCESSES
-                    ? "a rank has " + most + " processes, and pages are streamed for up to " + MOST_PROCESSES
-                    : largestBytes > form.mostBytes()
-                            ? "a rank has " + largestBytes / MIB
-                                    + " MiB, and CRIU's page server may have descriptors for " + form.mostBytes() / MIB
-                                    + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
-                            : whyImages(form, whole, residentBytes, left);
+            why = largestBytes > form.mostBytes()
+                    ? "a rank has " + largestBytes / MIB
+                            + " MiB, and CRIU's page server may have descriptors for " + form.mostBytes() / MIB
+                            + " here: give the service CAP_SYS_RESOURCE, or raise LimitNOFILE"
+                    : whyImages(form, whole, residentBytes, left);
             streams = why.isEmpty();
             why = streams ? sizes(whole) + also(left) : why;
         }

@@ -10,6 +10,7 @@ import io.ppmr.migration.QuietPoll;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.JobProbe;
+import io.ppmr.migration.node.Preparation;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress.Step;
 import io.ppmr.os.HostPort;
@@ -175,16 +176,19 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                     "job " + job.name() + " has " + ranks + " ranks, and a target is told where at" + " most "
                             + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
         }
+        Preparation preparation = new Preparation(() -> cancellation.reason().isPresent());
         OriginalRanks originals = OriginalRanks.of(record.migrationId(), service.processes(), service.pods(), job);
         originals.requireReachable(job);
         if (job.notes().hooks().suspend().isEmpty()) {
-            originals.requireMovable(job);
+            originals.requireMovable(job, service.settings(), preparation);
         }
         PageChoice pages = PageChoice.of(
                 job,
                 order.keep().directory().isPresent(),
-                new JobProbe(service.processes()).facts(job.checkpointer().name(), originals.roots()),
-                originals.trees());
+                new JobProbe(service.processes(), preparation)
+                        .facts(job.checkpointer().name(), originals.roots()),
+                originals.trees(),
+                preparation);
         List<InetSocketAddress> targets = order.targets();
         List<InetSocketAddress> spares = List.of();
         if (targets.isEmpty()) {
@@ -441,7 +445,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                 lookAtCheckpoints();
             }
         } catch (IOException | CheckpointException e) {
-            failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+            // What was broken off since the migration is called off is no failure of its own.
+            if (cancellation.reason().isEmpty()) {
+                failures.add(new Attempt.Failure(String.valueOf(e.getMessage()), ""));
+            }
         } catch (InterruptedException e) {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
@@ -559,6 +566,10 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
                     clock.getAsLong());
         }
         attempt.spent().ifPresent(failures::add);
+        attempt.tooSlow().ifPresent(why -> {
+            record.slow();
+            failures.add(new Attempt.Failure("job " + job.name() + ": " + why, ""));
+        });
     }
 
     /** Writes down which processes the job itself has stopped, so that a restarted service leaves them so. */
@@ -850,7 +861,9 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         if (suspended && !originals.anyHeld()) {
             // The hook may have taken away what stands in the way, so it is asked only now.
             originals.requireReachable(subject.job());
-            originals.requireMovable(subject.job());
+            originals.requireMovable(subject.job(), service.settings(), new Preparation(() -> cancellation
+                    .reason()
+                    .isPresent()));
         }
         record.step(Step.CHECKPOINT);
         moving = true;

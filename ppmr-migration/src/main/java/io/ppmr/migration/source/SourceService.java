@@ -186,7 +186,8 @@ public final class SourceService implements AutoCloseable {
             requireMount();
             migration = SourceMigration.ordered(context, record, order, cancellation);
         } catch (IOException | CheckpointException e) {
-            return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, String.valueOf(e.getMessage())));
+            String reason = cancellation.reason().orElse(String.valueOf(e.getMessage()));
+            return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, reason));
         }
         if (!running.compareAndSet(null, migration)) {
             throw new IllegalStateException("a migration is under way on this node already: wait for its end");

@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
@@ -18,6 +19,7 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.OutgoingFiles;
+import io.ppmr.source.image.WriterActivity;
 import io.ppmr.source.session.LinkOutlet;
 import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -79,6 +81,7 @@ final class SourceSession {
     private final int place;
     private final NodeFacts here;
     private final Connector connector;
+    private final WriterActivity activity;
     private final String directory;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
@@ -98,8 +101,15 @@ final class SourceSession {
     /**
      * @param place of the target in the plan
      * @param here what this node is
+     * @param activity of all checkpoints of the attempt
      */
-    SourceSession(Attempt.Subject subject, int attempt, MigrationPlan plan, int place, NodeFacts here) {
+    SourceSession(
+            Attempt.Subject subject,
+            int attempt,
+            MigrationPlan plan,
+            int place,
+            NodeFacts here,
+            WriterActivity activity) {
         this.subject = subject;
         this.service = subject.service();
         this.settings = service.settings();
@@ -108,6 +118,7 @@ final class SourceSession {
         this.plan = plan;
         this.place = place;
         this.here = here;
+        this.activity = activity;
         this.checkpointer = job == null ? null : job.checkpointer();
         this.directory = subject.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = service.connector(leg().target());
@@ -365,6 +376,7 @@ final class SourceSession {
                     subject.keeping().copyOf(attempt),
                     new ImageFate(job.checkpointer().writesFromWithin()),
                     checkpointer,
+                    activity,
                     leg().ranks(),
                     owner.uid(),
                     owner.gid());
@@ -387,24 +399,13 @@ final class SourceSession {
      * Tells the target what a rank's originals may do and have open, for it to compare with what it restores. To be
      * called before the rank's image is said to be whole: after that the target may vote.
      */
-    void sayWhatItMay(HeldRank held) throws IOException, CheckpointException {
-        List<String> page = new ArrayList<>();
-        int pageChars = 0;
-        for (String line : RankRights.read(held.processes()).lines()) {
-            if (line.length() > MAX_PAGE_CHARS) {
-                throw new CheckpointException("rank " + held.rank() + ": a line of the record of what it may do has "
-                        + line.length() + " characters, " + MAX_PAGE_CHARS
-                        + " are carried. Remedy: its user is in too many groups to be moved");
-            }
-            if (pageChars + line.length() > MAX_PAGE_CHARS || page.size() == MAX_PAGE_LINES) {
-                send(new ControlMessage.Originals(held.rank(), false, page));
-                page.clear();
-                pageChars = 0;
-            }
-            page.add(line);
-            pageChars += line.length();
+    void sayWhatItMay(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
+        try (RankRights rights = RankRights.read("rank " + held.rank(), held.processes(), bounds)) {
+            rights.send(
+                    MAX_PAGE_LINES,
+                    MAX_PAGE_CHARS,
+                    (page, last) -> send(new ControlMessage.Originals(held.rank(), last, page)));
         }
-        send(new ControlMessage.Originals(held.rank(), true, page));
     }
 
     /** Says why the images are not wanted any more; null while they are, and before there are any. */

@@ -23,6 +23,7 @@ import java.util.Optional;
  * @param decisionDeadline how long a lost target is sought after all were prepared
  * @param silenceLimit how long the connected target may say nothing
  * @param transaction what bounds migrations as transactions
+ * @param bounds of what a job's user decides
  */
 public record SourceSettings(
         Path mountPoint,
@@ -36,7 +37,8 @@ public record SourceSettings(
         Duration discardDeadline,
         Duration decisionDeadline,
         Duration silenceLimit,
-        TransactionSettings transaction) {
+        TransactionSettings transaction,
+        JobBounds bounds) {
     /**
      * The settings of a source's migrations as transactions.
      *

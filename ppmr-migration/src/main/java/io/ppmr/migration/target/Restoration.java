@@ -1,6 +1,7 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.ArrivingRights;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
@@ -12,6 +13,7 @@ import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.os.ProcStat;
@@ -55,8 +57,8 @@ final class Restoration {
     /** A command that only looks now and then whether it may go on uses less than one part in so many of a core. */
     private static final int IDLE_SHARE = 20;
 
-    /** The records of a migration's originals are held in memory until they are compared. */
-    private static final int MAX_RECORD_CHARS = 32 << 20;
+    /** The records of a migration's originals lie in files of the work directory until they are compared. */
+    private static final long MAX_RECORD_CHARS = 512L << 20;
 
     private final Begin begin;
     private final Map<Integer, PodFacts> pods;
@@ -72,9 +74,11 @@ final class Restoration {
     private final ProcessTable processes = new ProcessTable();
     private final RankCommands restarts = new RankCommands("restart");
     private final List<HeldRank> restored = new ArrayList<>();
-    private final Map<Integer, List<String>> records = new HashMap<>();
     private final Map<Integer, RankRights> originals = new HashMap<>();
-    private int recordChars;
+    /** The record that is being said, of one rank at a time; null between two. */
+    private ArrivingRights record;
+
+    private long recordChars;
     private long lastLookNs = System.nanoTime();
     private long lastMoveNs = lastLookNs;
     private long lastMoved;
@@ -197,18 +201,25 @@ final class Restoration {
     /** The source says what a rank's originals may do and have open, or a part of it. */
     void hear(ControlMessage.Originals said) throws CheckpointException {
         recordChars += said.lines().stream().mapToInt(String::length).sum();
-        if (!begin.ranks().contains(said.rank()) || originals.containsKey(said.rank())) {
+        if (!begin.ranks().contains(said.rank())
+                || originals.containsKey(said.rank())
+                || (record != null && record.rank() != said.rank())) {
             throw new CheckpointException("the source says what the originals of rank " + said.rank()
-                    + " may do, which is not in its plan here or was said before: the source is broken");
+                    + " may do, which is not in its plan here, was said before, or comes between another rank's: the"
+                    + " source is broken");
         }
         if (recordChars > MAX_RECORD_CHARS) {
             throw new CheckpointException(
                     "the source's record of what its originals may do and have open has more than " + MAX_RECORD_CHARS
                             + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
         }
-        records.computeIfAbsent(said.rank(), rank -> new ArrayList<>()).addAll(said.lines());
+        if (record == null) {
+            record = new ArrivingRights(workRoot, said.rank());
+        }
+        record.add(said.lines());
         if (said.last()) {
-            originals.put(said.rank(), RankRights.parse(records.remove(said.rank())));
+            originals.put(said.rank(), record.end());
+            record = null;
         }
     }
 
@@ -239,7 +250,9 @@ final class Restoration {
             }
             compared.put(rank, original);
         }
-        new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own).requireNoMore(compared);
+        RightsBounds bounds = new RightsBounds(service.settings().rankFiles(), workRoot, () -> false);
+        new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own, bounds).requireNoMore(compared);
+        originals.values().forEach(RankRights::close);
     }
 
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
@@ -264,6 +277,13 @@ final class Restoration {
     /** Frees the transfer and the work directory. */
     void close() {
         transfer.close();
+        try {
+            if (record != null) {
+                record.close();
+            }
+        } catch (IOException e) {
+            LOG.warn("a record in {} stays open until the service ends: {}", workRoot, e.getMessage());
+        }
         WorkDirectories.removeOrWarn(workRoot);
     }
 

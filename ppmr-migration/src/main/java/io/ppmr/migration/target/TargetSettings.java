@@ -38,6 +38,7 @@ import java.util.Set;
  *     job's name or {@link JobCommand#ANY}
  * @param trustedUsers the users whose jobs a checkpointer that restarts as root restores here, by its name; root opens
  *     for them whatever paths an image names
+ * @param rankFiles how many files a restored rank may have open or mapped in all
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -57,7 +58,8 @@ public record TargetSettings(
         Set<String> ignoredChecks,
         Map<String, JobCommand> resumed,
         Map<String, JobCommand> reconnects,
-        Map<String, Set<Integer>> trustedUsers) {
+        Map<String, Set<Integer>> trustedUsers,
+        int rankFiles) {
     /**
      * A command by which a job is told something. It is of this target's own configuration: a target runs nothing that
      * a peer names.

@@ -2,11 +2,14 @@ package io.ppmr.migration.node;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Mapping;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.JobFacts;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -29,7 +32,8 @@ class JobProbeTest {
         Process process = new ProcessBuilder("sleep", "60").start();
         try {
             ProcessTable table = new ProcessTable();
-            JobFacts facts = new JobProbe(table).facts("criu", List.of(table.of((int) process.pid())));
+            JobFacts facts = new JobProbe(table, new Preparation(() -> false))
+                    .facts("criu", List.of(table.of((int) process.pid())));
             assertEquals("criu", facts.checkpointer());
             assertEquals(List.of((int) process.pid()), facts.pids());
             assertTrue(facts.residentBytes() > 0, facts.toString());
@@ -64,7 +68,7 @@ class JobProbeTest {
         assertEquals(OptionalLong.of(5), JobProbe.lengthBytes(proc, mapping, mapped.toString()));
     }
 
-    /** Another filesystem lies over the folder of the mapped program, with a link to a file that the user cannot read. */
+    /** Another filesystem lies over the mapped program, with a link to a file that the user cannot read. */
     @Test
     void shouldTellNothingOfAFileThatTheUserCannotReadWhenALinkLiesInTheProgramsPlace(@TempDir Path folder)
             throws Exception {
@@ -88,13 +92,12 @@ class JobProbeTest {
             assertTrue(Polling.until(Duration.ofSeconds(30), () -> Files.exists(pidFile)), "the job runs");
             int pid = Integer.parseInt(Files.readString(pidFile).strip());
             ProcessTable table = new ProcessTable();
-            JobFacts facts = new JobProbe(table).facts("criu", List.of(table.of(pid)));
+            JobFacts facts = new JobProbe(table, new Preparation(() -> false)).facts("criu", List.of(table.of(pid)));
             assertFalse(facts.files().stream().anyMatch(file -> file.lengthBytes() == SECRET_BYTES), facts.toString());
             assertTrue(
                     facts.files().stream()
                             .anyMatch(file -> file.path().equals(program.toString())
-                                    && file.lengthBytes()
-                                            == program.toFile().length()),
+                                    && file.lengthBytes() == program.toFile().length()),
                     facts.toString());
         } finally {
             shell.descendants().forEach(ProcessHandle::destroyForcibly);
@@ -105,5 +108,24 @@ class JobProbeTest {
     private static Mapping mapping(Path file) throws IOException {
         Map<String, Object> found = Files.readAttributes(file, "unix:dev,ino");
         return new Mapping(0x1000, 0x2000, "r--p", (long) found.get("dev"), (long) found.get("ino"), file.toString());
+    }
+    /** The facts are of one process and what descends from it; each of them is looked at alone. */
+    @Test
+    void shouldLookNoFurtherWhenItIsCalledOffOrTheTimeIsOver() throws Exception {
+        Process process = new ProcessBuilder("sleep", "60").start();
+        try {
+            ProcessTable table = new ProcessTable();
+            List<ProcessIdentity> roots = List.of(table.of((int) process.pid()));
+            JobProbe calledOff = new JobProbe(table, new Preparation(() -> true));
+            CheckpointException e = assertThrows(CheckpointException.class, () -> calledOff.facts("criu", roots));
+            assertTrue(e.getMessage().contains("called off"), e.getMessage());
+            JobProbe late = new JobProbe(table, new Preparation(() -> false, Duration.ofNanos(-1)));
+            e = assertThrows(CheckpointException.class, () -> late.facts("criu", roots));
+            assertTrue(e.getMessage().contains("has taken longer than"), e.getMessage());
+            Preparation over = new Preparation(() -> true);
+            assertThrows(CheckpointException.class, () -> MemoryShape.of(roots, 1, over));
+        } finally {
+            process.destroyForcibly();
+        }
     }
 }

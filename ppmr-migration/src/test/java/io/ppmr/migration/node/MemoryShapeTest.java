@@ -47,10 +47,10 @@ class MemoryShapeTest {
     void shouldFindThisProcessesOwnMemoryWhenItIsLookedAt() throws Exception {
         ProcessTable processes = new ProcessTable();
         var own = processes.of((int) ProcessHandle.current().pid());
-        MemoryShape shape = MemoryShape.of(List.of(own), 1 << 20);
+        MemoryShape shape = MemoryShape.of(List.of(own), 1 << 20, new Preparation(() -> false));
         assertTrue(shape.streamableBytes() > 10 * MIB, shape.toString());
         assertTrue(shape.pages() > 0 && shape.runs() > 0 && shape.runs() <= shape.pages(), shape.toString());
-        MemoryShape unlooked = MemoryShape.of(List.of(own), 0);
+        MemoryShape unlooked = MemoryShape.of(List.of(own), 0, new Preparation(() -> false));
         assertEquals(0, unlooked.pages());
         assertTrue(unlooked.streamableBytes() > 10 * MIB, unlooked.toString());
     }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.target.Admission.AvailableRoom;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
@@ -46,7 +47,8 @@ class AvailableRoomTest {
                 Set.of(),
                 Map.of(),
                 Map.of(),
-                Map.of());
+                Map.of(),
+                RightsBounds.USUAL_FILES);
     }
 
     private static NodeFacts node(long stagingBytes) {

@@ -51,6 +51,7 @@ public final class OutgoingFile {
     private final Outlet outlet;
     private final ImageTee.FileCopy copy;
     private final ImageFate fate;
+    private final WriterActivity activity;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
     private final CreditSupply supply;
@@ -73,6 +74,7 @@ public final class OutgoingFile {
     /**
      * @param copy takes what is written a second time
      * @param fate of all files of the session
+     * @param activity of all checkpoints of the attempt
      */
     public OutgoingFile(
             int id,
@@ -82,7 +84,8 @@ public final class OutgoingFile {
             FairClaims claims,
             Outlet outlet,
             ImageTee.FileCopy copy,
-            ImageFate fate) {
+            ImageFate fate,
+            WriterActivity activity) {
         this.id = id;
         this.name = name;
         this.rank = rank;
@@ -92,6 +95,7 @@ public final class OutgoingFile {
         this.outlet = outlet;
         this.copy = copy;
         this.fate = fate;
+        this.activity = activity;
         this.supply = new CreditSupply(this, lock, changed, outlet);
     }
 
@@ -141,6 +145,7 @@ public final class OutgoingFile {
      * @return {@code lengthBytes}, or a negated errno
      */
     public int write(long address, int lengthBytes, long offset) {
+        activity.begin();
         lock.lock();
         try {
             requireNotEnded();
@@ -171,6 +176,7 @@ public final class OutgoingFile {
             return Errno.EINTR.negated();
         } finally {
             lock.unlock();
+            activity.end();
         }
     }
 
@@ -202,6 +208,7 @@ public final class OutgoingFile {
         if (fate.discards()) {
             return;
         }
+        activity.begin();
         try {
             outlet.sync(this);
         } catch (IOException e) {
@@ -209,6 +216,8 @@ public final class OutgoingFile {
                 throw e;
             }
             spend(e.getMessage());
+        } finally {
+            activity.end();
         }
     }
 
@@ -462,6 +471,7 @@ public final class OutgoingFile {
      * @param unsent what is left of it when the image is not wanted any more
      */
     private void change(Change change, Runnable unsent) throws IOException {
+        activity.begin();
         lock.lock();
         try {
             if (!fate.discards()) {
@@ -478,6 +488,7 @@ public final class OutgoingFile {
             unsent.run();
         } finally {
             lock.unlock();
+            activity.end();
         }
     }
 

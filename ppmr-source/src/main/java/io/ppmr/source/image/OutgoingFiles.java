@@ -53,6 +53,7 @@ public final class OutgoingFiles {
     private final Outlet outlet;
     private final ImageTee copy;
     private final ImageTraits traits;
+    private final WriterActivity activity;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
     private final ImageFate fate;
@@ -78,6 +79,7 @@ public final class OutgoingFiles {
                 ImageTee.NONE,
                 new ImageFate(false),
                 WHOLE_TOGETHER,
+                new WriterActivity(),
                 ranks,
                 uid,
                 gid);
@@ -89,6 +91,7 @@ public final class OutgoingFiles {
      * @param copy takes what is written a second time
      * @param fate what becomes of calls after a failure; no other files have it
      * @param traits say which files are whole before their rank is
+     * @param activity of all checkpoints of the attempt
      * @param uid the owner of the ranks' directories: whoever writes the image, and nobody else
      * @param gid the owner's group
      */
@@ -101,6 +104,7 @@ public final class OutgoingFiles {
             ImageTee copy,
             ImageFate fate,
             ImageTraits traits,
+            WriterActivity activity,
             List<Integer> ranks,
             int uid,
             int gid)
@@ -113,6 +117,7 @@ public final class OutgoingFiles {
         this.copy = copy;
         this.fate = fate;
         this.traits = traits;
+        this.activity = activity;
         tree.addDirectory(root, 0711, 0, 0);
         for (int rank : ranks) {
             String name = "rank-" + rank;
@@ -140,7 +145,7 @@ public final class OutgoingFiles {
                 () -> {
                     int id = files.length + 1;
                     ImageTee.FileCopy second = fate.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
-                    OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate);
+                    OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate, activity);
                     tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
                     OutgoingFile[] more = Arrays.copyOf(files, id);
                     more[id - 1] = file;
@@ -318,6 +323,15 @@ public final class OutgoingFiles {
 
     /** Changes names, and tells the target as long as the images are wanted. */
     private <T> T inOrder(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
+        activity.begin();
+        try {
+            return inOrderAlone(change, told);
+        } finally {
+            activity.end();
+        }
+    }
+
+    private <T> T inOrderAlone(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
         synchronized (namesLock) {
             if (fate.failure() != null && !fate.discards()) {
                 throw new ErrnoException(Errno.EIO, "the migration has failed: " + fate.failure());

@@ -75,6 +75,7 @@ class DiscardedWritesTest {
                     copy,
                     new ImageFate(writesFromWithin),
                     () -> ReadingMode.STREAMED,
+                    new WriterActivity(),
                     List.of(0),
                     7,
                     7);

@@ -128,6 +128,7 @@ class MarkOfWholenessTest {
                 ImageTee.NONE,
                 new ImageFate(false),
                 TRAITS,
+                new WriterActivity(),
                 List.of(0),
                 7,
                 7);

@@ -35,7 +35,8 @@ class ScatteredWritesTest {
                 claims,
                 new TestOutlet(claims),
                 ImageTee.FileCopy.NONE,
-                new ImageFate(false));
+                new ImageFate(false),
+                new WriterActivity());
         ByteBuffer piece = ByteBuffer.allocateDirect(8);
         file.opened();
         long before = 0;

@@ -17,6 +17,7 @@ import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.source.image.ImageFate;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.OutgoingFile;
+import io.ppmr.source.image.WriterActivity;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.transport.ChunkSender;
 import io.ppmr.transport.ControlLink;
@@ -177,7 +178,15 @@ class LinkOutletTest {
 
     private OutgoingFile newFile(int id, LinkOutlet sends) {
         return new OutgoingFile(
-                id, "/m.1/rank-0/f" + id, 0, pool, claims, sends, ImageTee.FileCopy.NONE, new ImageFate(false));
+                id,
+                "/m.1/rank-0/f" + id,
+                0,
+                pool,
+                claims,
+                sends,
+                ImageTee.FileCopy.NONE,
+                new ImageFate(false),
+                new WriterActivity());
     }
 
     /** Sends a chunk of a window, and gives it. */

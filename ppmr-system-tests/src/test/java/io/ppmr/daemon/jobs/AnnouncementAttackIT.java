@@ -61,6 +61,7 @@ class AnnouncementAttackIT {
     private final List<Process> started = new ArrayList<>();
     private final CountDownLatch mayEnd = new CountDownLatch(1);
     private volatile boolean attackersWait;
+    private volatile boolean attackersAreSlow;
     private AnnouncedJobs jobs;
     private Migrations migrations;
     private ControlServer server;
@@ -108,7 +109,25 @@ class AnnouncementAttackIT {
         MigrationReport.Outcome outcome =
                 uid == VICTIM ? MigrationReport.Outcome.COMMITTED : MigrationReport.Outcome.ROLLED_BACK;
         List<MigrationReport.MovedRank> ranks = List.of(new MigrationReport.MovedRank(0, List.of(uid)));
-        return new MigrationReport(id, "blcr", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null);
+        return new MigrationReport(
+                id,
+                "blcr",
+                "",
+                outcome,
+                "",
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                ranks,
+                null,
+                uid == ATTACKER && attackersAreSlow);
     }
 
     private Process as(int uid, String... words) throws Exception {
@@ -237,6 +256,49 @@ class AnnouncementAttackIT {
     }
 
     @Tag("soak")
+    @Test
+    void shouldTryAJobOnceMoreAfterAllOthersWhenItsCheckpointsWereTooSlow() throws Exception {
+        task(ATTACKER);
+        task(VICTIM);
+        attackersAreSlow = true;
+        Migrations.Event end = trigger();
+        assertEquals(List.of(ATTACKER, VICTIM, ATTACKER), List.copyOf(moved));
+        assertTrue(end instanceof Migrations.Event.Ended ended && ended.report().slow(), "it is told of in the end");
+    }
+
+    /** A user with many announcements keeps nobody from asking while they are read. */
+    @Test
+    @Tag("soak")
+    void shouldAnswerAtOnceWhileAnnouncementsAreRead() throws Exception {
+        Process task = task(ATTACKER);
+        assertEquals(
+                "",
+                shell(
+                        ATTACKER,
+                        "cd $0/jobs/20002 && for i in $(seq 1 200); do cp -r slurm-7.0 a-$i || exit; done;"
+                                + " for i in $(seq 1 250); do for n in $(seq 1 15); do"
+                                + " cp a-1/rank-0 a-$((i % 200 + 1))/rank-$n; done; done"));
+        assertTrue(task.isAlive());
+        attackersWait = true;
+        CompletableFuture<Long> triggered = CompletableFuture.supplyAsync(() -> {
+            long startNs = System.nanoTime();
+            try {
+                migrations.trigger("a test", event -> {});
+            } catch (RequestException e) {
+                throw new IllegalStateException(e);
+            }
+            return System.nanoTime() - startNs;
+        });
+        long longestNs = 0;
+        while (!triggered.isDone()) {
+            long startNs = System.nanoTime();
+            migrations.state();
+            longestNs = Math.max(longestNs, System.nanoTime() - startNs);
+        }
+        long readNs = triggered.get(LIMIT_S, TimeUnit.SECONDS);
+        assertTrue(longestNs < readNs / 2, longestNs + " ns of the " + readNs + " ns of a trigger");
+    }
+
     @Test
     void shouldMoveAJobByATriggerAsSoonAsItCanWhenAnotherUserHasOneMovedJustNow() throws Exception {
         task(ATTACKER);

@@ -18,6 +18,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankRights;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.source.Job;
@@ -376,7 +377,7 @@ class CriuAsUserInGuest {
             RankRights rights;
             try {
                 original = checkpoint();
-                rights = RankRights.read(original.processes());
+                rights = RankRights.read("rank 0", original.processes(), bounds());
             } catch (CheckpointException e) {
                 requireTurns(1);
                 return "checkpoint: " + reason(e);
@@ -397,7 +398,7 @@ class CriuAsUserInGuest {
                 return "restart: " + reason(e);
             }
             try {
-                new RightsCheck(programs, USER, directory.getParent()).requireNoMore(copy, rights);
+                new RightsCheck(programs, USER, directory.getParent(), bounds()).requireNoMore(copy, rights);
             } catch (CheckpointException e) {
                 return "rights: " + e.getMessage();
             }
@@ -459,6 +460,10 @@ class CriuAsUserInGuest {
         assertEquals(List.of(), wrong, () -> String.join("\n", wrong));
     }
 
+    private RightsBounds bounds() {
+        return RightsBounds.usual(base.resolve("rights"));
+    }
+
     /** Root's CRIU opens what has come into the place of the job's file; the user's can open it only as the user. */
     @Test
     void shouldOpenNothingOfRootsWhenAFileIsExchangedForALinkMeanwhile() throws Exception {
@@ -467,7 +472,7 @@ class CriuAsUserInGuest {
         for (Checkpointer tool : List.of(asRoot, asUser)) {
             Trial trial = new Trial("file", AS_USER, tool);
             HeldRank original = trial.checkpoint();
-            RankRights rights = RankRights.read(original.processes());
+            RankRights rights = RankRights.read("rank 0", original.processes(), bounds());
             Path own = trial.directory.resolve("own");
             Files.delete(own);
             Files.createSymbolicLink(own, secret);
@@ -476,8 +481,8 @@ class CriuAsUserInGuest {
                 HeldRank copy = trial.restart();
                 assertTrue(hasOpen(copy, secret), "the attack does what it is to do where CRIU runs as root");
                 CheckpointException e = assertThrows(
-                        CheckpointException.class,
-                        () -> new RightsCheck(programs, USER, base.resolve("none")).requireNoMore(copy, rights));
+                        CheckpointException.class, () -> new RightsCheck(programs, USER, base.resolve("none"), bounds())
+                                .requireNoMore(copy, rights));
                 assertTrue(e.getMessage().contains(secret + " (of user 0) open for reading and writing"), e.toString());
                 copy.end(LIMIT);
             } else {

@@ -11,8 +11,10 @@ import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.source.Job;
+import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress;
@@ -110,7 +112,8 @@ class RdmaMigrationInGuest {
                         Set.of(),
                         Map.of(),
                         Map.of(),
-                        Map.of()),
+                        Map.of(),
+                        RightsBounds.USUAL_FILES),
                 new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load),
                 new SimpleMeterRegistry(),
                 PodKeeper.NONE);
@@ -128,7 +131,8 @@ class RdmaMigrationInGuest {
                         LONG,
                         LONG,
                         SILENCE,
-                        new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty())),
+                        new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty()),
+                        JobBounds.USUAL),
                 new TransportChoice(
                         TransportChoice.Wish.RDMA,
                         TransportChoice.ModeWish.valueOf(mode.name()),

@@ -1,0 +1,213 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.RankRights.Taker;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Compares what a copy may do and has open with the same of its original. Both are lists in the same order, so each is
+ * gone through once or twice, side by side, and little of them is on the heap at a time. For one thread.
+ */
+final class RightsComparison {
+    /** Different rights of a rank's threads that are compared with each other, in characters. */
+    private static final int MAX_CHARS = 1 << 20;
+
+    private static final int TOLD = 4;
+
+    /** Descriptors that any process makes by a system call that asks for no right. */
+    private static final Set<String> FREE_FOR_ALL = Set.of(
+            "pipe",
+            "socket",
+            "anon_inode:[eventfd]",
+            "anon_inode:[eventpoll]",
+            "anon_inode:[signalfd]",
+            "anon_inode:[timerfd]",
+            "anon_inode:inotify");
+
+    private final RankRights copy;
+    private final RankRights original;
+
+    RightsComparison(RankRights copy, RankRights original) {
+        this.copy = copy;
+        this.original = original;
+    }
+
+    /**
+     * Says in what a copy is more than its original; empty if in nothing but the files that are told.
+     *
+     * @param doubtful told each file that the original had not open so
+     */
+    Optional<String> excess(Taker<OpenFile> doubtful) throws CheckpointException {
+        try {
+            Optional<String> more = excessOfThreads();
+            return more.isPresent() ? more : excessOfOthers(doubtful);
+        } catch (IOException e) {
+            throw RankRights.unreadable(e);
+        }
+    }
+
+    private Optional<String> excessOfOthers(Taker<OpenFile> doubtful) throws IOException, CheckpointException {
+        try (SortedLines.Cursor copies = copy.open();
+                Originals originals = new Originals()) {
+            for (String line = copies.next(); line != null; line = copies.next()) {
+                if (RightsLine.isThread(line)) {
+                    continue;
+                }
+                List<String> known = originals.withKeyOf(line);
+                if (RightsLine.isFile(line)) {
+                    OpenFile file = RightsLine.file(line);
+                    if (!isCovered(file, known)) {
+                        doubtful.take(file);
+                    }
+                } else if (RightsLine.isRoot(line) && known.isEmpty()) {
+                    return Optional.of("its root directory is " + RightsLine.named(line) + ", its original's was "
+                            + rootsOfOriginal());
+                } else if (RightsLine.isOther(line)
+                        && known.isEmpty()
+                        && !FREE_FOR_ALL.contains(RightsLine.named(line))) {
+                    return Optional.of(
+                            "it has a descriptor of kind " + RightsLine.named(line) + ", its original had none");
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The first of them, for people. */
+    private List<String> rootsOfOriginal() throws IOException, CheckpointException {
+        List<String> roots = new ArrayList<>();
+        try (SortedLines.Cursor originals = original.open()) {
+            for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
+                if (RightsLine.isRoot(line)) {
+                    roots.add(RightsLine.named(line));
+                }
+            }
+        }
+        return roots;
+    }
+
+    private boolean isCovered(OpenFile file, List<String> known) {
+        return known.stream().anyMatch(line -> RightsLine.file(line).covers(file))
+                || (file.path().equals(RankRights.UNNAMED_MEMORY)
+                        && original.summary().hasSharedMemory());
+    }
+
+    /** The first thread that is more than its original, or than every thread of the rank where its number is new. */
+    private Optional<String> excessOfThreads() throws IOException, CheckpointException {
+        // A tool that keeps numbers keeps them all; with others, one that fits by chance says nothing.
+        boolean kept = originalsHaveAllNumbers();
+        List<ThreadRights> all = kept ? List.of() : different();
+        RecentTexts compared = new RecentTexts();
+        try (SortedLines.Cursor copies = copy.open();
+                Originals originals = new Originals()) {
+            for (String line = copies.next(); line != null; line = copies.next()) {
+                if (!RightsLine.isThread(line) || (!kept && !compared.isNew(RightsLine.withoutNumber(line)))) {
+                    continue;
+                }
+                ThreadRights thread = RightsLine.thread(line);
+                List<ThreadRights> candidates = kept
+                        ? originals.withKeyOf(line).stream()
+                                .map(RightsLine::thread)
+                                .toList()
+                        : all;
+                Optional<String> more = excess(thread, candidates);
+                if (more.isPresent()) {
+                    return Optional.of("thread " + thread.id() + ": " + more.get());
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static Optional<String> excess(ThreadRights thread, List<ThreadRights> candidates) {
+        Optional<String> first = Optional.empty();
+        for (ThreadRights candidate : candidates) {
+            Optional<String> more = candidate.excessOf(thread);
+            if (more.isEmpty()) {
+                return more;
+            }
+            first = first.isPresent() ? first : more;
+        }
+        return first;
+    }
+
+    private boolean originalsHaveAllNumbers() throws IOException, CheckpointException {
+        try (SortedLines.Cursor copies = copy.open();
+                Originals originals = new Originals()) {
+            for (String line = copies.next(); line != null; line = copies.next()) {
+                if (RightsLine.isThread(line) && originals.withKeyOf(line).isEmpty()) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    /** Returns the rights of the originals' threads, different ones once. */
+    private List<ThreadRights> different() throws IOException, CheckpointException {
+        Set<String> seen = new LinkedHashSet<>();
+        int chars = 0;
+        try (SortedLines.Cursor originals = original.open()) {
+            for (String line = originals.next(); line != null; line = originals.next()) {
+                if (RightsLine.isThread(line) && seen.add(RightsLine.withoutNumber(line))) {
+                    chars += line.length();
+                    requireFew(chars);
+                }
+            }
+        }
+        return seen.stream().map(rest -> ThreadRights.parse("0" + rest)).toList();
+    }
+
+    private static void requireFew(int chars) throws CheckpointException {
+        if (chars > MAX_CHARS) {
+            throw new CheckpointException("the threads of one rank have too many different rights to be compared with"
+                    + " each other: more than " + MAX_CHARS + " characters of them. Remedy: move the job as several"
+                    + " ranks");
+        }
+    }
+
+    /** The originals' lines, found by keys that come in order. */
+    private final class Originals implements AutoCloseable {
+        private final SortedLines.Cursor lines = original.open();
+        private final List<String> group = new ArrayList<>();
+        private String key = "";
+        private String next;
+
+        Originals() throws IOException, CheckpointException {
+            next = lines.next();
+        }
+
+        /** Returns the original's lines that this one is compared with; valid until the next call. */
+        List<String> withKeyOf(String line) throws IOException, CheckpointException {
+            String wanted = RightsLine.key(line);
+            if (!wanted.equals(key)) {
+                key = wanted;
+                group.clear();
+                int chars = 0;
+                while (next != null && !isBehind(next)) {
+                    if (RightsLine.key(next).equals(key)) {
+                        group.add(next);
+                        chars += next.length();
+                        requireFew(chars);
+                    }
+                    next = lines.next();
+                }
+            }
+            return group;
+        }
+
+        private boolean isBehind(String line) {
+            return !RightsLine.key(line).equals(key) && line.compareTo(key) > 0;
+        }
+
+        @Override
+        public void close() throws IOException {
+            lines.close();
+        }
+    }
+}

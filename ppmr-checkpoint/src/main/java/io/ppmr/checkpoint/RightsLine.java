@@ -1,0 +1,106 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.RankRights.OpenFile;
+
+/**
+ * Writes what a rank may do and has open as lines, and reads them. Lines that are compared with each other have the
+ * same beginning, {@link #key}, and so stand together in the order of {@link String#compareTo}.
+ */
+final class RightsLine {
+    private static final String THREAD = "thread ";
+    private static final String FILE = "file ";
+    private static final String ROOT = "root ";
+    private static final String OTHER = "other ";
+    /** No path has this character, and it comes before all others. */
+    private static final char BEHIND_PATH = '\0';
+
+    private static final int ID_DIGITS = 10;
+
+    private RightsLine() {}
+
+    static String of(ThreadRights thread) {
+        String words = thread.words();
+        return THREAD + "0".repeat(ID_DIGITS - words.indexOf(' ')) + words;
+    }
+
+    static String of(OpenFile file) {
+        return FILE + file.ownerUid() + " " + file.path() + BEHIND_PATH + (file.reads() ? 'r' : '-')
+                + (file.writes() ? 'w' : '-');
+    }
+
+    static String root(String directory) {
+        return ROOT + directory;
+    }
+
+    static String other(String kind) {
+        return OTHER + kind;
+    }
+
+    static boolean isThread(String line) {
+        return line.startsWith(THREAD);
+    }
+
+    static boolean isFile(String line) {
+        return line.startsWith(FILE);
+    }
+
+    static boolean isRoot(String line) {
+        return line.startsWith(ROOT);
+    }
+
+    static boolean isOther(String line) {
+        return line.startsWith(OTHER);
+    }
+
+    /** Returns the beginning that a line shares with those that it is compared with: a file, a thread's number. */
+    static String key(String line) {
+        if (isFile(line)) {
+            return line.substring(0, line.lastIndexOf(BEHIND_PATH));
+        }
+        return isThread(line) ? line.substring(0, THREAD.length() + ID_DIGITS) : line;
+    }
+
+    /** Returns what a thread may do, without its number. */
+    static String withoutNumber(String line) {
+        return line.substring(THREAD.length() + ID_DIGITS);
+    }
+
+    /** Returns what a line of a root or of another descriptor names. */
+    static String named(String line) {
+        return line.substring(line.indexOf(' ') + 1);
+    }
+
+    /** Reads one; throws IllegalArgumentException or IndexOutOfBoundsException if it is none. */
+    static ThreadRights thread(String line) {
+        return ThreadRights.parse(line.substring(THREAD.length()));
+    }
+
+    /** Reads one; throws IllegalArgumentException or IndexOutOfBoundsException if it is none. */
+    static OpenFile file(String line) {
+        int owner = line.indexOf(' ', FILE.length());
+        int mode = line.lastIndexOf(BEHIND_PATH);
+        return new OpenFile(
+                line.substring(owner + 1, mode),
+                Integer.parseInt(line.substring(FILE.length(), owner)),
+                line.charAt(mode + 1) == 'r',
+                line.charAt(mode + 2) == 'w');
+    }
+
+    /**
+     * Reads a line and adds it to a summary; throws IllegalArgumentException or IndexOutOfBoundsException if it is
+     * none.
+     */
+    static void check(String line, RightsSummary summary) {
+        if (isThread(line)) {
+            ThreadRights thread = thread(line);
+            if (!of(thread).startsWith(key(line))) {
+                throw new IllegalArgumentException("its number has not " + ID_DIGITS + " digits");
+            }
+            summary.add(thread);
+        } else if (isFile(line)) {
+            summary.add(file(line));
+        } else if (!isRoot(line) && !isOther(line)) {
+            throw new IllegalArgumentException("it begins with no known word");
+        }
+    }
+}

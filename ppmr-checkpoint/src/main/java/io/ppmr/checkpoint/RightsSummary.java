@@ -1,0 +1,63 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.RankRights.OpenFile;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** The part of a rank's rights that is about all its threads and files together. Owned by one thread. */
+final class RightsSummary {
+    private final Map<String, long[]> limits = new TreeMap<>();
+    private int leastNice = Integer.MAX_VALUE;
+    private boolean sharedMemory;
+
+    void add(ThreadRights thread) {
+        add(thread.nice(), thread.limits());
+    }
+
+    void add(int nice, Map<String, long[]> ofThread) {
+        leastNice = Math.min(leastNice, nice);
+        ofThread.forEach((name, limit) -> limits.merge(name, limit, RightsSummary::larger));
+    }
+
+    void add(OpenFile file) {
+        sharedMemory |=
+                file.path().equals(RankRights.SHARED_MEMORY) || file.path().equals(RankRights.UNNAMED_MEMORY);
+    }
+
+    private static long[] larger(long[] one, long[] other) {
+        return new long[] {
+            larger(one[ThreadRights.SOFT], other[ThreadRights.SOFT]),
+            larger(one[ThreadRights.HARD], other[ThreadRights.HARD])
+        };
+    }
+
+    private static long larger(long one, long other) {
+        return Long.compareUnsigned(one, other) > 0 ? one : other;
+    }
+
+    /** Returns true if no thread is known. */
+    boolean hasNoThread() {
+        return leastNice == Integer.MAX_VALUE;
+    }
+
+    /** Returns the least nice value of a thread; 0 if none is known. */
+    int leastNice() {
+        return hasNoThread() ? 0 : leastNice;
+    }
+
+    /**
+     * Returns the largest limit that a thread has; 0 if none is known.
+     *
+     * @param limit by its name for prlimit(1)
+     * @param which {@link ThreadRights#SOFT} or {@link ThreadRights#HARD}
+     */
+    long most(String limit, int which) {
+        long[] values = limits.get(limit);
+        return values == null ? 0 : values[which];
+    }
+
+    /** Returns true if a process shares memory that belongs to no file. */
+    boolean hasSharedMemory() {
+        return sharedMemory;
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * crowd-job: a job with many threads and many descriptors.
+ *
+ *   crowd-job THREADS DESCRIPTORS shared|own|named [PROCESSES]
+ *
+ * shared  the threads have one table of descriptors, all of them of /dev/null
+ * own     each thread has a table of its own
+ * named   as shared, and each descriptor is of a file with a long name of its own
+ *
+ * With PROCESSES there are so many, each with its threads and descriptors; all but the first are children of it.
+ *
+ * Prints "ready" and stays until it is ended. Exit status: 2 for wrong arguments, 1 if the node does not give it so many.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static bool own;
+static pthread_barrier_t all;
+
+static void fail(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static void *stay(void *unused)
+{
+    (void)unused;
+    if (own && unshare(CLONE_FILES) < 0)
+        fail("crowd-job: unshare");
+    pthread_barrier_wait(&all);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void fill(int threads, int descriptors, bool named, int process)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        fail("crowd-job: getrlimit");
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        fail("crowd-job: setrlimit");
+    for (int i = 0; i < descriptors; i++) {
+        char name[240];
+        memset(name, 'n', sizeof name - 1);
+        name[sizeof name - 1] = 0;
+        // The name's end says which it is.
+        snprintf(name + sizeof name - 24, 24, "%d-%d", process, i);
+        if ((named ? memfd_create(name, 0) : open("/dev/null", O_RDONLY)) < 0)
+            fail("crowd-job: open");
+    }
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&all, NULL, (unsigned)threads + 1);
+    for (int i = 0; i < threads; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, &small, stay, NULL) != 0)
+            fail("crowd-job: pthread_create");
+    }
+    pthread_barrier_wait(&all);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: crowd-job THREADS DESCRIPTORS shared|own|named [PROCESSES]\n");
+        return 2;
+    }
+    int threads = atoi(argv[1]);
+    int descriptors = atoi(argv[2]);
+    bool named = strcmp(argv[3], "named") == 0;
+    own = strcmp(argv[3], "own") == 0;
+    int processes = argc == 5 ? atoi(argv[4]) : 1;
+    int filled[2];
+    if (pipe2(filled, O_CLOEXEC) < 0)
+        fail("crowd-job: pipe2");
+    for (int i = 1; i < processes; i++) {
+        pid_t child = fork();
+        if (child < 0)
+            fail("crowd-job: fork");
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            fill(threads, descriptors, named, i);
+            if (write(filled[1], "f", 1) != 1)
+                fail("crowd-job: write");
+            for (;;)
+                pause();
+        }
+    }
+    fill(threads, descriptors, named, 0);
+    close(filled[1]);
+    for (int i = 1; i < processes; i++) {
+        char byte;
+        if (read(filled[0], &byte, 1) != 1) {
+            fprintf(stderr, "crowd-job: a child has ended\n");
+            return 1;
+        }
+    }
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        pause();
+}

@@ -1,0 +1,163 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A user's job with many threads and descriptors costs a service that reads what it may do a bounded time. */
+@Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class CrowdedRankIT {
+    /** Few enough that a table which is read twice is too much. */
+    private static final int ONE_TABLE = 8_000;
+
+    private static final int MOST = ONE_TABLE + ONE_TABLE / 2;
+
+    @TempDir
+    private Path directory;
+
+    private JobFixture fixture;
+    private Process job;
+
+    @BeforeEach
+    void start() throws Exception {
+        fixture = new JobFixture();
+    }
+
+    @AfterEach
+    void end() throws Exception {
+        if (job != null) {
+            job.descendants().forEach(ProcessHandle::destroyForcibly);
+            job.destroyForcibly().waitFor();
+        }
+        fixture.close();
+    }
+
+    /** Starts it as the job's user; it has all that it will have when this returns. */
+    private List<ProcessIdentity> crowd(int threads, int descriptors, String kind) throws Exception {
+        return crowd(threads, descriptors, kind, 1);
+    }
+
+    /** The same with several processes. */
+    private List<ProcessIdentity> crowd(int threads, int descriptors, String kind, int processes) throws Exception {
+        job = new ProcessBuilder(
+                        "setpriv",
+                        "--reuid=" + fixture.user.uid(),
+                        "--regid=" + fixture.user.gid(),
+                        "--clear-groups",
+                        fixture.bin.resolve("crowd-job").toString(),
+                        "" + threads,
+                        "" + descriptors,
+                        kind,
+                        "" + processes)
+                .redirectErrorStream(true)
+                .start();
+        byte[] said = job.getInputStream().readNBytes("ready\n".length());
+        assertEquals("ready\n", new String(said, StandardCharsets.US_ASCII));
+        ProcessTable table = new ProcessTable();
+        return table.tree(table.of((int) job.pid()));
+    }
+
+    private RightsBounds bounds(int most) {
+        return new RightsBounds(most, directory, () -> false);
+    }
+
+    @Test
+    void shouldReadATableOnceWhenThreadsShareIt() throws Exception {
+        List<ProcessIdentity> processes = crowd(300, ONE_TABLE, "shared");
+        RankRights.requireReadable("rank 0", processes, bounds(MOST));
+        List<String> lines = new ArrayList<>();
+        try (RankRights rights = RankRights.read("rank 0", processes, bounds(MOST))) {
+            rights.send(1000, 100_000, (page, last) -> lines.addAll(page));
+        }
+        assertEquals(301, lines.stream().filter(RightsLine::isThread).count());
+        assertEquals(
+                1,
+                lines.stream().filter(line -> line.contains(" /dev/null\0r-")).count());
+    }
+
+    @Test
+    void shouldRefuseByNameWhenTablesOfThreadsTogetherExceedTheLimit() throws Exception {
+        List<ProcessIdentity> processes = crowd(8, 2_000, "own");
+        for (boolean pausing : new boolean[] {false, true}) {
+            CheckpointException e = assertThrows(CheckpointException.class, () -> {
+                if (pausing) {
+                    RankRights.read("rank 0", processes, bounds(MOST)).close();
+                } else {
+                    RankRights.requireReadable("rank 0", processes, bounds(MOST));
+                }
+            });
+            assertTrue(
+                    e.getMessage().startsWith("rank 0 has more than " + MOST + " files open or mapped (rank_files)"),
+                    e.getMessage());
+        }
+        RankRights.requireReadable("rank 0", processes, bounds(9 * 2_000 + 500));
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldRefuseByNameWhenThereAreTooManyThreads() throws Exception {
+        List<ProcessIdentity> processes = crowd(200, 10, "shared");
+        CheckpointException e = assertThrows(
+                CheckpointException.class, () -> RankRights.requireReadable("rank 3", processes, bounds(150)));
+        assertTrue(e.getMessage().startsWith("rank 3 has more than 150 threads"), e.getMessage());
+    }
+
+    @Test
+    void shouldBreakOffBetweenTwoFilesWhenItIsCalledOff() throws Exception {
+        List<ProcessIdentity> processes = crowd(1, ONE_TABLE, "shared");
+        for (boolean pausing : new boolean[] {false, true}) {
+            AtomicInteger asked = new AtomicInteger();
+            RightsBounds bounds = new RightsBounds(MOST, directory, () -> asked.incrementAndGet() > 100);
+            CheckpointException e = assertThrows(CheckpointException.class, () -> {
+                if (pausing) {
+                    RankRights.read("rank 0", processes, bounds).close();
+                } else {
+                    RankRights.requireReadable("rank 0", processes, bounds);
+                }
+            });
+            assertTrue(e.getMessage().contains("called off"), e.getMessage());
+            assertEquals(101, asked.get());
+        }
+    }
+
+    /** The record of files with names of their own is larger than what stays in memory. */
+    @Test
+    @Tag("soak")
+    void shouldCompareARecordThatLiesOnTheDiskLineByLine() throws Exception {
+        List<ProcessIdentity> processes = crowd(2, 4_000, "named", 5);
+        try (RankRights copy = RankRights.read("the copy", processes, bounds(30_000))) {
+            ArrivingRights arriving = new ArrivingRights(directory, 0);
+            copy.send(1000, 16_384, (page, last) -> {
+                try {
+                    arriving.add(page);
+                } catch (CheckpointException e) {
+                    throw new IOException(e);
+                }
+            });
+            List<RankRights.OpenFile> doubtful = new ArrayList<>();
+            try (RankRights original = arriving.end()) {
+                assertTrue(directory.toFile().list().length > 3, "it lies in several files");
+                assertTrue(new RightsComparison(copy, original)
+                        .excess(doubtful::add)
+                        .isEmpty());
+            }
+            assertEquals(List.of(), doubtful);
+        }
+        assertEquals(0, directory.toFile().list().length);
+    }
+}

@@ -1,0 +1,190 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.RankRights.OpenFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.TreeSet;
+import net.jqwik.api.Arbitraries;
+import net.jqwik.api.Arbitrary;
+import net.jqwik.api.Combinators;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.Provide;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class RightsComparisonTest {
+    private static final String REST = " 1000 1000 1000 0,0,0,1ff,0 8 2 3 1 ipc,net 5 0 0 nofile=100:200";
+    private static final String ROOTS_REST = REST.replace(" 1000 1000 1000", " 0 1000 1000");
+
+    @TempDir
+    private Path directory;
+
+    private int records;
+
+    private static String thread(int id, String rest) {
+        return RightsLine.of(ThreadRights.parse(id + rest));
+    }
+
+    private static String file(String path, int owner, String mode) {
+        return RightsLine.of(new OpenFile(path, owner, mode.charAt(0) == 'r', mode.charAt(1) == 'w'));
+    }
+
+    private static RankRights record(Path directory, int number, String... lines) throws CheckpointException {
+        ArrivingRights arriving = new ArrivingRights(directory, number);
+        arriving.add(List.copyOf(new TreeSet<>(Arrays.asList(lines))));
+        return arriving.end();
+    }
+
+    private RankRights record(String... lines) throws CheckpointException {
+        return record(directory, records++, lines);
+    }
+
+    private static Optional<String> excess(RankRights copy, RankRights original, List<OpenFile> doubtful)
+            throws CheckpointException {
+        try (copy;
+                original) {
+            return new RightsComparison(copy, original).excess(doubtful::add);
+        }
+    }
+
+    private Optional<String> excess(RankRights copy, RankRights original) throws CheckpointException {
+        return excess(copy, original, new ArrayList<>());
+    }
+
+    @Test
+    void shouldFindNothingWhenAllIsTheSame() throws Exception {
+        String[] lines = {
+            thread(7, REST), thread(8, REST), file("/a", 0, "rw"), RightsLine.root("/"), RightsLine.other("net")
+        };
+        List<OpenFile> doubtful = new ArrayList<>();
+        assertEquals(Optional.empty(), excess(record(lines), record(lines), doubtful));
+        assertEquals(List.of(), doubtful);
+    }
+
+    @Test
+    void shouldNameARootAndADescriptorThatTheOriginalHadNot() throws Exception {
+        String thread = thread(7, REST);
+        assertEquals(
+                Optional.of("its root directory is /home, its original's was [/]"),
+                excess(record(thread, RightsLine.root("/home")), record(thread, RightsLine.root("/"))));
+        assertEquals(
+                Optional.of("it has a descriptor of kind anon_inode:bpf-map, its original had none"),
+                excess(record(thread, RightsLine.other("anon_inode:bpf-map")), record(thread)));
+        assertEquals(Optional.empty(), excess(record(thread, RightsLine.other("pipe")), record(thread)));
+    }
+
+    /** One of another user is told by its number where numbers are kept, and else compared with all. */
+    @Test
+    void shouldCompareThreadsByTheirNumbersWhereAllAreKept() throws Exception {
+        RankRights original = record(thread(7, REST), thread(8, ROOTS_REST));
+        String said =
+                excess(record(thread(7, ROOTS_REST), thread(8, REST)), original).orElseThrow();
+        assertTrue(said.startsWith("thread 7: it has the user ids [0]"), said);
+        assertEquals(
+                Optional.empty(),
+                excess(
+                        record(thread(9, ROOTS_REST), thread(10, REST)),
+                        record(thread(7, REST), thread(8, ROOTS_REST))));
+        said = excess(record(thread(9, ROOTS_REST)), record(thread(7, REST))).orElseThrow();
+        assertTrue(said.startsWith("thread 9: it has the user ids [0]"), said);
+    }
+
+    @Test
+    void shouldKnowUnnamedMemoryWhereTheOriginalSharedSome() throws Exception {
+        String memory = file(RankRights.UNNAMED_MEMORY, 0, "rw");
+        List<OpenFile> doubtful = new ArrayList<>();
+        assertEquals(
+                Optional.empty(),
+                excess(
+                        record(thread(7, REST), memory),
+                        record(thread(7, REST), file("/dev/zero (deleted)", 0, "rw")),
+                        doubtful));
+        assertEquals(List.of(), doubtful);
+        excess(record(thread(7, REST), memory), record(thread(7, REST)), doubtful);
+        assertEquals(1, doubtful.size());
+    }
+
+    @Provide
+    Arbitrary<List<OpenFile>> files() {
+        // Paths that begin with each other, with characters before and behind those that stand between words.
+        Arbitrary<String> path = Arbitraries.of("/a", "/a b", "/a\n", "/a/b", "/a!", "/ab", "/a b rw", "/a\u0001");
+        return Combinators.combine(
+                        path,
+                        Arbitraries.of(-1, 0, 1, 10, 1000),
+                        Arbitraries.of(true, false),
+                        Arbitraries.of(true, false))
+                .as(OpenFile::new)
+                .list()
+                .ofMaxSize(12);
+    }
+
+    @Property(tries = 500)
+    void shouldTellTheFilesThatNoneOfTheOriginalsCovers(
+            @ForAll("files") List<OpenFile> copies, @ForAll("files") List<OpenFile> originals) throws Exception {
+        List<OpenFile> doubtful = new ArrayList<>();
+        Path folder = Files.createTempDirectory("ppmr-rights");
+        try {
+            excess(lines(folder, 1, copies), lines(folder, 2, originals), doubtful);
+        } finally {
+            Files.delete(folder);
+        }
+        assertEquals(
+                copies.stream()
+                        .filter(copy -> originals.stream().noneMatch(one -> one.covers(copy)))
+                        .map(RightsLine::of)
+                        .distinct()
+                        .sorted()
+                        .toList(),
+                doubtful.stream().map(RightsLine::of).toList());
+    }
+
+    private static RankRights lines(Path folder, int number, List<OpenFile> files) throws CheckpointException {
+        List<String> lines = new ArrayList<>(files.stream().map(RightsLine::of).toList());
+        lines.add(thread(7, REST));
+        return record(folder, number, lines.toArray(String[]::new));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "",
+                "nonsense",
+                "thread 1 2 3",
+                "thread x",
+                "thread 7 1000 1000 1000 0,0,0,1ff,0 8 2 3 1 ipc,net 5 0 0 nofile=100:200",
+                "file 0 /a",
+                "file x /a\0rw",
+                "file 0\0rw",
+                "file 0 /a\0r",
+                "rights 1"
+            })
+    void shouldRefuseALineThatCannotBeRead(String line) throws Exception {
+        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+            CheckpointException e = assertThrows(CheckpointException.class, () -> arriving.add(List.of(line)));
+            assertTrue(e.getMessage().contains("Remedy: install the same release"), e.getMessage());
+        }
+    }
+
+    @Test
+    void shouldRefuseLinesThatComeOutOfOrderOrTwice() throws Exception {
+        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+            arriving.add(List.of(RightsLine.root("/b")));
+            for (String line : List.of("/a", "/b")) {
+                CheckpointException e =
+                        assertThrows(CheckpointException.class, () -> arriving.add(List.of(RightsLine.root(line))));
+                assertTrue(e.getMessage().contains("does not come after"), e.getMessage());
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A user's checkpoint command that writes next to nothing does not draw a migration out, and a slow network may. */
+@Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class LeastRateIT {
+    private static final int MIB = 1 << 20;
+    /** Counted over two seconds instead of thirty. */
+    private static final JobBounds BOUNDS = new JobBounds(JobBounds.USUAL.rankFiles(), 8L * MIB, Duration.ofSeconds(2));
+
+    @TempDir
+    private Path directory;
+
+    private ServicePair.Options options(ReplayJob job, JobBounds bounds) {
+        return ServicePair.Options.with(job.checkpointer()).bounds(bounds);
+    }
+
+    private static List<String> repeated(String first, int times, String... calls) {
+        List<String> all = new ArrayList<>(List.of(first));
+        for (int i = 0; i < times; i++) {
+            all.addAll(List.of(calls));
+        }
+        all.add("close");
+        return all;
+    }
+
+    private void failsByName(List<String> checkpoint) throws Exception {
+        try (ReplayJob job = new ReplayJob(directory).rank(checkpoint, List.of("open image r", "skim 800k 8k"));
+                ServicePair pair = new ServicePair(directory, options(job, BOUNDS))) {
+            MigrationReport report = job.migrate(pair);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertTrue(
+                    report.reason().contains("its checkpoints wrote")
+                            && report.reason().contains("(min_rate)"),
+                    report.reason());
+            assertTrue(report.slow(), report.reason());
+            assertTrue(report.seconds() < 30, () -> "it took " + report.seconds() + " s");
+            assertTrue(job.originalsRun(), "the job does not run where it was");
+        }
+    }
+
+    @Test
+    void shouldRollBackByNameWhenACheckpointWritesALittleNowAndThen() throws Exception {
+        failsByName(repeated("open image wcx", 100, "write 8k 8k", "pause 400"));
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldRollBackByNameWhenACheckpointWritesNothingAtAll() throws Exception {
+        failsByName(List.of("open image wcx", "pause 60000", "close"));
+    }
+
+    @Test
+    void shouldMoveAJobOverANetworkThatIsSlowerThanTheLeastRate() throws Exception {
+        long size = 12L * MIB;
+        try (DelayedLink slow = new DelayedLink(Duration.ZERO, MIB);
+                ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write " + size + " 64k", "close"),
+                                List.of("open image r", "read " + size + " 64k", "eof"));
+                ServicePair pair = new ServicePair(directory, options(job, BOUNDS), List.of(slow.address()))) {
+            slow.leadTo(pair.target().address());
+            MigrationReport report = job.commits(pair);
+            assertTrue(slow.hasCarried(size), "it went over the slow link");
+            assertTrue(
+                    report.lastByteWrittenSeconds() > BOUNDS.rateTime().toSeconds(),
+                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+            assertFalse(report.slow());
+        }
+    }
+
+    @Test
+    @Tag("soak")
+    void shouldMoveAJobWhoseRestartReadsSlowerThanTheLeastRate() throws Exception {
+        try (ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write 30m 64k", "close"),
+                                repeated("open image r", 30, "read 1m 64k", "pause 250"));
+                ServicePair pair = new ServicePair(directory, options(job, BOUNDS))) {
+            MigrationReport report = job.commits(pair);
+            assertTrue(
+                    report.lastByteWrittenSeconds() > BOUNDS.rateTime().toSeconds(),
+                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+        }
+    }
+
+    /** With the usual bounds, and a network that takes several times the time over which they count. */
+    @Test
+    @Tag("soak")
+    @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void shouldMoveALargeJobOverANetworkThatIsSlowerThanTheUsualLeastRate() throws Exception {
+        long size = 128L * MIB;
+        try (DelayedLink slow = new DelayedLink(Duration.ZERO, MIB / 4);
+                ReplayJob job = new ReplayJob(directory)
+                        .rank(
+                                List.of("open image wcx", "write " + size + " 64k", "close"),
+                                List.of("open image r", "read " + size + " 64k", "eof"));
+                ServicePair pair = new ServicePair(directory, options(job, JobBounds.USUAL), List.of(slow.address()))) {
+            slow.leadTo(pair.target().address());
+            MigrationReport report = job.commits(pair);
+            assertTrue(
+                    report.lastByteWrittenSeconds()
+                            > 3 * JobBounds.USUAL.rateTime().toSeconds(),
+                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+        }
+    }
+}
