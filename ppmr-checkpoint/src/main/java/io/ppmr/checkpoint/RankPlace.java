@@ -61,7 +61,9 @@ record RankPlace(Optional<RankNamespace> moved) {
             throws CheckpointException {
         Optional<Long> own = userNamespace(rank, ProcessHandle.current().pid());
         for (ProcessIdentity process : processes) {
-            if (!userNamespace(rank, process.pid()).equals(own) && table.isAlive(process)) {
+            Optional<Long> found = userNamespace(rank, process.pid());
+            if (!found.equals(own) && table.isAlive(process)) {
+                requireFirstThread(rank, process, found);
                 throw new CheckpointException(
                         "rank " + rank + ": PID " + process.pid() + " lives in a user namespace of"
                                 + " its own, where the job's user is root and decides what lies at each path, so no"
@@ -91,13 +93,25 @@ record RankPlace(Optional<RankNamespace> moved) {
                 : ProcessHandle.current().pid();
         Optional<Long> own = mounts(rank, place);
         for (ProcessIdentity process : processes) {
-            if (!mounts(rank, process.pid()).equals(own) && table.isAlive(process)) {
+            Optional<Long> found = mounts(rank, process.pid());
+            if (!found.equals(own) && table.isAlive(process)) {
+                requireFirstThread(rank, process, found);
                 throw new CheckpointException(
                         "rank " + rank + ": PID " + process.pid() + " lives in a mount namespace of"
                                 + " its own (PrivateTmp, job_container of Slurm, unshare --mount), and CRIU moves only"
                                 + " ranks that have the service's mounts. Remedy: start the job without one, or move it"
                                 + " as a pod or by another checkpointer");
             }
+        }
+    }
+
+    /** The kernel shows no namespaces of a first thread that ended: of such a process they cannot be known. */
+    private static void requireFirstThread(int rank, ProcessIdentity process, Optional<Long> found)
+            throws CheckpointException {
+        if (found.isEmpty()) {
+            throw new CheckpointException("rank " + rank + ": the first thread of PID " + process.pid()
+                    + " has ended and others run, so its namespaces cannot be read, and CRIU writes no such process."
+                    + " Remedy: have the program's first thread wait for the others (pthread_join(3))");
         }
     }
 
