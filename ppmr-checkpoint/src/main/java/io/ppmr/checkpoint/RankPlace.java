@@ -40,6 +40,15 @@ record RankPlace(Optional<RankNamespace> moved) {
         return new RankPlace(moved);
     }
 
+    /** The same, with a look at all processes only where the rank does not live in the service's own PID namespace. */
+    static RankPlace of(int rank, List<ProcessIdentity> processes, ProcessTable table) throws CheckpointException {
+        if (processes.get(0).pidNamespace() != table.ownPidNamespace()) {
+            return of(rank, processes, table.snapshot());
+        }
+        requireServicesUsers(rank, processes, table);
+        return new RankPlace(Optional.empty());
+    }
+
     /** Finds the place of each rank that has not ended, by its number; throws as {@link #of} does. */
     static Map<Integer, RankPlace> ofAll(Map<Integer, ProcessIdentity> roots, ProcessSnapshot now)
             throws CheckpointException {

@@ -124,7 +124,7 @@ record ToolKit(
     List<String> launchFor(CheckpointTask task, List<String> launched, List<String> programs)
             throws CheckpointException {
         Optional<RankNamespace> moved =
-                RankPlace.of(task.rank(), task.processes(), table.snapshot()).moved();
+                RankPlace.of(task.rank(), task.processes(), table).moved();
         return moved.isPresent() ? moved.get().enter(launched, task.imageDirectory(), programs) : launched;
     }
 
