@@ -291,7 +291,8 @@ static bool make_job_directory(char *answer, size_t bytes)
     for (int tries = 0;; tries++) {
         if (mkdir(job_directory, 0755) == 0 || errno == EEXIST)
             return true;
-        if (errno != ENOENT || options.socket == NULL || tries == ASK_TRIES)
+        /* EACCES: the service has made the user's folder for another rank, and is about to give it to the user. */
+        if ((errno != ENOENT && errno != EACCES) || options.socket == NULL || tries == ASK_TRIES)
             return false;
         ask_for_folder(answer, bytes);
         if (*answer == '\0')
