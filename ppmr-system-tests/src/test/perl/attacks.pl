@@ -236,6 +236,42 @@ my %attacks = (
     },
 );
 
+# Locks and marks are made once, and stay until the attack ends.
+my $made = 0;
+
+# 160,000 record locks, in so many files that the kernel makes them in a moment.
+$attacks{locks} = sub {
+    for (1 .. ($made ? 0 : 160)) {
+        open my $file, '+>', undef or die "a file of locks: $!";
+        for my $at (1 .. 1000) {
+            $tried++ if fcntl $file, F_SETLK, pack 's s x4 q q l x4', F_RDLCK, 0, 2 * $at, 1, 0;
+        }
+        push @held, $file;
+        tell_count('locks');
+    }
+    $made = 1;
+    sleep 0.2;
+};
+
+# 200,000 marks of restarts, of which each could be the next one's, in the environments of ten processes.
+$attacks{marks} = sub {
+    for (1 .. ($made ? 0 : 10)) {
+        my $child = fork;
+        last if !defined $child;
+        if (!$child) {
+            my @marks = map { join '', 'PPMR_RESTART=', map { sprintf '%08x', int rand 2**32 } 1 .. 4 } 1 .. 20_000;
+            my ($program, $time) = ('/bin/sleep', '600');
+            my ($words, $environment) = (pack('p p Q', $program, $time, 0), pack('p*', @marks) . pack('Q', 0));
+            syscall 59, $program, $words, $environment;
+            POSIX::_exit(1);
+        }
+        $tried += 20_000;
+        tell_count('marks');
+    }
+    $made = 1;
+    sleep 0.2;
+};
+
 my $seed = $o{seed};
 my %running;
 my $parent = $$;

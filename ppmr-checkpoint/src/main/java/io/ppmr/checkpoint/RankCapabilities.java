@@ -23,14 +23,18 @@ public record RankCapabilities(ProcessTable processes) {
 
     private static final int HEX = 16;
 
-    /** Throws, and names the process, the cause and the remedy, if a rank has what its restart cannot give back. */
-    public void require(Checkpointer checkpointer, Map<Integer, ProcessIdentity> roots, JobUser user)
+    /**
+     * Throws, and names the process, the cause and the remedy, if a rank has what its restart cannot give back.
+     *
+     * @param trees the processes of each rank, by one look at all ranks
+     */
+    public void require(Checkpointer checkpointer, Map<Integer, List<ProcessIdentity>> trees, JobUser user)
             throws CheckpointException {
         if (user.uid() == 0 || checkpointer.runAs().restartsAsRoot()) {
             return;
         }
-        for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
-            for (ProcessIdentity process : processes.tree(rank.getValue())) {
+        for (Map.Entry<Integer, List<ProcessIdentity>> rank : trees.entrySet()) {
+            for (ProcessIdentity process : rank.getValue()) {
                 long has = capabilitiesOf(process);
                 if (has != 0 && processes.isAlive(process)) {
                     throw new CheckpointException("rank " + rank.getKey() + ": PID " + process.pid() + " ("

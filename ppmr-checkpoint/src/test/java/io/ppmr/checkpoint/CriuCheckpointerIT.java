@@ -163,14 +163,14 @@ class CriuCheckpointerIT {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         String pid = Integer.toString(job.root().pid());
         assertEquals(0x2400, ProcStat.capabilities(pid, "CapPrm"));
-        Map<Integer, ProcessIdentity> roots = Map.of(3, job.root());
+        Map<Integer, List<ProcessIdentity>> trees = Map.of(3, List.of(job.root()));
         RankCapabilities capabilities = new RankCapabilities(fixture.table);
-        capabilities.require(criu, roots, fixture.user);
+        capabilities.require(criu, trees, fixture.user);
         Checkpointer asUser = new CheckpointerSettings.Criu(
                         CriuInstall.program(), List.of(), List.of(), PagePolicy.IMAGES, true, NamespacePolicy.AUTO)
                 .create("criu-user", fixture.programs);
         CheckpointException refused =
-                assertThrows(CheckpointException.class, () -> capabilities.require(asUser, roots, fixture.user));
+                assertThrows(CheckpointException.class, () -> capabilities.require(asUser, trees, fixture.user));
         assertTrue(
                 refused.getMessage().contains("PID " + pid + " (plain-job) has the capabilities 2400"),
                 refused.getMessage());

@@ -35,10 +35,10 @@ class ManyRanksIT {
     private static final double MOST_SECONDS_A_RANK = 0.020;
 
     /**
-     * A rank costs about as much as forty to eighty starts of a small program. Where a start costs ten times the usual,
+     * A rank costs about as much as forty to fifty starts of a small program. Where a start costs ten times the usual,
      * as in some virtual machines, so does a rank.
      */
-    private static final int MOST_STARTS_A_RANK = 100;
+    private static final int MOST_STARTS_A_RANK = 60;
 
     private static final int STARTS = 100;
 

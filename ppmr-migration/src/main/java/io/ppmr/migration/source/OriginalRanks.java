@@ -106,12 +106,13 @@ final class OriginalRanks {
             throws IOException, CheckpointException {
         RightsBounds bounds =
                 new RightsBounds(settings.bounds().rankFiles(), settings.workDirectory(), preparation::isOver);
-        for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees().entrySet()) {
+        Map<Integer, List<ProcessIdentity>> trees = trees();
+        for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees.entrySet()) {
             preparation.requireTime();
             RankRights.requireReadable("rank " + tree.getKey(), tree.getValue(), bounds);
         }
         if (job.pods().isEmpty()) {
-            new RankCapabilities(processes).require(job.checkpointer(), roots, job.user());
+            new RankCapabilities(processes).require(job.checkpointer(), trees, job.user());
             job.checkpointer().requireMovable(roots, job.user());
             return;
         }
@@ -453,13 +454,11 @@ final class OriginalRanks {
         }
         pods.attach(migrationId);
         detached = false;
-        for (Map.Entry<Integer, ProcessIdentity> root : roots.entrySet()) {
-            List<ProcessIdentity> tree = processes.tree(root.getValue());
+        processes.snapshot().trees(roots).forEach((rank, tree) -> {
             if (!tree.isEmpty()) {
-                Set<ProcessIdentity> stay = stoppedByJob(root.getKey());
-                held.putIfAbsent(root.getKey(), new HeldRank(root.getKey(), tree, List.of()).leavingStopped(stay));
+                held.putIfAbsent(rank, new HeldRank(rank, tree, List.of()).leavingStopped(stoppedByJob(rank)));
             }
-        }
+        });
         recorded = true;
     }
 
