@@ -162,7 +162,7 @@ final class SourceSession {
                 control.channel(), attempt, settings.silenceLimit().toNanos());
         TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
         TransportChoice.Proposal transport =
-                service.transports().propose(leg().target(), tcp, settings.connectDeadline());
+                service.transports().propose(connector.target(), tcp, settings.connectDeadline());
         end = new SourceEnd(service.claims(), this::hear);
         if (!transport.leavesTheChoice()) {
             path = transport.connect(service.pool(), end::lost);
@@ -247,7 +247,7 @@ final class SourceSession {
         if (attachment.message().direct()) {
             List<ControlWays.Way> ways = new ArrayList<>();
             ways.add(new ControlWays.Way(
-                    service.connector(leg().target(), RESUME_DEADLINE, null),
+                    service.connector(connector.target(), RESUME_DEADLINE, null),
                     service.transports().noRail()));
             for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
                 InetSocketAddress there =
@@ -256,7 +256,7 @@ final class SourceSession {
                         service.connector(
                                 there, RESUME_DEADLINE, rail.here().address().orElse(null)),
                         service.transports().figures(rail.here()));
-                if (there.equals(leg().target())) {
+                if (there.equals(connector.target())) {
                     // The session's own network is one way, not two: it is tried after all others.
                     ways.set(0, way);
                 } else {
