@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
 import io.ppmr.protocol.control.ControlMessage;
@@ -95,6 +96,7 @@ final class SourceSession {
     private boolean closed;
     private long railsSinceEpochMs;
     private ControlWays controlWays;
+    private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
 
@@ -169,8 +171,9 @@ final class SourceSession {
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
-        // Its clock now, when everything is connected: the target compares it with its own.
-        sendLong(new ControlMessage.Introduce(here.at(System.currentTimeMillis()), offered()));
+        // Its clock now, when everything is connected.
+        introducedMs = System.currentTimeMillis();
+        sendLong(new ControlMessage.Introduce(here.at(introducedMs), offered()));
         sendLong(new ControlMessage.Begin(
                 subject.migrationId(),
                 subject.secret(),
@@ -348,7 +351,10 @@ final class SourceSession {
                         .map(finding -> "target " + leg().target() + " says: " + finding.sentence())
                         .or(() -> Optional.of("target " + leg().target() + " wants images"));
             }
-            for (Finding finding : introduced.findings()) {
+            List<Finding> findings = new ArrayList<>(introduced.findings());
+            findings.add(
+                    ClockCheck.finding(introducedMs, introduced.node().clockEpochMs(), System.currentTimeMillis()));
+            for (Finding finding : findings) {
                 if (finding.level() == Finding.Level.WARN) {
                     LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
                 }
