@@ -7,6 +7,7 @@
  *     one that is full ends the checkpoint with EAGAIN. -F takes a FIFO; an anonymous pipe is EINVAL.
  *   - By default it writes to .NAME.tmp and renames in the end; --clobber and --noclobber write under the name.
  *   - The signal (--stop, --term) is sent when the process has written, even where a write has failed.
+ *   - A process that is stopped is checkpointed, too.
  *
  * Exit status: 0 the checkpoint is complete; 1 usage; otherwise the errno of what failed: 17 the file exists, 3 there was
  * no process to checkpoint, 52 the process runs without BLCR's library, 56 it is traced. The words of the last one were
@@ -203,6 +204,20 @@ static int connect_to(int pid)
     return connection;
 }
 
+/* BLCR's kernel module has a stopped process write as well. A job that writes itself has to run for that. */
+static void wake_stopped(int pid)
+{
+    char name[64];
+    char state = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", pid);
+    FILE *stat = fopen(name, "re");
+    if (stat == NULL)
+        return;
+    if (fscanf(stat, "%*d (%*[^)]) %c", &state) == 1 && state == 'T')
+        kill(pid, SIGCONT);
+    fclose(stat);
+}
+
 static void send_request(int connection)
 {
     union {
@@ -234,6 +249,7 @@ int main(int argc, char **argv)
     request.waits = after != 0;
     int connection = connect_to(pid);
     send_request(connection);
+    wake_stopped(pid);
 
     struct pollfd waiting = {.fd = connection, .events = POLLIN};
     int ready = poll(&waiting, 1, limit_s == 0 ? -1 : (int)(limit_s * 1000));

@@ -221,6 +221,8 @@ static void checkpoint(int connection)
     int passed_fd = -1;
     if (receive_request(connection, &request, &passed_fd) == (ssize_t)sizeof request && passed_fd >= 0)
         reply.error = save(&request, passed_fd, connection);
+    /* The next one may come while this one's signal holds the job. */
+    __atomic_store_n(&pending, -1, __ATOMIC_RELEASE);
     /* A cr_checkpoint that has given up meanwhile wants the job to go on; else its signal comes before it ends. */
     char byte;
     if (send(connection, &reply, sizeof reply, MSG_NOSIGNAL) == (ssize_t)sizeof reply && request.waits) {
@@ -311,10 +313,8 @@ static void compute(void)
             mix_words(memory, state.word, end, splitmix(state.seed ^ state.pass), state.lanes);
             state.word = end;
             int connection = __atomic_load_n(&pending, __ATOMIC_ACQUIRE);
-            if (connection >= 0) {
+            if (connection >= 0)
                 checkpoint(connection);
-                __atomic_store_n(&pending, -1, __ATOMIC_RELEASE);
-            }
         }
         report_pass();
         state.word = 0;

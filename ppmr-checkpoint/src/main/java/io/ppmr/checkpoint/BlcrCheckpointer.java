@@ -127,10 +127,10 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         return settings.runAs();
     }
 
-    /** A stopped process does not take the signal by which BLCR asks it for its checkpoint. */
+    /** BLCR writes a stopped process, too, and {@code --stop} stops it again. Recorded with the real one. */
     @Override
     public boolean checkpointsHeldRanks() {
-        return false;
+        return true;
     }
 
     /**

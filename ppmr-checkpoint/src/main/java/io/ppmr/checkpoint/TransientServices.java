@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.Folders;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.UninterruptedWait;
 import java.io.IOException;
@@ -92,11 +93,8 @@ final class TransientServices implements CommandStarter {
      */
     private Path environmentFile() throws CheckpointException {
         try {
-            if (!Files.isDirectory(directory)) {
-                // The jobs' users pass through it to the mounts, whatever the service's umask is.
-                Files.createDirectories(directory);
-                Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
-            }
+            // The jobs' users pass through it to the mounts.
+            Folders.create(directory, Folders.PASSABLE);
             removeOfTheDead();
             Path file = Files.createTempFile(
                     directory, FILE + ProcessHandle.current().pid() + "-", "", OURS_ALONE);

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Folders;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -111,7 +112,7 @@ public final class WorkDirectories {
         Set<PosixFilePermission> wanted = PosixFilePermissions.fromString(PASSAGE);
         if (!Files.isDirectory(directory)
                 || !Files.getPosixFilePermissions(directory).equals(wanted)) {
-            Files.createDirectories(directory);
+            Folders.create(directory, PASSAGE);
             Files.setPosixFilePermissions(directory, wanted);
         }
     }

@@ -81,6 +81,24 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    /** As a further attempt does, when the first one's target was lost. */
+    @Test
+    void shouldGoOnToTheRightResultWhenAHeldRankIsWrittenAgain() throws Exception {
+        assertTrue(blcr.checkpointsHeldRanks());
+        JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
+        JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")))
+                .requireHeld();
+        Path again = fixture.userDirectory("images-again");
+        HeldRank held = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), again, "c2")));
+        held.requireHeld();
+        HeldRank restored = JobFixture.finish(blcr.restart(fixture.restart(0, again, "r")));
+        held.requireHeld();
+        held.end(JobFixture.LIMIT);
+        restored.release();
+        fixture.requireResult(job);
+        fixture.requireNothingLeft();
+    }
+
     @Test
     void shouldGoOnToTheRightResultWhenAnOrphanIsMovedTwice() throws Exception {
         JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);

@@ -12,10 +12,13 @@ import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.daemon.service.Supervisor;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.os.Folders;
 import io.ppmr.os.KernelFeatures;
+import io.ppmr.os.LibC;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.rdma.RdmaTransport;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -33,6 +36,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Daemon {
     private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
+    private static final int FOR_OWNER_ALONE = 077;
 
     /** The service of a role, as the process needs it. Closed by the process, which ends the service. */
     interface Service extends AutoCloseable {
@@ -76,6 +80,9 @@ final class Daemon {
      */
     static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
             throws IOException, InterruptedException {
+        // As the units say it. Folders that users pass through get their modes by name (Folders).
+        LibC.CALLS.umask(FOR_OWNER_ALONE);
+        tellNames();
         tellKernel(KernelFeatures.here());
         config.chunkChoice().ifPresent(choice -> LOG.info("pool: {}", choice));
         // From now on SIGTERM and SIGINT end the wait below instead of the JVM.
@@ -110,6 +117,18 @@ final class Daemon {
         }
     }
 
+    /** Warns of a locale in which the JVM can open no file whose name has other characters than ASCII. */
+    private static void tellNames() {
+        String names = System.getProperty("sun.jnu.encoding");
+        if (!names.equals(StandardCharsets.UTF_8.name())) {
+            LOG.warn(
+                    "names of files are {} here, so that a job whose programs have names with other characters is not"
+                            + " moved. Remedy: start the service by ppmr, with LC_ALL=C.UTF-8 or another UTF-8 locale"
+                            + " that this node has (locale -a)",
+                    names);
+        }
+    }
+
     /** Logs once the features that this kernel lacks, before anything depends on them. */
     private static void tellKernel(KernelFeatures kernel) {
         if (!kernel.missing().isEmpty()) {
@@ -123,7 +142,7 @@ final class Daemon {
     /** Makes it if it is missing; does not look at what is there, which may be the dead mount of a killed service. */
     private static void prepareMountPoint(Path mountPoint) throws IOException {
         if (mountPoint.getParent() != null) {
-            Files.createDirectories(mountPoint.getParent());
+            Folders.create(mountPoint.getParent(), Folders.PASSABLE);
         }
         try {
             Files.createDirectory(mountPoint);

@@ -1,11 +1,11 @@
 package io.ppmr.fuse;
 
+import io.ppmr.os.Folders;
 import io.ppmr.os.MountEntry;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,8 +37,7 @@ public final class MemoryMount implements AutoCloseable {
      */
     public static MemoryMount mount(Path mountPoint, long sizeBytes) throws IOException, InterruptedException {
         detachDead(mountPoint);
-        Files.createDirectories(
-                mountPoint, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        Folders.create(mountPoint, Folders.PRIVATE);
         Path real = mountPoint.toRealPath();
         MountCalls.mountWithoutDevice(
                 ServiceIdentity.ofThisProcess().asSource(NAME), real, TYPE, "mode=0700,size=" + sizeBytes);

@@ -148,6 +148,9 @@ public interface LibC {
 
     int geteuid();
 
+    /** Sets the process's file mode creation mask, for all its threads, and returns the one before. */
+    int umask(int mask);
+
     String strerror(int errno);
 
     /** The path ends with a zero byte; its bytes are those of the file's name, whatever the locale. */

@@ -6,6 +6,7 @@ import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.UninterruptedWait;
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
@@ -16,14 +17,19 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An isolated node on this machine: PIDs, mounts, network and host name of its own (unshare(1)); its files are this
- * machine's, as on a cluster with a shared filesystem. Its init reaps orphans and waits on a pipe from this process, so
+ * An isolated node on this machine: PIDs, mounts, network, host name and IPC of its own (unshare(1)), and a
+ * {@code /tmp}, {@code /dev/shm}, {@code /run}, terminals and a {@link #DISK} that no other node sees. Its other files
+ * are this machine's, as on a cluster with a shared filesystem, and so are the folders of the testbeds that are there
+ * when it is made. Its init reaps orphans and waits on a pipe from this process, so
  * the node, with everything that runs in it or is mounted in it, ends with this process at the latest.
  *
  * <p>Needs root. Closed by its owner; the other methods may be called from any thread until then.
@@ -33,10 +39,49 @@ public final class Node implements AutoCloseable {
     private static final Duration START_LIMIT = Patience.of(Duration.ofSeconds(60));
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
 
+    /**
+     * A disk of the node's own. It is empty at first, and every user may write there, as on a node's scratch disk; each
+     * node has it at this place, and none sees another's.
+     */
+    public static final Path DISK = Path.of("/mnt");
+
+    /** In these places each node has something else. */
+    private static final List<Path> OWN_PLACES = List.of(Path.of("/tmp"), Path.of("/dev/shm"), Path.of("/run"), DISK);
+
     /** Mounts made in one namespace of the node must be seen in those that are made of it later. */
-    private static final String INIT_SCRIPT = "mount --make-rshared / && printf %s \"$1\" >/proc/sys/kernel/hostname"
-            + " && { [ -z \"$2\" ] || echo \"$2\" >/proc/sys/kernel/ns_last_pid; }"
-            + " && { [ -z \"$3\" ] || ip link set lo up; } && echo ready && read -r _";
+    private static final String INIT_SCRIPT = """
+            set -e
+            name=$1 last=$2 network=$3
+            shift 3
+            mount --make-rprivate /
+            mkdir -p /mnt /dev/shm
+            mount -t tmpfs -o mode=1777 ppmr-node /run
+            n=0
+            for kept; do
+                n=$((n + 1))
+                mkdir /run/$n
+                mount --rbind "$kept" /run/$n
+            done
+            for place in /tmp /dev/shm /mnt; do
+                mount -t tmpfs -o mode=1777 ppmr-node $place
+            done
+            mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 ppmr-node /dev/pts
+            mount --bind /dev/pts/ptmx /dev/ptmx
+            n=0
+            for kept; do
+                n=$((n + 1))
+                mkdir -p "$kept"
+                mount --move /run/$n "$kept"
+                rmdir /run/$n
+            done
+            chmod 755 /run
+            mount --make-rshared /
+            printf %s "$name" >/proc/sys/kernel/hostname
+            [ -z "$last" ] || echo "$last" >/proc/sys/kernel/ns_last_pid
+            [ -z "$network" ] || ip link set lo up
+            echo ready
+            read -r _
+            """;
 
     private static final String LINK = "node0";
 
@@ -70,13 +115,14 @@ public final class Node implements AutoCloseable {
      * @param ownNetwork whether it has a network of its own, or this machine's
      */
     public static Node create(String name, int firstPid, boolean ownNetwork) throws IOException, InterruptedException {
-        List<String> words = Command.words("setsid unshare --fork --kill-child --pid --mount --uts --mount-proc");
+        List<String> words = Command.words("setsid unshare --fork --kill-child --pid --mount --uts --ipc --mount-proc");
         if (ownNetwork) {
             words.add("--net");
         }
         words.addAll(Command.words(
                 "bash -c %s ppmr-node %s %s %s",
                 INIT_SCRIPT, name, firstPid == 0 ? "" : firstPid, ownNetwork ? "network" : ""));
+        kept().forEach(path -> words.add(path.toString()));
         Process holder = new ProcessBuilder(words).redirectErrorStream(true).start();
         boolean made = false;
         try {
@@ -94,6 +140,31 @@ public final class Node implements AutoCloseable {
                 holder.destroyForcibly();
             }
         }
+    }
+
+    /**
+     * Lists what lies below one of the places that a node has for itself, and is seen there all the same: this run's
+     * folders, and what programs are started from. The outer ones come first.
+     */
+    private static List<Path> kept() {
+        Set<Path> all = new TreeSet<>(Testbed.openFolders());
+        String started = String.join(
+                File.pathSeparator,
+                System.getProperty("ppmr.home", ""),
+                System.getProperty("java.home"),
+                System.getProperty("java.class.path"),
+                System.getProperty("ppmr.native.dir", ""),
+                System.getenv().getOrDefault("PPMR_CLASSPATH", ""),
+                System.getenv().getOrDefault("PPMR_CRIU", "").lines().collect(Collectors.joining(File.pathSeparator)));
+        for (String word : started.split(File.pathSeparator, -1)) {
+            Path path = Path.of(word.endsWith("/*") ? word.substring(0, word.length() - 2) : word);
+            if (path.isAbsolute() && Files.exists(path)) {
+                all.add(Files.isDirectory(path) ? path : path.getParent());
+            }
+        }
+        return all.stream()
+                .filter(path -> OWN_PLACES.stream().anyMatch(path::startsWith))
+                .toList();
     }
 
     /** The first line that a process says, null if there is none in time. */
@@ -162,7 +233,7 @@ public final class Node implements AutoCloseable {
 
     /** Returns the words before a command that have it run in this node, in a session of its own. */
     public List<String> prefix() {
-        List<String> words = Command.words("setsid nsenter --target %s --pid --mount --uts", pid());
+        List<String> words = Command.words("setsid nsenter --target %s --pid --mount --uts --ipc", pid());
         if (ownNetwork) {
             words.add("--net");
         }

@@ -29,13 +29,15 @@ public final class ServiceProcess implements AutoCloseable {
 
     private final String name;
     private final Path folder;
+    private final Path kept;
     private final Path log;
     private final Process process;
     private final ProcessHandle service;
 
-    private ServiceProcess(String name, Path folder, Process process, ProcessHandle service) {
+    private ServiceProcess(String name, Path folder, Path kept, Process process, ProcessHandle service) {
         this.name = name;
         this.folder = folder;
+        this.kept = kept;
         this.log = folder.resolve(name + ".log");
         this.process = process;
         this.service = service;
@@ -75,16 +77,35 @@ public final class ServiceProcess implements AutoCloseable {
     public static ServiceProcess begin(
             Node node, JavaCommand java, String name, Path folder, List<String> arguments, String... settings)
             throws IOException, InterruptedException {
+        return beginKept(node, java, name, folder, folder, arguments, settings);
+    }
+
+    /**
+     * The same, with what the service itself makes in another folder than its configuration and its log.
+     *
+     * @param kept where its mount, its work directory and its journal lie; need not exist
+     */
+    public static ServiceProcess beginKept(
+            Node node,
+            JavaCommand java,
+            String name,
+            Path folder,
+            Path kept,
+            List<String> arguments,
+            String... settings)
+            throws IOException, InterruptedException {
         List<String> lines = new ArrayList<>(List.of(
-                "mount = '" + folder.resolve(name + "-mount") + "'",
-                "work_directory = '" + folder.resolve(name + "-work") + "'",
-                "journal = '" + folder.resolve(name + "-journal") + "'"));
+                "mount = '" + kept.resolve(name + "-mount") + "'",
+                "work_directory = '" + kept.resolve(name + "-work") + "'",
+                "journal = '" + kept.resolve(name + "-journal") + "'"));
         lines.addAll(List.of(settings));
         Path config = Files.write(folder.resolve(name + ".toml"), lines);
         List<String> words = new ArrayList<>(List.of(arguments.get(0), "--config", config.toString()));
         words.addAll(arguments.subList(1, arguments.size()));
         List<String> command = java.with(words);
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
+        // As the launcher has it, whatever the locale of whoever starts it here.
+        builder.environment().put("LC_ALL", "C.UTF-8");
         Process process = builder.redirectErrorStream(true)
                 .redirectOutput(folder.resolve(name + ".log").toFile())
                 .start();
@@ -93,7 +114,7 @@ public final class ServiceProcess implements AutoCloseable {
         ProcessHandle service = node == null
                 ? process.toHandle()
                 : ProcessHandle.of(Node.inside(process).pid()).orElse(process.toHandle());
-        return new ServiceProcess(name, folder, process, service);
+        return new ServiceProcess(name, folder, kept, process, service);
     }
 
     /** Returns the command that starts ppmr here: the launcher's, or that of this JVM. */
@@ -212,7 +233,7 @@ public final class ServiceProcess implements AutoCloseable {
             }
         }
         for (String left : List.of(name + "-mount", name + "-work/.staging")) {
-            Path mount = folder.resolve(left);
+            Path mount = kept.resolve(left);
             if (Files.readString(Path.of("/proc/self/mountinfo")).contains(" " + mount + " ")
                     && !hasEnded(new ProcessBuilder("umount", "-l", mount.toString()).start())) {
                 throw new IOException(mount + " could not be unmounted");
@@ -228,7 +249,7 @@ public final class ServiceProcess implements AutoCloseable {
     /** One that is killed in its warm-up leaves copies, which its next start would end. */
     private void endCopiesOfWarmUp() throws IOException {
         for (String role : List.of("source", "target")) {
-            Path left = folder.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");
+            Path left = kept.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");
             try {
                 if (Files.isDirectory(left)) {
                     AbandonedCommand.endAllMarked(left);

@@ -22,6 +22,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -75,6 +76,11 @@ public final class Testbed implements AutoCloseable {
         Testbed testbed = new Testbed(folder, lockFile);
         OPEN.add(testbed);
         return testbed;
+    }
+
+    /** Returns the folders of all that are open in this JVM. */
+    static Set<Path> openFolders() {
+        return OPEN.stream().map(testbed -> testbed.folder).collect(Collectors.toUnmodifiableSet());
     }
 
     private static void clearAllLeft(Path parent) throws IOException {

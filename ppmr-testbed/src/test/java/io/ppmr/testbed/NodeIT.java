@@ -20,6 +20,8 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Nodes, and a source's service in one: start, refusal, orderly end. */
 @Timeout(90)
@@ -53,6 +55,37 @@ class NodeIT {
         assertEquals("bash", node.run(LIMIT, "cat", "/proc/1/comm"));
         assertNotEquals(table.ownPidNamespace(), node.init().pidNamespace());
         assertThrows(IOException.class, () -> node.run(LIMIT, "false"));
+    }
+
+    /** In these places jobs share by accident on one machine, and never on two. */
+    @ParameterizedTest
+    @ValueSource(strings = {"/tmp", "/dev/shm", "/run", "/mnt"})
+    void shouldSeeNothingOfAnothersFilesThere(String place) throws Exception {
+        Node other = testbed.add(Node.create("it-other"));
+        Path file = Path.of(place, "ppmr-node-it-" + ProcessHandle.current().pid());
+        node.run(LIMIT, "sh", "-c", "echo one >" + file);
+        assertFalse(Files.exists(file), "this machine has it");
+        assertThrows(IOException.class, () -> other.run(LIMIT, "cat", file.toString()));
+        assertEquals("one", node.run(LIMIT, "cat", file.toString()));
+    }
+
+    @Test
+    void shouldHaveTerminalsAndIpcOfItsOwn() throws Exception {
+        Node other = testbed.add(Node.create("it-other"));
+        String ipc = Files.readSymbolicLink(Path.of("/proc/self/ns/ipc")).toString();
+        String first = node.run(LIMIT, "readlink", "/proc/self/ns/ipc");
+        assertNotEquals(ipc, first);
+        assertNotEquals(first, other.run(LIMIT, "readlink", "/proc/self/ns/ipc"));
+        assertEquals("/dev/pts/0", node.run(LIMIT, "script", "-qc", "tty", "/dev/null"));
+        assertEquals("ptmx", node.run(LIMIT, "ls", "/dev/pts"));
+    }
+
+    @Test
+    void shouldSeeTheTestbedsFolderWhereverItLies() throws Exception {
+        Path shared = Files.writeString(folder.resolve("shared"), "shared");
+        assertEquals("shared", node.run(LIMIT, "cat", shared.toString()));
+        node.run(LIMIT, "sh", "-c", "echo back >" + folder + "/back");
+        assertEquals("back\n", Files.readString(folder.resolve("back")));
     }
 
     @Test

@@ -193,6 +193,15 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
+    /**
+     * Tells whether nothing is missing but answers of participants that are reached: it takes its time, and nothing is
+     * in doubt.
+     */
+    public boolean isSettledByReached() {
+        List<String> awaited = Explanations.awaited(state);
+        return isSettled() && !awaited.isEmpty() && awaited.stream().noneMatch(downSinceNs::containsKey);
+    }
+
     /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
     public OperatorDecision.Verdict ruling(OperatorDecision word, boolean hasFence) {
         return OperatorRules.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);

@@ -1,6 +1,8 @@
 package io.ppmr.transaction;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.journal.Outcome;
@@ -116,6 +118,23 @@ class FrozenCoordinatorTest {
             nowNs = Math.min(endNs, Math.max(nowNs + 1, coordinator.nextDeadlineNs()));
             coordinator.tick(nowNs);
         }
+    }
+
+    @Test
+    void shouldBeInDoubtOnlyWhileATargetThatIsWaitedForIsNotReached() {
+        assertFalse(coordinator.isSettledByReached());
+        rollBackWithoutTheSecond();
+        assertFalse(coordinator.isSettledByReached(), "b is not reached");
+        coordinator.linkUp("b", nowNs);
+        assertTrue(coordinator.isSettledByReached());
+        passSeconds(1000);
+        assertTrue(coordinator.isSettledByReached(), "however long they take");
+        coordinator.linkDown("a", nowNs);
+        assertFalse(coordinator.isSettledByReached(), "a is not reached");
+        coordinator.heard("a", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+        assertTrue(coordinator.isSettledByReached(), "a has answered");
+        coordinator.heard("b", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+        assertFalse(coordinator.isSettledByReached(), "it is over");
     }
 
     @Test

@@ -16,6 +16,7 @@ import io.ppmr.daemon.pods.PodCheck;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.NodeCheck;
 import io.ppmr.migration.node.NodeProbe;
@@ -45,6 +46,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicLong;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -264,14 +266,21 @@ public final class DoctorCommand implements Callable<Integer> {
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
     private static Introduced ask(InetSocketAddress target, PeerAuthenticator key, Introduce introduction)
             throws IOException {
+        AtomicLong askedMs = new AtomicLong();
         Message answer = new Connector(target, key, CONNECT_LIMIT)
                 .ask(
-                        // Its clock now, when everything is connected: the target compares it with its own.
-                        () -> new Introduce(introduction.node().at(System.currentTimeMillis()), introduction.job()),
+                        () -> {
+                            // Its clock now, when everything is connected.
+                            askedMs.set(System.currentTimeMillis());
+                            return new Introduce(introduction.node().at(askedMs.get()), introduction.job());
+                        },
                         ControlMessage::read,
                         ANSWER_LIMIT);
         if (answer instanceof Introduced introduced) {
-            return introduced;
+            List<Finding> findings = new ArrayList<>(introduced.findings());
+            findings.add(
+                    ClockCheck.finding(askedMs.get(), introduced.node().clockEpochMs(), System.currentTimeMillis()));
+            return new Introduced(introduced.node(), introduced.streams(), findings);
         }
         throw new IOException(
                 "target " + target + " answers with " + answer + ": install the same release of ppmr on both nodes");

@@ -1,6 +1,7 @@
 package io.ppmr.cli.install;
 
 import io.ppmr.os.Command;
+import io.ppmr.os.Folders;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryNotEmptyException;
@@ -210,7 +211,7 @@ final class Installation {
             missing.add(0, one);
         }
         for (Path one : missing) {
-            Files.createDirectory(one);
+            Folders.create(one, Folders.PASSABLE);
             manifest.addFolder(one);
         }
     }

@@ -3,6 +3,7 @@ package io.ppmr.daemon.control;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.Folders;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.RareLog;
 import io.ppmr.transport.listen.AcceptLoop;
@@ -83,7 +84,7 @@ public final class ControlServer implements AutoCloseable {
         this.requests = Map.copyOf(requests);
         this.groups = groups;
         clearStale(socket);
-        Files.createDirectories(socket.toAbsolutePath().getParent());
+        Folders.create(socket.toAbsolutePath().getParent(), Folders.PASSABLE);
         server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
         try {
             server.bind(UnixDomainSocketAddress.of(socket), BACKLOG);

@@ -9,6 +9,7 @@ import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.os.Accounts;
+import io.ppmr.os.Folders;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
@@ -150,7 +151,7 @@ public final class AnnouncedJobs {
     }
 
     private static void makeDirectory(Path path) throws IOException {
-        Files.createDirectories(path);
+        Folders.create(path, Folders.PASSABLE);
         // An earlier release let everybody write in it: whoever could, cannot any more.
         Files.setAttribute(path, "unix:mode", 0755);
     }

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.jobs;
 
 import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.os.Folders;
 import io.ppmr.os.HostPort;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -80,7 +81,7 @@ public record MoveRecords(Optional<Path> directory) {
         Path folder = moves.resolve(Integer.toUnsignedString(job.uid()));
         Path part = folder.resolve("." + job.name() + ".part");
         try {
-            Files.createDirectories(folder);
+            Folders.create(folder, Folders.PASSABLE);
             Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
             Files.writeString(part, text, StandardCharsets.UTF_8);
             Files.setPosixFilePermissions(part, PosixFilePermissions.fromString("rw-r--r--"));

@@ -11,6 +11,7 @@ import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
 import io.ppmr.os.Command;
+import io.ppmr.os.Folders;
 import io.ppmr.os.LibC;
 import io.ppmr.os.OutputBudget;
 import io.ppmr.os.ProcessIdentity;
@@ -144,7 +145,7 @@ public final class Pods {
                     + " root, or take [pods] out of its configuration");
         }
         Path directory = runtime.settings().directory();
-        Files.createDirectories(directory);
+        Folders.create(directory, Folders.PRIVATE);
         Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwx------"));
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {

@@ -27,6 +27,9 @@ import java.util.stream.Collectors;
  */
 public final class MpiRun extends JobRun {
     /** The limit on ending the pods when the job is over. */
+    /** In this variable ppmr's launcher keeps the LC_ALL that it was called with. */
+    private static final String CALLERS_LOCALE = "PPMR_CALLERS_LC_ALL";
+
     private static final Duration END_LIMIT = Duration.ofSeconds(90);
     /** The limit on the spare's service to show a pod that has come, when the other node has given it up. */
     private static final Duration ARRIVAL = Duration.ofSeconds(60);
@@ -337,6 +340,12 @@ public final class MpiRun extends JobRun {
                 .filter(name -> name.startsWith("SLURM_") && !name.equals(SLURM_CONF))
                 .sorted()
                 .forEach(name -> words.addAll(List.of("-u", name)));
+        // The locale that ppmr's launcher has chosen is its own: the job gets its caller's.
+        words.addAll(List.of("-u", "LC_ALL", "-u", CALLERS_LOCALE));
+        String locale = environment.getOrDefault(CALLERS_LOCALE, "");
+        if (!locale.isEmpty()) {
+            words.add("LC_ALL=" + locale);
+        }
         int each = (allocation.tasks() + pods.size() - 1) / pods.size();
         String hosts =
                 String.join(",", pods.stream().map(pod -> pod.name + ":" + each).toList());

@@ -23,6 +23,7 @@ import io.ppmr.migration.source.SpareNodes;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.os.Command;
+import io.ppmr.os.Folders;
 import io.ppmr.os.LogContext;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -34,7 +35,6 @@ import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -210,8 +210,7 @@ public final class WarmUp implements AutoCloseable {
         if (over) {
             return null;
         }
-        Files.createDirectories(
-                folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+        Folders.create(folder, Folders.PRIVATE);
         PreSharedKey key = key();
         Checkpointer copier = CheckpointerSettings.Command.streamed(CHECKPOINT, RESTART)
                 .createDirect("command", NativePrograms.fromSystemProperty());

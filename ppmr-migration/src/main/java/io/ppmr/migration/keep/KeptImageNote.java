@@ -1,6 +1,7 @@
 package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.Folders;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -49,7 +50,7 @@ public record KeptImageNote(Path file) {
     }
 
     void write(Path partial) throws IOException {
-        Files.createDirectories(file.getParent());
+        Folders.create(file.getParent(), Folders.PASSABLE);
         Files.writeString(file, partial.toAbsolutePath() + "\n");
     }
 

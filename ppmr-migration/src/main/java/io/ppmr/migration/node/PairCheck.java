@@ -24,7 +24,6 @@ public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
     public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "index", "files", "pids");
 
-    private static final long CLOCK_LIMIT_MS = 2_000;
     private static final int NAMED = 5;
     private static final long MIB = 1 << 20;
     private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d{1,9})\\.(\\d{1,9})");
@@ -72,7 +71,6 @@ public final class PairCheck {
         check.kernel();
         check.libc();
         check.chunk();
-        check.clock();
         check.rdma();
         if (!job.checkpointer().isEmpty()) {
             check.memory();
@@ -161,19 +159,6 @@ public final class PairCheck {
                 source.chunkBytes() + " bytes on both",
                 "the source's chunks have " + source.chunkBytes() + " bytes, this node's " + target.chunkBytes(),
                 "configure the same pool.chunk on both nodes; where it is \"auto\" on both, the same pool.size"));
-    }
-
-    private void clock() {
-        long apartMs = Math.abs(source.clockEpochMs() - target.clockEpochMs());
-        if (apartMs <= CLOCK_LIMIT_MS) {
-            findings.add(Finding.ok("clock", "the two are at most " + CLOCK_LIMIT_MS / 1000 + " s apart"));
-        } else {
-            findings.add(Finding.warn(
-                    "clock",
-                    "the clocks are " + apartMs / 1000 + " s apart: the job sees its time jump, and the logs of the"
-                            + " two nodes do not fit together",
-                    "synchronise both nodes' clocks (chrony, systemd-timesyncd)"));
-        }
     }
 
     private void rdma() {

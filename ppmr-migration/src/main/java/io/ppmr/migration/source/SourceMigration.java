@@ -121,6 +121,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     private boolean suspended;
     private boolean pauseTold;
     private boolean calledOff;
+    private boolean lateTold;
     private long openSinceNs;
     private long nextSayNs;
     private boolean defective;
@@ -473,7 +474,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             return QUIET_POLL_MS;
         }
         long dueNs = coordinator.nextDeadlineNs() - clock.getAsLong();
-        if (openSinceNs != 0 && !report.isDone()) {
+        if (openSinceNs != 0 && !report.isDone() && !lateTold) {
             dueNs = Math.min(dueNs, openSinceNs + decisionDeadlineNs() - System.nanoTime());
         }
         return QuietPoll.clampMs(dueNs, QUIET_POLL_MS, service.settings().silenceLimit());
@@ -682,9 +683,17 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             openSinceNs = System.nanoTime();
         }
         boolean longOpen = open && System.nanoTime() - openSinceNs > decisionDeadlineNs();
-        if ((longOpen || phase == CoordinatorState.Phase.BROKEN) && !report.isDone()) {
+        boolean isSettled = coordinator.isSettledByReached();
+        if ((phase == CoordinatorState.Phase.BROKEN || (longOpen && !isSettled)) && !report.isDone()) {
             LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
             report.complete(record.report(MigrationReport.Outcome.IN_DOUBT, lastWords));
+        } else if (longOpen && isSettled && !lateTold) {
+            lateTold = true;
+            LOG.warn(
+                    "migration {} was decided more than {} s ago, and is not over: its targets can be reached, and"
+                            + " have not done yet what it means for them",
+                    id,
+                    service.settings().decisionDeadline().toSeconds());
         }
     }
 

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.fuse.ErrnoException;
+import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
 import io.ppmr.protocol.control.ControlMessage;
@@ -95,6 +96,7 @@ final class SourceSession {
     private boolean closed;
     private long railsSinceEpochMs;
     private ControlWays controlWays;
+    private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
 
@@ -162,15 +164,16 @@ final class SourceSession {
                 control.channel(), attempt, settings.silenceLimit().toNanos());
         TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
         TransportChoice.Proposal transport =
-                service.transports().propose(leg().target(), tcp, settings.connectDeadline());
+                service.transports().propose(connector.target(), tcp, settings.connectDeadline());
         end = new SourceEnd(service.claims(), this::hear);
         if (!transport.leavesTheChoice()) {
             path = transport.connect(service.pool(), end::lost);
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
-        // Its clock now, when everything is connected: the target compares it with its own.
-        sendLong(new ControlMessage.Introduce(here.at(System.currentTimeMillis()), offered()));
+        // Its clock now, when everything is connected.
+        introducedMs = System.currentTimeMillis();
+        sendLong(new ControlMessage.Introduce(here.at(introducedMs), offered()));
         sendLong(new ControlMessage.Begin(
                 subject.migrationId(),
                 subject.secret(),
@@ -247,7 +250,7 @@ final class SourceSession {
         if (attachment.message().direct()) {
             List<ControlWays.Way> ways = new ArrayList<>();
             ways.add(new ControlWays.Way(
-                    service.connector(leg().target(), RESUME_DEADLINE, null),
+                    service.connector(connector.target(), RESUME_DEADLINE, null),
                     service.transports().noRail()));
             for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
                 InetSocketAddress there =
@@ -256,7 +259,7 @@ final class SourceSession {
                         service.connector(
                                 there, RESUME_DEADLINE, rail.here().address().orElse(null)),
                         service.transports().figures(rail.here()));
-                if (there.equals(leg().target())) {
+                if (there.equals(connector.target())) {
                     // The session's own network is one way, not two: it is tried after all others.
                     ways.set(0, way);
                 } else {
@@ -348,7 +351,10 @@ final class SourceSession {
                         .map(finding -> "target " + leg().target() + " says: " + finding.sentence())
                         .or(() -> Optional.of("target " + leg().target() + " wants images"));
             }
-            for (Finding finding : introduced.findings()) {
+            List<Finding> findings = new ArrayList<>(introduced.findings());
+            findings.add(
+                    ClockCheck.finding(introducedMs, introduced.node().clockEpochMs(), System.currentTimeMillis()));
+            for (Finding finding : findings) {
                 if (finding.level() == Finding.Level.WARN) {
                     LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
                 }

@@ -118,12 +118,6 @@ class PairCheckTest {
     }
 
     @Test
-    void shouldWarnWhenTheClocksAreApart() {
-        assertFinding(Finding.Level.OK, "2 s", compare("clock", usual(), node("6.1.0-9", "glibc 2.36", 1999, 1)));
-        assertFinding(Finding.Level.WARN, "5 s", compare("clock", usual(), node("6.1.0-9", "glibc 2.36", 5999, 1)));
-    }
-
-    @Test
     void shouldFailWhenTheImageHasNoRoom() {
         JobFacts job = new JobFacts("criu", 200 * MIB, 0, List.of(), List.of());
         List<Finding> retained = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, IDLE);

@@ -1,5 +1,6 @@
 package io.ppmr.transaction.journal;
 
+import io.ppmr.os.Folders;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
@@ -53,7 +54,7 @@ public final class MappedJournal implements TransactionJournal {
 
     /** Opens the journal in a folder of its own; both are made if they are missing. */
     public static MappedJournal in(Path folder) throws IOException {
-        Files.createDirectories(folder);
+        Folders.create(folder, Folders.PRIVATE);
         return open(folder.resolve(FILE_NAME));
     }
 

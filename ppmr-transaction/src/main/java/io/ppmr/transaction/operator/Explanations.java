@@ -43,7 +43,7 @@ public final class Explanations {
     }
 
     /** Those whose answer the coordinator waits for. */
-    static List<String> awaited(CoordinatorState state) {
+    public static List<String> awaited(CoordinatorState state) {
         return state.members().stream()
                 .filter(member -> isAwaited(state.phase(), member))
                 .map(Member::name)

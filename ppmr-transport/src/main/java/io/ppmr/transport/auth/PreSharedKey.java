@@ -18,6 +18,9 @@ public final class PreSharedKey implements PeerAuthenticator {
     private static final int MIN_KEY_BYTES = 32;
     private static final int MAX_KEY_BYTES = 4096;
     private static final String ALGORITHM = "HmacSHA256";
+    /** The one of UTF-8, each byte as a character. */
+    private static final String BYTE_ORDER_MARK = "\u00ef\u00bb\u00bf";
+
     private static final Set<PosixFilePermission> OWNER_ONLY =
             EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE);
 
@@ -32,7 +35,7 @@ public final class PreSharedKey implements PeerAuthenticator {
     }
 
     /**
-     * Reads the key from a file, without white space at its ends.
+     * Reads the key from a file, without white space at its ends and a byte order mark, which editors put there.
      *
      * @throws IOException if it cannot be read, is too short or too long, or is readable by others than its owner
      */
@@ -48,7 +51,8 @@ public final class PreSharedKey implements PeerAuthenticator {
         if (Files.size(file) > MAX_KEY_BYTES) {
             throw new IOException("key file " + file + " is longer than " + MAX_KEY_BYTES + " bytes: is it a key?");
         }
-        String text = Files.readString(file, StandardCharsets.ISO_8859_1).strip();
+        String whole = Files.readString(file, StandardCharsets.ISO_8859_1);
+        String text = (whole.startsWith(BYTE_ORDER_MARK) ? whole.substring(BYTE_ORDER_MARK.length()) : whole).strip();
         try {
             return new PreSharedKey(text.getBytes(StandardCharsets.ISO_8859_1));
         } catch (IllegalArgumentException e) {

@@ -8,20 +8,35 @@ import io.ppmr.transport.auth.Handshake;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
-import java.net.StandardSocketOptions;
+import java.net.UnknownHostException;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Supplier;
 
-/** Opens the source's connections to one target, each connected and authenticated within a deadline. */
+/**
+ * Opens the source's connections to one target, each connected and authenticated within a deadline. Where the target is
+ * named, its name is looked up for each connection: all its addresses are tried, the one that answered last before the
+ * others. Any thread.
+ */
 public final class Connector {
     private static final long POLL_MS = 100;
 
+    /** Looks a name up; throws if the name service does not know it. */
+    @FunctionalInterface
+    interface NameService {
+        InetAddress[] addresses(String host) throws UnknownHostException;
+    }
+
     private final InetSocketAddress target;
+    private final NameService names;
+    private volatile InetSocketAddress reached;
     private final PeerAuthenticator authenticator;
     private final Duration deadline;
     private final SocketAddress from;
@@ -32,6 +47,16 @@ public final class Connector {
 
     /** @param from the address of this node that connections leave from; null for whatever the kernel chooses */
     public Connector(InetSocketAddress target, PeerAuthenticator authenticator, Duration deadline, SocketAddress from) {
+        this(target, authenticator, deadline, from, InetAddress::getAllByName);
+    }
+
+    Connector(
+            InetSocketAddress target,
+            PeerAuthenticator authenticator,
+            Duration deadline,
+            SocketAddress from,
+            NameService names) {
+        this.names = names;
         this.from = from;
         this.target = target;
         this.authenticator = authenticator;
@@ -136,9 +161,10 @@ public final class Connector {
         }
     }
 
-    /** Returns the address that it connects to. */
-    InetSocketAddress target() {
-        return target;
+    /** Returns the address that answered last, under the target's name; before any has, the one that it was given. */
+    public InetSocketAddress target() {
+        InetSocketAddress answered = reached;
+        return answered == null ? target : answered;
     }
 
     @Override
@@ -151,23 +177,42 @@ public final class Connector {
     }
 
     private SocketChannel connect() throws IOException {
-        if (target.isUnresolved()) {
-            throw new IOException("target host " + target.getHostString() + " is not known: check its name and the "
-                    + "name service of this node");
-        }
-        SocketChannel channel = SocketChannel.open();
+        List<InetSocketAddress> addresses = addresses();
         try {
-            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-            channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
-            channel.bind(from);
-            channel.socket().connect(target, (int) deadline.toMillis());
+            SocketChannel channel = AddressRace.connect(addresses, from, deadline);
+            InetAddress answered = ((InetSocketAddress) channel.getRemoteAddress()).getAddress();
+            // One that is of a link alone is nothing without its interface, which goes with no name.
+            reached = new InetSocketAddress(
+                    answered.isLinkLocalAddress()
+                            ? answered
+                            : InetAddress.getByAddress(target.getHostString(), answered.getAddress()),
+                    target.getPort());
             return channel;
         } catch (IOException e) {
-            channel.close();
             throw new IOException(
                     "target " + target + " cannot be reached: " + e.getMessage()
                             + " (is its ppmr service running, and the port open?)",
                     e);
         }
+    }
+
+    private List<InetSocketAddress> addresses() throws IOException {
+        Set<InetSocketAddress> addresses = new LinkedHashSet<>();
+        if (!target().isUnresolved()) {
+            addresses.add(target());
+        }
+        try {
+            for (InetAddress address : names.addresses(target.getHostString())) {
+                addresses.add(new InetSocketAddress(address, target.getPort()));
+            }
+        } catch (UnknownHostException e) {
+            if (addresses.isEmpty()) {
+                throw new IOException(
+                        "target host " + target.getHostString() + " is not known: check its name and the "
+                                + "name service of this node",
+                        e);
+            }
+        }
+        return List.copyOf(addresses);
     }
 }

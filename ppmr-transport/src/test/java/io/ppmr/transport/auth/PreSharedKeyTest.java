@@ -32,6 +32,15 @@ class PreSharedKeyTest {
         assertTrue(same.verify(Role.SOURCE, TRANSCRIPT, key.prove(Role.SOURCE, TRANSCRIPT)));
     }
 
+    /** As editors and web forms leave it; to a person it is the same key. */
+    @ParameterizedTest
+    @ValueSource(strings = {"%s\n\n", "%s\r\n", "%s \n", "%s", "\ufeff%s\n", "\ufeff%s\r\n"})
+    void shouldLoadTheSameKeyWhatEverLiesAroundIt(String form) throws IOException {
+        PreSharedKey key = PreSharedKey.load(file(form.formatted(SECRET), "rw-------"));
+        PreSharedKey same = new PreSharedKey(SECRET.getBytes(StandardCharsets.US_ASCII));
+        assertTrue(same.verify(Role.SOURCE, TRANSCRIPT, key.prove(Role.SOURCE, TRANSCRIPT)));
+    }
+
     @ParameterizedTest
     @ValueSource(strings = {"rw-r--r--", "rw-r-----", "rw----r--", "rw--w----", "rwx------"})
     void shouldRefuseAKeyThatOthersCanRead(String permissions) throws IOException {
