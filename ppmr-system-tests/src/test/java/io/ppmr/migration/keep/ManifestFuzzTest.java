@@ -91,13 +91,24 @@ class ManifestFuzzTest {
         Files.write(file, input);
         Manifest read = Manifest.read(directory);
         for (Manifest.Entry entry : read.entries()) {
-            if (!directory.resolve(entry.path()).normalize().startsWith(directory) || entry.sizeBytes() < 0) {
+            if (leadsOut(entry.path()) || entry.sizeBytes() < 0) {
                 throw new AssertionError(entry.toString());
             }
         }
         if (read.totalBytes() < 0) {
             throw new AssertionError("its files have " + read.totalBytes() + " bytes");
         }
+    }
+
+    /** As text: not every name can be a path in the locale of this JVM. */
+    private static boolean leadsOut(String path) {
+        int depth = path.startsWith("/") ? -1 : 0;
+        boolean out = depth < 0;
+        for (String part : path.split("/", -1)) {
+            depth += part.equals("..") ? -1 : part.isEmpty() || part.equals(".") ? 0 : 1;
+            out |= depth < 0;
+        }
+        return out;
     }
 
     @Test

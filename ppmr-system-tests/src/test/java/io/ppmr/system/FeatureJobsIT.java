@@ -1,0 +1,130 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.os.Command;
+import io.ppmr.testbed.Patience;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Jobs with a random set of features, by one pair of services. A job that has nothing but what moves must move, and
+ * find every byte, offset and peer as it was. One that has something which cannot move is refused before the pause, by
+ * a reason that names it, and continues where it is. No move commits and is wrong.
+ *
+ * <p>The seeds are the same in each run; {@code -Dppmr.featureSeed=N} has the first of other ones.
+ */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+@Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FeatureJobsIT {
+    private static final Logger LOG = LoggerFactory.getLogger(FeatureJobsIT.class);
+    private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
+    private static final long FIRST_SEED = Long.getLong("ppmr.featureSeed", 1);
+    private static final int IN_GATE = 40;
+    private static final int PIECES = 20;
+    private static final int IN_PIECE = 100;
+
+    private JobNodes nodes;
+
+    @BeforeAll
+    void start() throws Exception {
+        JobNodes.assumePossible();
+        nodes = new JobNodes("features").start();
+    }
+
+    @AfterAll
+    void stop() throws IOException {
+        if (nodes != null) {
+            nodes.close();
+        }
+    }
+
+    @Test
+    void shouldHaveAnExpectedOutcomeForEachFeatureOfTheProgram() throws Exception {
+        List<String> known =
+                Stream.of(JobFeature.values()).map(JobFeature::word).toList();
+        String listed = Command.of(List.of(JobNodes.program("feature-job").toString(), "--list"))
+                .run(LIMIT)
+                .requireOutput();
+        assertEquals(listed.lines().toList(), known);
+    }
+
+    @Test
+    void shouldMoveOrRefuseEachJobOfTheGate() {
+        moveAll(FIRST_SEED, IN_GATE);
+    }
+
+    @Tag("soak")
+    @ParameterizedTest
+    @MethodSource("pieces")
+    void shouldMoveOrRefuseEachJobOfAPiece(long seed) {
+        moveAll(seed, IN_PIECE);
+    }
+
+    static Stream<Long> pieces() {
+        return IntStream.range(0, PIECES).mapToObj(piece -> FIRST_SEED + IN_GATE + (long) piece * IN_PIECE);
+    }
+
+    private void moveAll(long first, int count) {
+        List<String> wrong = new ArrayList<>();
+        int moved = 0;
+        for (long seed = first; seed < first + count; seed++) {
+            JobFeature.Drawn job = JobFeature.draw(seed);
+            Optional<String> complaint;
+            try {
+                complaint = move(seed, job);
+            } catch (Exception | AssertionError e) {
+                complaint = Optional.of("seed " + seed + " " + job + ": " + e.getMessage());
+            }
+            // At once: the rest of a piece takes minutes.
+            complaint.ifPresent(what -> LOG.warn("{}", what));
+            complaint.ifPresent(wrong::add);
+            moved += job.moves() && complaint.isEmpty() ? 1 : 0;
+        }
+        LOG.info(
+                "seeds {} to {}: {} jobs moved, {} were refused or wrong",
+                first,
+                first + count - 1,
+                moved,
+                count - moved);
+        assertEquals(List.of(), wrong, () -> wrong.size() + " of " + count + " jobs:\n" + String.join("\n", wrong));
+        assertTrue(moved * 2 >= count, moved + " of " + count + " jobs moved: at least half of them are due");
+    }
+
+    /** Returns what is wrong; empty if nothing is. */
+    private Optional<String> move(long seed, JobFeature.Drawn drawn) throws Exception {
+        try (JobNodes.Running job = nodes.job(
+                drawn.ranks(), drawn.features().stream().map(JobFeature::word).toList())) {
+            MigrationReport report = nodes.migrate(drawn.ranks() == 1 ? "one" : "two");
+            String what = "seed " + seed + " " + drawn + ": " + report.outcome() + " " + report.reason();
+            job.requireTurns();
+            if (drawn.moves()) {
+                return report.outcome() == Outcome.COMMITTED ? Optional.empty() : Optional.of(what);
+            }
+            return report.outcome() != Outcome.COMMITTED
+                            && report.pauseSeconds() == 0
+                            && drawn.isNamedBy(report.reason())
+                    ? Optional.empty()
+                    : Optional.of(what);
+        }
+    }
+}
