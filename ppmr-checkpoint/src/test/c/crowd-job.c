@@ -1,17 +1,20 @@
 /*
  * crowd-job: a job with many threads and many descriptors.
  *
- *   crowd-job THREADS DESCRIPTORS shared|own|named [PROCESSES]
+ *   crowd-job THREADS DESCRIPTORS shared|own|named|mapped|deep [PROCESSES]
  *
  * shared  the threads have one table of descriptors, all of them of /dev/null
  * own     each thread has a table of its own
  * named   as shared, and each descriptor is of a file with a long name of its own
+ * mapped  instead of descriptors there are so many mappings of memory, none of which joins another one
+ * deep    so many mappings of one file, whose name has 3,500 bytes; it is made below the working directory
  *
  * With PROCESSES there are so many, each with its threads and descriptors; all but the first are children of it.
  *
  * Prints "ready" and stays until it is ended. Exit status: 2 for wrong arguments, 1 if the node does not give it so many.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,9 +26,15 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+/* A name that the kernel gives in one piece has at most 4,096 bytes. */
+enum { PART_BYTES = 250, PARTS = 14 };
+
 static bool own;
+static bool mapped;
+static bool deep;
 static pthread_barrier_t all;
 
 static void fail(const char *what)
@@ -45,6 +54,39 @@ static void *stay(void *unused)
     return NULL;
 }
 
+/* Gives a descriptor of a file of two pages whose name is long. */
+static int open_deep(void)
+{
+    char part[PART_BYTES + 1];
+    memset(part, 'd', PART_BYTES);
+    part[PART_BYTES] = 0;
+    for (int i = 0; i < PARTS; i++) {
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            fail("crowd-job: mkdir");
+        if (chdir(part) < 0)
+            fail("crowd-job: chdir");
+    }
+    int file = open("file", O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, 2 * sysconf(_SC_PAGESIZE)) < 0 || chdir("/") < 0)
+        fail("crowd-job: file");
+    return file;
+}
+
+/* Maps pages of which neighbours have different rights, or different places in their file. */
+static void map(int mappings)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int file = deep ? open_deep() : -1;
+    for (int i = 0; i < mappings; i++) {
+        int rights = i % 2 == 0 ? PROT_READ : PROT_READ | PROT_WRITE;
+        int flags = MAP_PRIVATE | (deep ? 0 : MAP_ANONYMOUS);
+        if (mmap(NULL, page, rights, flags, file, 0) == MAP_FAILED)
+            fail("crowd-job: mmap");
+    }
+    if (file >= 0)
+        close(file);
+}
+
 static void fill(int threads, int descriptors, bool named, int process)
 {
     struct rlimit files;
@@ -53,7 +95,9 @@ static void fill(int threads, int descriptors, bool named, int process)
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         fail("crowd-job: setrlimit");
-    for (int i = 0; i < descriptors; i++) {
+    if (mapped || deep)
+        map(descriptors);
+    for (int i = 0; i < descriptors && !mapped && !deep; i++) {
         char name[240];
         memset(name, 'n', sizeof name - 1);
         name[sizeof name - 1] = 0;
@@ -77,13 +121,15 @@ static void fill(int threads, int descriptors, bool named, int process)
 int main(int argc, char **argv)
 {
     if (argc != 4 && argc != 5) {
-        fprintf(stderr, "usage: crowd-job THREADS DESCRIPTORS shared|own|named [PROCESSES]\n");
+        fprintf(stderr, "usage: crowd-job THREADS DESCRIPTORS shared|own|named|mapped|deep [PROCESSES]\n");
         return 2;
     }
     int threads = atoi(argv[1]);
     int descriptors = atoi(argv[2]);
     bool named = strcmp(argv[3], "named") == 0;
     own = strcmp(argv[3], "own") == 0;
+    mapped = strcmp(argv[3], "mapped") == 0;
+    deep = strcmp(argv[3], "deep") == 0;
     int processes = argc == 5 ? atoi(argv[4]) : 1;
     int filled[2];
     if (pipe2(filled, O_CLOEXEC) < 0)

@@ -1,16 +1,17 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.FileMappings;
+import io.ppmr.os.FileMappings.FileMapping;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
-import java.io.BufferedReader;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -54,13 +55,10 @@ public final class RankRights implements Closeable {
     /** The place of the nice value among the words behind the name in {@code stat}. */
     private static final int NICE = 16;
 
-    private static final int MAPS_FIELDS = 6;
-    private static final int MAPS_PATH = 5;
-    private static final int MAPS_DEVICE = 3;
-    /** The place of the letter in the permissions that says whether a mapping is shared. */
-    private static final int SHARED_LETTER = 3;
-
     private static final String FLAGS = "flags:";
+
+    /** No file of a process's or thread's own that is read here as a whole is longer. */
+    private static final int LONGEST_FILE = 1 << 20;
 
     static final String SHARED_MEMORY = "/dev/zero (deleted)";
 
@@ -211,6 +209,7 @@ public final class RankRights implements Closeable {
         RecentTexts seen = new RecentTexts();
         SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
+        SharedTables directories = new SharedTables(SharedTables.Kind.DIRECTORIES);
         try (SortedLines.Sorter sorter =
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
             Reading reading = new Reading(whose, sorter, bounds);
@@ -223,9 +222,10 @@ public final class RankRights implements Closeable {
                         if (descriptors.isNew(number(task))) {
                             descriptors(task, reading::file, reading::other);
                         }
-                        reading.uncounted(named(task.resolve("cwd"), false, false));
-                        reading.root(
-                                Files.readSymbolicLink(task.resolve("root")).toString());
+                        if (directories.isNew(number(task))) {
+                            reading.uncounted(named(task.resolve("cwd"), false, false));
+                            reading.root(link(task + "/root"));
+                        }
                     });
                     if (memories.isNew(number(proc))) {
                         mappings(proc, reading::file, KernelFeatures.here(), seen);
@@ -437,7 +437,16 @@ public final class RankRights implements Closeable {
     }
 
     private static List<String> lines(Path file) throws IOException {
-        return Files.readAllLines(file, StandardCharsets.ISO_8859_1);
+        return ProcFiles.text(file.toString(), LONGEST_FILE)
+                .orElseThrow(() -> new NoSuchFileException(file.toString()))
+                .lines()
+                .toList();
+    }
+
+    /** The text of one of the kernel's links. */
+    private static String link(String path) throws IOException {
+        String text = ProcFiles.link(path).orElseThrow(() -> new NoSuchFileException(path));
+        return new String(text.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
     }
 
     /** The namespaces that the node's own processes live in, by those of its init, or of this service. */
@@ -450,7 +459,7 @@ public final class RankRights implements Closeable {
         Map<String, String> all = new TreeMap<>();
         for (String name : NAMESPACES) {
             try {
-                all.put(name, Files.readSymbolicLink(directory.resolve(name)).toString());
+                all.put(name, link(directory + "/" + name));
             } catch (IOException e) {
                 // A kernel without this kind; or one that does not say, where nothing is taken for the node's own.
                 all.put(name, "");
@@ -516,7 +525,7 @@ public final class RankRights implements Closeable {
 
     /** After the name in brackets, which may hold anything: state is word 0, as field 3 of proc(5). */
     private static String[] statWords(Path task) throws IOException {
-        String stat = Files.readString(task.resolve("stat"), StandardCharsets.ISO_8859_1);
+        String stat = ProcFiles.beginning(task + "/stat").orElseThrow(() -> new NoSuchFileException(task.toString()));
         return stat.substring(stat.lastIndexOf(')') + 2).trim().split(" ", -1);
     }
 
@@ -531,43 +540,45 @@ public final class RankRights implements Closeable {
     static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others)
             throws IOException, CheckpointException {
         each(task.resolve("fd"), descriptor -> {
-            String target = Files.readSymbolicLink(descriptor).toString();
+            String target = link(descriptor.toString());
             if (!target.startsWith("/")) {
                 int end = target.startsWith("anon_inode:") ? target.length() : target.indexOf(':');
                 others.take(end < 0 ? target : target.substring(0, end));
                 return;
             }
-            int flags = flags(task.resolve("fdinfo").resolve(descriptor.getFileName()));
+            int flags = flags(task + "/fdinfo/" + descriptor.getFileName());
             boolean only = (flags & O_PATH) != 0;
             int mode = flags & ACCESS_MODE;
-            files.take(named(descriptor, !only && mode != 1, !only && (mode == 1 || mode == READ_WRITE)));
+            files.take(new OpenFile(
+                    target,
+                    owner(descriptor.toString()),
+                    !only && mode != 1,
+                    !only && (mode == 1 || mode == READ_WRITE)));
         });
     }
 
-    private static int flags(Path descriptor) throws IOException {
-        // Line by line: any number of record locks may stand behind it.
-        try (BufferedReader lines = Files.newBufferedReader(descriptor, StandardCharsets.ISO_8859_1)) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                if (line.startsWith(FLAGS)) {
-                    return Integer.parseInt(line.substring(FLAGS.length()).trim(), OCTAL);
-                }
-            }
+    private static int flags(String descriptor) throws IOException {
+        // The second line; any number of record locks may stand behind it.
+        String text = ProcFiles.beginning(descriptor).orElseThrow(() -> new NoSuchFileException(descriptor));
+        int flags = text.indexOf(FLAGS);
+        int end = text.indexOf('\n', flags);
+        if (flags < 0 || end < 0) {
+            throw new IOException(descriptor + " has no " + FLAGS);
         }
-        throw new IOException(descriptor + " has no " + FLAGS);
+        return Integer.parseInt(text.substring(flags + FLAGS.length(), end).trim(), OCTAL);
     }
 
     /** The file behind one of the kernel's links; it is looked at through the link, so nothing can be put between. */
     private static OpenFile named(Path link, boolean reads, boolean writes) throws IOException {
-        String path = Files.readSymbolicLink(link).toString();
-        return new OpenFile(path, owner(link), reads, writes);
+        return new OpenFile(link(link.toString()), owner(link.toString()), reads, writes);
     }
 
-    private static int owner(Path link) throws IOException {
+    private static int owner(String link) throws IOException {
         try {
-            return (Integer) Files.getAttribute(link, "unix:uid");
+            return ProcFiles.owner(link).orElseThrow(() -> new NoSuchFileException(link));
         } catch (NoSuchFileException e) {
             throw e;
-        } catch (FileSystemException e) {
+        } catch (IOException e) {
             // A service without CAP_SYS_ADMIN may not follow map_files: then the path alone is compared.
             return -1;
         }
@@ -585,36 +596,24 @@ public final class RankRights implements Closeable {
             MappedPaths.read(proc, files, seen);
             return;
         }
-        eachMapping(proc, seen, fields -> {
-            boolean shared = fields[1].charAt(SHARED_LETTER) == 's';
-            Path link = proc.resolve("map_files").resolve(address(fields[0]));
-            int mode = (Integer) Files.getAttribute(link, "unix:mode", LinkOption.NOFOLLOW_LINKS);
-            files.take(named(link, !shared || (mode & OWNER_READS) != 0, shared && (mode & OWNER_WRITES) != 0));
+        eachMapping(proc, seen, mapping -> {
+            Path link = proc.resolve("map_files").resolve(mapping.link());
+            boolean shared = mapping.shared();
+            int mode = shared ? (Integer) Files.getAttribute(link, "unix:mode", LinkOption.NOFOLLOW_LINKS) : 0;
+            OpenFile file = named(link, !shared || (mode & OWNER_READS) != 0, shared && (mode & OWNER_WRITES) != 0);
+            if (file.path().startsWith("/")) {
+                files.take(file);
+            }
         });
     }
 
-    /** Tells the fields of each mapping of a file; of private ones of the same file mostly once. */
-    private static void eachMapping(Path proc, RecentTexts seen, Taker<String[]> taker)
+    /** Tells each mapping of a file; of private ones of the same file mostly the first. */
+    private static void eachMapping(Path proc, RecentTexts seen, Taker<FileMapping> taker)
             throws IOException, CheckpointException {
-        // Line by line: a process can have 65,530 mappings of files with names of 4 KiB.
-        try (BufferedReader lines = Files.newBufferedReader(proc.resolve("maps"), StandardCharsets.ISO_8859_1)) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                String[] fields = line.split(" +", MAPS_FIELDS);
-                if (fields.length < MAPS_FIELDS || !fields[MAPS_PATH].startsWith("/")) {
-                    continue;
-                }
-                boolean shared = fields[1].charAt(SHARED_LETTER) == 's';
-                if (shared || seen.isNew(line.substring(line.indexOf(fields[MAPS_DEVICE])))) {
-                    taker.take(fields);
-                }
+        FileMappings.<CheckpointException>each(proc + "/maps", mapping -> {
+            if (mapping.shared() || seen.isNew(mapping.file())) {
+                taker.take(mapping);
             }
-        }
-    }
-
-    /** {@code map_files} has the addresses without the zeros that {@code maps} puts before them. */
-    private static String address(String range) {
-        int dash = range.indexOf('-');
-        return Long.toHexString(Long.parseUnsignedLong(range.substring(0, dash), HEX)) + "-"
-                + Long.toHexString(Long.parseUnsignedLong(range.substring(dash + 1), HEX));
+        });
     }
 }

@@ -14,7 +14,9 @@ final class SharedTables {
     /** Something that threads can share, by its number in kcmp(2). */
     enum Kind {
         MEMORY(1),
-        DESCRIPTORS(2);
+        DESCRIPTORS(2),
+        /** The working directory and the root. */
+        DIRECTORIES(3);
 
         private final int number;
 

@@ -159,11 +159,20 @@ public interface LibC {
     /** Writes no zero byte behind the text. */
     long readlink(@In byte[] path, @Out byte[] to, long lengthBytes);
 
+    /** The same by addresses, which copies nothing that is not there. */
+    long readlink(long path, long to, long lengthBytes);
+
+    int open(long path, int flags);
+
+    long pread(int descriptor, long to, long lengthBytes, long offset);
+
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
 
     long write(int descriptor, long address, long lengthBytes);
 
     int fcntl(int descriptor, int command, int argument);
+
+    int ioctl(int descriptor, long request, long address);
 
     int close(int descriptor);
 

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -48,13 +49,15 @@ public final class ProcFiles {
     private static final int LINKS_OFFSET = 16;
     private static final int MODE_OFFSET = 28;
     private static final int INODE_OFFSET = 32;
+    private static final int UID_OFFSET = 20;
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
 
     private static final int LONGEST_PATH_BYTES = 4096;
-    /** The result of statx(2), and the path behind it. */
+    private static final int ANSWER_OFFSET = STATX_BYTES + LONGEST_PATH_BYTES;
+    /** The result of statx(2), behind it the path, and behind that what is read. */
     private static final ThreadLocal<Pointer> MEMORY = ThreadLocal.withInitial(
-            () -> Memory.allocateDirect(Runtime.getSystemRuntime(), STATX_BYTES + LONGEST_PATH_BYTES));
+            () -> Memory.allocateDirect(Runtime.getSystemRuntime(), ANSWER_OFFSET + LONGEST_LINK_BYTES));
 
     private ProcFiles() {}
 
@@ -94,13 +97,45 @@ public final class ProcFiles {
 
     /** Returns the text of a symbolic link; {@link #UNSHOWN_PATH} if the kernel cannot show it. */
     public static Optional<String> link(String path) throws IOException {
-        byte[] to = new byte[LONGEST_LINK_BYTES];
-        long length = LibC.CALLS.readlink(terminated(path), to, to.length);
+        Pointer memory = MEMORY.get();
+        long answer = memory.address() + ANSWER_OFFSET;
+        long length = LibC.CALLS.readlink(named(path, memory), answer, LONGEST_LINK_BYTES);
         if (length < 0) {
             int errno = LibC.errno();
             return errno == ENAMETOOLONG ? Optional.of(UNSHOWN_PATH) : goneOrThrow(path, errno);
         }
-        return Optional.of(new String(to, 0, (int) length, StandardCharsets.ISO_8859_1));
+        return Optional.of(answer(memory, (int) length));
+    }
+
+    /** Puts a path into the memory, and gives its address. */
+    private static long named(String path, Pointer memory) throws IOException {
+        byte[] name = terminated(path);
+        if (name.length > LONGEST_PATH_BYTES) {
+            throw new IOException(path + " is longer than a path can be");
+        }
+        memory.put(STATX_BYTES, name, 0, name.length);
+        return memory.address() + STATX_BYTES;
+    }
+
+    private static String answer(Pointer memory, int length) {
+        byte[] bytes = new byte[length];
+        memory.get(ANSWER_OFFSET, bytes, 0, length);
+        return new String(bytes, StandardCharsets.ISO_8859_1);
+    }
+
+    /** Returns the first line, or the first lines, of a file: at most a few thousand bytes. */
+    public static Optional<String> beginning(String path) throws IOException {
+        Pointer memory = MEMORY.get();
+        int descriptor = LibC.CALLS.open(named(path, memory), O_CLOEXEC);
+        if (descriptor < 0) {
+            return goneOrThrow(path, LibC.errno());
+        }
+        try {
+            long length = LibC.CALLS.pread(descriptor, memory.address() + ANSWER_OFFSET, PIECE_BYTES, 0);
+            return length < 0 ? goneOrThrow(path, LibC.errno()) : Optional.of(answer(memory, (int) length));
+        } finally {
+            LibC.CALLS.close(descriptor);
+        }
     }
 
     /**
@@ -109,16 +144,16 @@ public final class ProcFiles {
      * @throws IOException if it has more bytes than that, too
      */
     public static Optional<String> text(String path, int mostBytes) throws IOException {
-        int descriptor = LibC.CALLS.open(terminated(path), O_CLOEXEC);
+        Pointer memory = MEMORY.get();
+        int descriptor = LibC.CALLS.open(named(path, memory), O_CLOEXEC);
         if (descriptor < 0) {
             return goneOrThrow(path, LibC.errno());
         }
         try {
             byte[] all = new byte[PIECE_BYTES];
             int used = 0;
-            byte[] piece = new byte[PIECE_BYTES];
             while (true) {
-                long length = LibC.CALLS.pread(descriptor, piece, piece.length, used);
+                long length = LibC.CALLS.pread(descriptor, memory.address() + ANSWER_OFFSET, PIECE_BYTES, used);
                 if (length < 0) {
                     return goneOrThrow(path, LibC.errno());
                 }
@@ -131,7 +166,7 @@ public final class ProcFiles {
                 if (used + length > all.length) {
                     all = Arrays.copyOf(all, Math.max(all.length * 2, used + (int) length));
                 }
-                System.arraycopy(piece, 0, all, used, (int) length);
+                memory.get(ANSWER_OFFSET, all, used, (int) length);
                 used += (int) length;
             }
         } finally {
@@ -139,24 +174,32 @@ public final class ProcFiles {
         }
     }
 
+    /** Returns the user to whom the file behind a path belongs, as the kernel has it in its memory. */
+    public static OptionalInt owner(String path) throws IOException {
+        Pointer memory = MEMORY.get();
+        int errno = statx(path, memory);
+        if (errno == 0) {
+            return OptionalInt.of(memory.getInt(UID_OFFSET));
+        }
+        Optional<Integer> owner = errno == ENOSYS
+                ? Optional.of((Integer) Files.getAttribute(Path.of(path), "unix:uid"))
+                : goneOrThrow(path, errno);
+        return owner.isPresent() ? OptionalInt.of(owner.get()) : OptionalInt.empty();
+    }
+
+    /** Asks the kernel; gives the number of the error, or 0. */
+    private static int statx(String path, Pointer memory) throws IOException {
+        return LibC.CALLS.syscall(STATX, CURRENT_DIRECTORY, named(path, memory), FROM_CACHE, BASIC, memory.address(), 0)
+                        == 0
+                ? 0
+                : LibC.errno();
+    }
+
     /** Returns the type and number of the file behind a path, as the kernel has them in its memory. */
     public static Optional<FileStatus> status(String path) throws IOException {
-        byte[] name = terminated(path);
-        if (name.length > LONGEST_PATH_BYTES) {
-            throw new IOException(path + " is longer than a path can be");
-        }
         Pointer memory = MEMORY.get();
-        memory.put(STATX_BYTES, name, 0, name.length);
-        if (LibC.CALLS.syscall(
-                        STATX,
-                        CURRENT_DIRECTORY,
-                        memory.address() + STATX_BYTES,
-                        FROM_CACHE,
-                        BASIC,
-                        memory.address(),
-                        0)
-                != 0) {
-            int errno = LibC.errno();
+        int errno = statx(path, memory);
+        if (errno != 0) {
             return errno == ENOSYS ? statusBeforeStatx(path) : goneOrThrow(path, errno);
         }
         byte[] bytes = new byte[STATX_BYTES];
@@ -198,7 +241,7 @@ public final class ProcFiles {
         return (int) ((device & 0xff) | ((device >>> 12) & 0xffffff00L));
     }
 
-    private static byte[] terminated(String path) {
+    static byte[] terminated(String path) {
         byte[] bytes = path.getBytes(StandardCharsets.ISO_8859_1);
         return Arrays.copyOf(bytes, bytes.length + 1);
     }
