@@ -141,8 +141,8 @@ class LocalFilesIT {
     @ParameterizedTest
     @CsvSource({
         "'echo one >f', 'rm -f f', <>, which is missing at the target",
-        "'echo one >f', 'echo one >f', <>, this node''s own",
-        "'echo one >f', 'echo one >f', >>, this node''s own",
+        "'echo one >f', 'echo one >f', <>, own: the target has another",
+        "'echo one >f', 'echo one >f', >>, own: the target has another",
         "'echo one >f', 'echo two >f', <, has other content",
         "'echo one >f', 'echo three >f', <, 'which has 4 bytes here and 6 '",
         "'echo one >f', 'echo one >f; chmod 600 f', <, 'with mode 644 here'",
