@@ -45,6 +45,14 @@ public interface CommandStarter {
         Command on(Command command);
     }
 
+    /**
+     * Starts a program of our own that reads questions from its standard input and ends with it. The caller owns what
+     * is returned, and kills it; the program ends then, too, or as soon as the kernel lets go of it.
+     */
+    default Process converse(List<String> command) throws CheckpointException {
+        return piped(command);
+    }
+
     /** Runs a short command whose descendants may stay, and gives its output. */
     default Command.Result run(List<String> command, Duration limit) throws CheckpointException {
         return run(command, limit, OutputLimit.USUAL);
@@ -70,6 +78,20 @@ public interface CommandStarter {
             throw new CheckpointException(SecretWords.hidden(command) + " has not ended within " + limit);
         }
         return result;
+    }
+
+    /** Starts a child of this process whose standard input and output are pipes; what it says of errors is not kept. */
+    static Process piped(List<String> command) throws CheckpointException {
+        try {
+            return new ProcessBuilder(command)
+                    .redirectError(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    command.get(0) + " cannot be started: " + e.getMessage() + ". Remedy: see that it is there, and"
+                            + " that the node has room for another process",
+                    e);
+        }
     }
 
     /** Returns true if what is started has a capability in effect, by its number in capabilities(7). */

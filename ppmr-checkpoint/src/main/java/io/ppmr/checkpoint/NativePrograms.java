@@ -6,7 +6,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-rank-init}, {@code ppmr-pages}; for pods {@code
+ * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-rank-init}, {@code ppmr-pages};
+ * for pods {@code
  * ppmr-pod-init}, {@code ppmr-pod-net} and {@code ppmr-pod-enter}; for jobs under Slurm {@code ppmr-slurm-task}; and
  * one library, {@code ppmr-criu-limits.so}. Each one's source says what it does and what its exit status means.
  *
@@ -33,6 +34,11 @@ public record NativePrograms(Path directory) {
     /** Starts a command in a session of its own, as the job's user. */
     public Path launch() {
         return directory.resolve("ppmr-launch");
+    }
+
+    /** Looks at files as a job's user. */
+    public Path look() {
+        return directory.resolve("ppmr-look");
     }
 
     /** Makes a PID and mount namespace for one restored rank. */
@@ -72,7 +78,7 @@ public record NativePrograms(Path directory) {
 
     /** Says which helper is missing, if one is. */
     public Optional<String> missing() {
-        return Stream.of(launch(), rankInit(), pages())
+        return Stream.of(launch(), look(), rankInit(), pages())
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")
                 .findFirst();

@@ -30,6 +30,9 @@ import java.util.regex.Pattern;
 final class TransientServices implements CommandStarter {
     private static final long START_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
     private static final long POLL_MS = 5;
+    /** Longer than any migration talks with a program of ours. */
+    private static final long CONVERSATION_S = TimeUnit.HOURS.toSeconds(2);
+
     /** A PID, or what systemd-run says of its failure. */
     private static final int LINE_BYTES = 4096;
     /** Variables that describe this service and would be wrong for another. */
@@ -198,6 +201,17 @@ final class TransientServices implements CommandStarter {
                     new String(from.readNBytes(Math.min(from.available(), LINE_BYTES)), StandardCharsets.ISO_8859_1));
         }
         return said.toString().lines().findFirst().orElse("").strip();
+    }
+
+    /** It needs no environment; where its client is killed in vain, since it hangs, the manager ends it later. */
+    @Override
+    public Process converse(List<String> command) throws CheckpointException {
+        List<String> whole = Command.words(
+                "%s --quiet --collect --wait --pipe --unit=%s --description=%s --property=RuntimeMaxSec=%s"
+                        + " --property=WorkingDirectory=/ --",
+                program, "ppmr-look-" + UUID.randomUUID().toString().substring(0, 8), "ppmr look", CONVERSATION_S);
+        command.forEach(word -> whole.add(escape(word)));
+        return CommandStarter.piped(whole);
     }
 
     @Override

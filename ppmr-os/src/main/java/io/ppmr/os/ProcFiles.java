@@ -50,6 +50,8 @@ public final class ProcFiles {
     private static final int MODE_OFFSET = 28;
     private static final int INODE_OFFSET = 32;
     private static final int UID_OFFSET = 20;
+    private static final int BLOCKS_OFFSET = 48;
+    private static final int BLOCK_BYTES = 512;
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
 
@@ -70,8 +72,10 @@ public final class ProcFiles {
      * @param device its filesystem, as MAJOR:MINOR in decimal
      * @param major of a device file, the number of its driver
      * @param minor of a device file, the number of its device
+     * @param allocatedBytes what it takes on its disk or in memory; its length on kernels before Linux 4.11
      */
-    public record FileStatus(int mode, int links, long inode, String device, int major, int minor) {
+    public record FileStatus(
+            int mode, int links, long inode, String device, int major, int minor, long allocatedBytes) {
         private static final int TYPE = 0170000;
         private static final int FIFO = 0010000;
         private static final int CHARACTER_DEVICE = 0020000;
@@ -211,13 +215,14 @@ public final class ProcFiles {
                 fields.getLong(INODE_OFFSET),
                 fields.getInt(DEV_MAJOR_OFFSET) + ":" + fields.getInt(DEV_MAJOR_OFFSET + Integer.BYTES),
                 fields.getInt(RDEV_MAJOR_OFFSET),
-                fields.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES)));
+                fields.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES),
+                fields.getLong(BLOCKS_OFFSET) * BLOCK_BYTES));
     }
 
     /** The same by stat(2), for kernels before Linux 4.11: there a server that does not answer holds it up. */
     static Optional<FileStatus> statusBeforeStatx(String path) throws IOException {
         try {
-            Map<String, Object> fields = Files.readAttributes(Path.of(path), "unix:mode,nlink,ino,dev,rdev");
+            Map<String, Object> fields = Files.readAttributes(Path.of(path), "unix:mode,nlink,ino,dev,rdev,size");
             long device = (Long) fields.get("dev");
             long special = (Long) fields.get("rdev");
             return Optional.of(new FileStatus(
@@ -226,7 +231,8 @@ public final class ProcFiles {
                     (Long) fields.get("ino"),
                     major(device) + ":" + minor(device),
                     major(special),
-                    minor(special)));
+                    minor(special),
+                    (Long) fields.get("size")));
         } catch (NoSuchFileException e) {
             return Optional.empty();
         }

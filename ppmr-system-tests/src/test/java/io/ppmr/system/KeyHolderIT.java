@@ -114,7 +114,7 @@ class KeyHolderIT {
     /** Introduces a job that the target takes, and begins; the data connections that are due never come. */
     private static void begin(ControlLink link, Ear ear) throws Exception {
         NodeFacts here = new NodeProbe(Path.of("/"), 0, 0, List.of()).facts().at(System.currentTimeMillis());
-        link.send(new ControlMessage.Introduce(here, new JobFacts("replay", 0, 0, List.of(), List.of())));
+        link.send(new ControlMessage.Introduce(here, new JobFacts("replay", 0, 0, List.of())));
         Message answer = ear.heard.poll(LIMIT.toSeconds(), TimeUnit.SECONDS);
         if (!(answer instanceof ControlMessage.Introduced introduced)) {
             throw new AssertionError("the target answers " + answer);

@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
 import io.ppmr.migration.source.SourceSettings.TransactionSettings;
@@ -114,7 +115,8 @@ final class Nodes implements AutoCloseable {
                 Duration.ofSeconds(60),
                 Duration.ofSeconds(20),
                 new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty()),
-                JobBounds.USUAL));
+                JobBounds.USUAL,
+                JobFiles.USUAL));
         services.push(source::close);
         source.start();
         return source;

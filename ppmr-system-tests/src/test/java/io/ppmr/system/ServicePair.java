@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.SourceService;
@@ -50,6 +51,7 @@ public final class ServicePair implements AutoCloseable {
         private PoolGeometry pool = PoolGeometry.chosen(8 << 20);
         private PoolGeometry sourcePool = pool;
         private JobBounds bounds = JobBounds.USUAL;
+        private JobFiles files = JobFiles.USUAL;
         private PreSharedKey sourceKey = KEY;
         private long stagingBytes;
         private long indexBytes = 4 << 20;
@@ -76,6 +78,7 @@ public final class ServicePair implements AutoCloseable {
             rootJobs = other.rootJobs;
             trustedUsers = other.trustedUsers;
             bounds = other.bounds;
+            files = other.files;
         }
 
         /** Pool and limits of a small site. */
@@ -230,7 +233,8 @@ public final class ServicePair implements AutoCloseable {
                         Duration.ofSeconds(10),
                         new TransactionSettings(
                                 directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty()),
-                        options.bounds),
+                        options.bounds,
+                        options.files),
                 sourceChoice,
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),

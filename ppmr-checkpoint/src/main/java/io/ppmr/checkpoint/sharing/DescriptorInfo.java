@@ -12,7 +12,7 @@ import java.util.Optional;
  * @param flags of open(2)
  * @param text all of it
  */
-record DescriptorInfo(long flags, String text) {
+public record DescriptorInfo(long flags, String text) {
     private static final int MOST_BYTES = 64 << 20;
     private static final int OCTAL = 8;
     private static final long ACCESS = 3;
@@ -21,7 +21,8 @@ record DescriptorInfo(long flags, String text) {
     private static final long APPENDS = 02000;
     private static final long PATH_ONLY = 010000000;
 
-    static Optional<DescriptorInfo> read(int pid, String number) throws IOException {
+    /** Reads it; empty if the descriptor or its process is gone. */
+    public static Optional<DescriptorInfo> read(int pid, String number) throws IOException {
         return ProcFiles.text("/proc/" + pid + "/fdinfo/" + number, MOST_BYTES)
                 .map(text -> new DescriptorInfo(
                         value(text, "flags:")
@@ -30,24 +31,24 @@ record DescriptorInfo(long flags, String text) {
                         text));
     }
 
-    boolean reads() {
+    public boolean reads() {
         return (flags & ACCESS) != WRITE_ONLY;
     }
 
-    boolean writes() {
+    public boolean writes() {
         return (flags & ACCESS) != READ_ONLY;
     }
 
-    boolean appends() {
+    public boolean appends() {
         return (flags & APPENDS) != 0;
     }
 
-    boolean isPathOnly() {
+    public boolean isPathOnly() {
         return (flags & PATH_ONLY) != 0;
     }
 
     /** The value of a line; empty if there is none of that name. */
-    Optional<String> value(String name) {
+    public Optional<String> value(String name) {
         return value(text, name);
     }
 
@@ -62,7 +63,7 @@ record DescriptorInfo(long flags, String text) {
     }
 
     /** The first words of all lines of that name. */
-    List<String> values(String name) {
+    public List<String> values(String name) {
         List<String> found = new ArrayList<>();
         for (int at = text.indexOf("\n" + name); at >= 0; at = text.indexOf("\n" + name, at + 1)) {
             int start = at + 1 + name.length();

@@ -2,12 +2,8 @@ package io.ppmr.checkpoint.sharing;
 
 import io.ppmr.checkpoint.sharing.KernelObject.Kind;
 import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcMaps;
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
 import java.util.Optional;
 
 /**
@@ -15,10 +11,6 @@ import java.util.Optional;
  * with names of some thousand bytes. For one thread.
  */
 final class MappingScan {
-    private static final int BUFFER_BYTES = 1 << 16;
-    /** Address, permissions, offset, device, inode and the longest name, whose line ends may be written in octal. */
-    private static final int LONGEST_LINE = 4 * 4096 + 200;
-
     private static final int PERMISSIONS = 1;
     private static final int DEVICE = 3;
     private static final int INODE = 4;
@@ -67,36 +59,15 @@ final class MappingScan {
 
     /** Reads those of a process; none if it has ended. */
     static void read(int pid, Sink sink) throws IOException {
-        try (InputStream maps = Files.newInputStream(Path.of("/proc", Integer.toString(pid), "maps"))) {
-            byte[] buffer = new byte[BUFFER_BYTES];
-            byte[] line = new byte[LONGEST_LINE];
-            int used = 0;
-            for (int length = maps.read(buffer); length > 0; length = maps.read(buffer)) {
-                for (int at = 0; at < length; at++) {
-                    if (buffer[at] == '\n') {
-                        accept(pid, line, used, sink);
-                        used = 0;
-                    } else if (used < line.length) {
-                        line[used++] = buffer[at];
-                    }
-                }
-            }
-        } catch (NoSuchFileException e) {
-            return;
-        } catch (IOException e) {
-            if (String.valueOf(e.getMessage()).contains("No such process")) {
-                return;
-            }
-            throw e;
-        }
+        ProcMaps.read(pid, line -> accept(pid, line, sink));
     }
 
-    private static void accept(int pid, byte[] line, int length, Sink sink) throws IOException {
-        int permissions = after(line, length);
-        if (permissions + SHARED >= length || line[permissions + SHARED] != 's') {
+    private static void accept(int pid, String line, Sink sink) throws IOException {
+        int permissions = line.indexOf(' ') + 1;
+        if (permissions + SHARED >= line.length() || line.charAt(permissions + SHARED) != 's') {
             return;
         }
-        String[] fields = new String(line, 0, length, StandardCharsets.ISO_8859_1).split(" +", FIELDS);
+        String[] fields = line.split(" +", FIELDS);
         // All that have no inode of their own, as rings of io_uring, have one in common.
         if (fields.length < FIELDS || fields[INODE].equals("0") || !fields[NAME].startsWith("/")) {
             return;
@@ -111,13 +82,5 @@ final class MappingScan {
                     Long.parseLong(fields[INODE]),
                     fields[PERMISSIONS].charAt(WRITES) == 'w'));
         }
-    }
-
-    private static int after(byte[] line, int length) {
-        int at = 0;
-        while (at < length && line[at] != ' ') {
-            at++;
-        }
-        return at + 1;
     }
 }

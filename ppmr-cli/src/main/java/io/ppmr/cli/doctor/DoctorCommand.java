@@ -4,7 +4,11 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ContentDigests;
+import io.ppmr.checkpoint.FileLooker;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.files.PathPatterns;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.ConfigRole;
@@ -17,6 +21,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.migration.node.ClockCheck;
+import io.ppmr.migration.node.FileComparison;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.NodeCheck;
 import io.ppmr.migration.node.NodeProbe;
@@ -27,6 +32,7 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Introduce;
 import io.ppmr.protocol.control.ControlMessage.Introduced;
+import io.ppmr.protocol.control.ControlMessage.Seen;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
@@ -101,7 +107,8 @@ public final class DoctorCommand implements Callable<Integer> {
             Optional<PeerAuthenticator> key,
             Map<String, ConfiguredJob> jobs,
             boolean triggered,
-            Optional<PodCheck> pods) {}
+            Optional<PodCheck> pods,
+            PathPatterns equivalent) {}
 
     @Override
     public Integer call() throws ConfigException, IOException, CommandFailure {
@@ -166,7 +173,14 @@ public final class DoctorCommand implements Callable<Integer> {
                     0,
                     CheckpointerConfig.usual(System.getenv()),
                     false);
-            return new Node(usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Optional.empty());
+            return new Node(
+                    usual,
+                    USUAL_POOL.chunkBytes(),
+                    Optional.empty(),
+                    Map.of(),
+                    true,
+                    Optional.empty(),
+                    PathPatterns.NONE);
         }
         Optional<TargetConfig> target =
                 ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
@@ -195,7 +209,8 @@ public final class DoctorCommand implements Callable<Integer> {
                 target.map(TargetConfig::pods)
                         .or(() -> source.map(SourceConfig::pods))
                         .filter(pods -> !pods.templates().isEmpty())
-                        .map(pods -> new PodCheck(pods.templates().values(), pods.settings(), service.key())));
+                        .map(pods -> new PodCheck(pods.templates().values(), pods.settings(), service.key())),
+                source.map(one -> one.settings().files().equivalent()).orElse(PathPatterns.NONE));
     }
 
     private static Finding signal(boolean triggered) {
@@ -216,10 +231,10 @@ public final class DoctorCommand implements Callable<Integer> {
                     "--peer needs --config FILE: the key stands there by which nodes know each other");
         }
         InetSocketAddress address = address();
-        Map<String, JobFacts> jobs = new LinkedHashMap<>();
+        Map<String, Present> jobs = new LinkedHashMap<>();
         node.jobs().forEach((name, job) -> {
             try {
-                jobs.put("job " + name, facts(job));
+                jobs.put("job " + name, present(job.resolve()));
             } catch (IOException | CheckpointException e) {
                 add(
                         "job " + name,
@@ -228,31 +243,33 @@ public final class DoctorCommand implements Callable<Integer> {
             }
         });
         if (jobs.isEmpty()) {
-            jobs.put("this node", JobFacts.NONE);
+            jobs.put("this node", new Present(Optional.empty(), JobFacts.NONE, Map.of()));
         }
         NodeFacts facts = new NodeProbe(ROOT, 0, node.chunkBytes(), List.of()).facts();
         jobs.forEach((about, job) -> {
             String title = about + ", and " + peer;
             try {
-                Introduced answer = ask(address, node.key().get(), new Introduce(facts, job));
-                add(title + " (" + answer.node().hostName() + ")", answer.findings());
+                ask(title, new Connector(address, node.key().get(), CONNECT_LIMIT), facts, job, node.equivalent());
             } catch (IOException e) {
                 add(title, List.of(Finding.fail("peer", String.valueOf(e.getMessage()), "")));
             }
         });
     }
 
-    private static JobFacts facts(ConfiguredJob configured) throws IOException, CheckpointException {
-        Job job = configured.resolve();
+    /** A job that runs; none where only the nodes are compared. */
+    private record Present(Optional<Job> job, JobFacts facts, Map<Integer, List<ProcessIdentity>> trees) {}
+
+    private static Present present(Job job) throws CheckpointException {
         ProcessTable processes = new ProcessTable();
-        List<ProcessIdentity> roots = new ArrayList<>();
+        Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         for (Job.RankProcess rank : job.ranks()) {
             ProcessIdentity root = processes.of(rank.pid());
             processes.requireOwner(root, job.user());
-            roots.add(root);
+            roots.put(rank.rank(), root);
         }
-        return new JobProbe(processes, new Preparation(() -> false))
-                .facts(job.checkpointer().name(), roots);
+        JobFacts facts = new JobProbe(processes, new Preparation(() -> false))
+                .facts(job.checkpointer().name(), List.copyOf(roots.values()));
+        return new Present(Optional.of(job), facts, processes.snapshot().trees(roots));
     }
 
     private InetSocketAddress address() {
@@ -264,25 +281,53 @@ public final class DoctorCommand implements Callable<Integer> {
     }
 
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
-    private static Introduced ask(InetSocketAddress target, PeerAuthenticator key, Introduce introduction)
+    private void ask(String title, Connector connector, NodeFacts facts, Present present, PathPatterns equivalent)
             throws IOException {
-        AtomicLong askedMs = new AtomicLong();
-        Message answer = new Connector(target, key, CONNECT_LIMIT)
-                .ask(
-                        () -> {
-                            // Its clock now, when everything is connected.
-                            askedMs.set(System.currentTimeMillis());
-                            return new Introduce(introduction.node().at(askedMs.get()), introduction.job());
-                        },
-                        ControlMessage::read,
-                        ANSWER_LIMIT);
-        if (answer instanceof Introduced introduced) {
+        try (Connector.Conversation peers = connector.converse(ControlMessage::read, ANSWER_LIMIT)) {
+            AtomicLong askedMs = new AtomicLong();
+            Message answer = peers.ask(
+                    () -> {
+                        // Its clock now, when everything is connected.
+                        askedMs.set(System.currentTimeMillis());
+                        return new Introduce(facts.at(askedMs.get()), present.facts());
+                    },
+                    ANSWER_LIMIT);
+            long answeredMs = System.currentTimeMillis();
+            if (!(answer instanceof Introduced introduced)) {
+                throw new IOException("target " + peer + " answers with " + answer
+                        + ": install the same release of ppmr on both nodes");
+            }
             List<Finding> findings = new ArrayList<>(introduced.findings());
-            findings.add(
-                    ClockCheck.finding(askedMs.get(), introduced.node().clockEpochMs(), System.currentTimeMillis()));
-            return new Introduced(introduced.node(), introduced.streams(), findings);
+            findings.add(ClockCheck.finding(askedMs.get(), introduced.node().clockEpochMs(), answeredMs));
+            if (present.job().isPresent()
+                    && present.job().get().checkpointer().restartNeeds().sameFiles()) {
+                findings.add(files(present.job().get(), present.trees(), peers, equivalent));
+            }
+            add(title + " (" + introduced.node().hostName() + ")", findings);
         }
-        throw new IOException(
-                "target " + target + " answers with " + answer + ": install the same release of ppmr on both nodes");
+    }
+
+    private static Finding files(
+            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.Conversation peers, PathPatterns equivalent) {
+        FileComparison.Peer there = (look, limit) -> {
+            Message answer = peers.ask(() -> look, limit);
+            if (answer instanceof Seen seen) {
+                return seen;
+            }
+            throw new IOException("the target answers with " + answer);
+        };
+        NativePrograms programs = NativePrograms.fromSystemProperty();
+        try (FileLooker looker = FileLooker.start(programs, job.user(), new ContentDigests(), () -> false)) {
+            Optional<String> why = new FileComparison(
+                            job.user(), looker, equivalent, path -> true, there, new ProcessTable())
+                    .compare(trees);
+            return why.map(text -> Finding.fail("files", text, ""))
+                    .orElse(Finding.ok("files", "what the job has open or mapped is there, too"));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return Finding.fail("files", "interrupted", "ask again");
+        } catch (IOException | CheckpointException e) {
+            return Finding.fail("files", String.valueOf(e.getMessage()), "");
+        }
     }
 }

@@ -1,9 +1,11 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.checkpoint.files.PathPatterns;
 import io.ppmr.os.HostPort;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -77,6 +79,21 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 return list != null && list.stream().allMatch(String.class::isInstance)
                         ? list.stream().map(String.class::cast).toList()
                         : null;
+            });
+
+    /** Absolute paths; TOML's characters stand for their bytes in UTF-8, as the kernel has them. */
+    static final ValueType<PathPatterns> PATHS = new ValueType<>(
+            "a list of absolute paths, in which * stands for any characters of a name and ** for anything, such as"
+                    + " [\"/run/nscd/*\"]",
+            (value, reading) -> {
+                List<String> words = WORDS.parse(value, reading);
+                try {
+                    return new PathPatterns(words.stream()
+                            .map(word -> new String(word.getBytes(StandardCharsets.UTF_8), StandardCharsets.ISO_8859_1))
+                            .toList());
+                } catch (IllegalArgumentException e) {
+                    throw new BadValueException(e.getMessage());
+                }
             });
 
     /** An address of the node itself, as numbers, so that nothing is looked up. */

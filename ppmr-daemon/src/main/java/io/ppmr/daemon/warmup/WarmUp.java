@@ -14,6 +14,7 @@ import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
@@ -324,7 +325,8 @@ public final class WarmUp implements AutoCloseable {
                 STEP_LIMIT,
                 STEP_LIMIT,
                 new TransactionSettings(folder.resolve("source-journal"), STEP_LIMIT, 1, Optional.empty()),
-                JobBounds.USUAL);
+                JobBounds.USUAL,
+                JobFiles.USUAL);
     }
 
     private Path made(String name) throws IOException {

@@ -3,11 +3,9 @@ package io.ppmr.migration.node;
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
-import io.ppmr.protocol.control.JobFacts.MappedFile;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.target.image.StagingArea;
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -24,7 +22,6 @@ public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
     public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "index", "files", "pids");
 
-    private static final int NAMED = 5;
     private static final long MIB = 1 << 20;
     private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d{1,9})\\.(\\d{1,9})");
 
@@ -76,7 +73,6 @@ public final class PairCheck {
             check.memory();
             check.staging();
             check.index();
-            check.files();
             check.pids();
         }
         return check.findings;
@@ -143,13 +139,8 @@ public final class PairCheck {
         }
         String text = "the source has " + source.libc() + ", this node " + target.libc();
         String remedy = "install the same release of the operating system on both";
-        // Where the job's own files are known, they say more: a job may bring its own library.
-        findings.add(
-                needs.sameFiles()
-                                && job.files().isEmpty()
-                                && !job.checkpointer().isEmpty()
-                        ? Finding.fail("libc", text, remedy)
-                        : Finding.warn("libc", text, remedy));
+        // The job's own files say more, which are compared besides: a job may bring its own library.
+        findings.add(Finding.warn("libc", text, remedy));
     }
 
     private void chunk() {
@@ -225,39 +216,6 @@ public final class PairCheck {
                 + " MiB";
         String remedy = "raise staging.index on this node, or pool.chunk on both, or name another spare node";
         findings.add(Finding.failUnless(indexBytes() <= room.indexLimitBytes(), "index", text, text, remedy));
-    }
-
-    private void files() {
-        if (!needs.sameFiles()) {
-            return;
-        }
-        List<String> wrong = new ArrayList<>();
-        for (MappedFile file : job.files()) {
-            wrong.addAll(complaint(file));
-        }
-        String rest = wrong.size() > NAMED ? " and " + (wrong.size() - NAMED) + " more" : "";
-        findings.add(Finding.failUnless(
-                wrong.isEmpty(),
-                "files",
-                "the " + job.files().size() + " programs and libraries of the job are here, too",
-                "of the job's programs and libraries, which are mapped again by name, "
-                        + String.join(", ", wrong.subList(0, Math.min(NAMED, wrong.size()))) + rest,
-                "install the same packages on both nodes, or share the folder"));
-    }
-
-    private static List<String> complaint(MappedFile file) {
-        try {
-            Path path = Path.of(file.path());
-            if (!Files.isRegularFile(path)) {
-                return List.of(file.path() + " is not here");
-            }
-            long lengthBytes = Files.size(path);
-            return lengthBytes == file.lengthBytes()
-                    ? List.of()
-                    : List.of(file.path() + " has " + lengthBytes + " bytes here and " + file.lengthBytes() + " there");
-        } catch (IOException | RuntimeException e) {
-            return List.of(file.path() + " cannot be looked at (" + e.getMessage() + ")");
-        }
     }
 
     private void pids() {

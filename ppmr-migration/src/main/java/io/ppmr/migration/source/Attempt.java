@@ -255,7 +255,9 @@ final class Attempt {
                 return;
             }
             tellStopped(held);
-            originals.lookForShared(job);
+            if (endedCheckpoints == job.ranks().size()) {
+                originals.lookAtHeld(job, this::whyOtherFiles);
+            }
             RightsBounds bounds = new RightsBounds(settings.bounds().rankFiles(), workRoot, calledOff);
             session(place).sayWhatItMay(held, bounds);
             record.written(session(place).outlet().lastBytesNs());
@@ -267,6 +269,18 @@ final class Attempt {
         } else {
             end(held.rank());
         }
+    }
+
+    /** On a thread of the look's own. */
+    private Optional<String> whyOtherFiles(Map<Integer, List<ProcessIdentity>> held)
+            throws IOException, CheckpointException, InterruptedException {
+        for (SourceSession session : sessions) {
+            Optional<String> why = session.whyOtherFilesNow(held);
+            if (why.isPresent()) {
+                return why;
+            }
+        }
+        return Optional.empty();
     }
 
     /**

@@ -32,8 +32,10 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.stream.Stream;
@@ -56,8 +58,8 @@ final class OriginalRanks {
     /** The processes that were found stopped before anything was done to the job, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
-    /** The look at all ranks while they are held; null until then. */
-    private FutureTask<String> shared;
+    /** The looks at all ranks while they are held; none until then. Each gives why they go on here, or nothing. */
+    private final List<FutureTask<String>> looks = new ArrayList<>();
 
     private boolean looked;
     /** Work directories of checkpoint commands that an earlier run of the service may have left. */
@@ -281,41 +283,61 @@ final class OriginalRanks {
                 .sum();
     }
 
+    /** Looks at the files of held ranks, and says why the copies would not have the same. */
+    @FunctionalInterface
+    interface FilesLook {
+        Optional<String> whyOther(Map<Integer, List<ProcessIdentity>> held)
+                throws IOException, CheckpointException, InterruptedException;
+    }
+
     /**
-     * If all ranks are held: has another thread look for what they have come to share before they were stopped. The
-     * copies are restored at the same time, and {@link #whyNotHeld} has the result.
+     * If all ranks are held: has other threads look for what they have come to share or to open before they were
+     * stopped. The copies are restored at the same time, and {@link #whyNotHeld} has the result.
      */
-    void lookForShared(Job job) {
+    void lookAtHeld(Job job, FilesLook files) {
         if (!held.keySet().containsAll(roots.keySet())) {
             return;
         }
+        // Those of an attempt before, whose ranks have stayed held.
+        looks.clear();
         Map<Integer, ProcessIdentity> all = Map.copyOf(roots);
-        shared = new FutureTask<>(() -> {
+        Map<Integer, List<ProcessIdentity>> trees = Map.copyOf(processes());
+        look("held-ranks-look", () -> {
+            job.checkpointer().requireNothingShared(all);
+            return "";
+        });
+        look("held-files-look", () -> files.whyOther(trees).orElse(""));
+    }
+
+    private void look(String name, Callable<String> finds) {
+        FutureTask<String> look = new FutureTask<>(() -> {
             try {
-                job.checkpointer().requireNothingShared(all);
-                return "";
-            } catch (CheckpointException e) {
+                return finds.call();
+            } catch (IOException | CheckpointException e) {
                 return String.valueOf(e.getMessage());
             }
         });
-        Thread looking = new Thread(shared, "held-ranks-look");
+        looks.add(look);
+        Thread looking = new Thread(look, name);
         looking.setDaemon(true);
         looking.start();
     }
 
-    /** The checkpointer bounds the time of its look, which is over long before a target votes. */
-    private String whyShared() {
-        if (shared == null) {
-            return null;
-        }
-        String reason = UninterruptedWait.of(() -> {
-            try {
-                return shared.get();
-            } catch (ExecutionException e) {
-                throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
+    /** Each look bounds its time, and is over long before a target votes. */
+    private String whyNotAsBefore() {
+        for (FutureTask<String> look : looks) {
+            String reason = UninterruptedWait.of(() -> {
+                try {
+                    return look.get();
+                } catch (ExecutionException e) {
+                    throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
+                }
+            });
+            if (!reason.isEmpty()) {
+                return reason;
             }
-        });
-        return reason.isEmpty() ? null : reason;
+        }
+        return null;
     }
 
     /** Returns true if any of them has been stopped. */
@@ -389,7 +411,7 @@ final class OriginalRanks {
                 return e.getMessage();
             }
         }
-        return whyShared();
+        return whyNotAsBefore();
     }
 
     /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
@@ -428,7 +450,7 @@ final class OriginalRanks {
      */
     boolean release() {
         thaw();
-        shared = null;
+        looks.clear();
         if (detached) {
             try {
                 releasePods();

@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
+import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.migration.PodKeeper;
@@ -31,6 +32,7 @@ import org.slf4j.LoggerFactory;
  * @param metrics what is counted
  * @param journal the transactions'
  * @param pods keeps what lies around ranks that are pods
+ * @param digests of the jobs' files on this node
  * @param node says what this node is
  * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
  */
@@ -45,6 +47,7 @@ record SourceContext(
         ProcessTable processes,
         NativePrograms programs,
         PodKeeper pods,
+        ContentDigests digests,
         NodeProbe node,
         LongSupplier clock) {
     private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);

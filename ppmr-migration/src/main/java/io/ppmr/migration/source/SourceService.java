@@ -5,6 +5,7 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.WorkDirectories;
@@ -112,6 +113,7 @@ public final class SourceService implements AutoCloseable {
                 new ProcessTable(),
                 NativePrograms.fromSystemProperty(),
                 pods,
+                new ContentDigests(),
                 new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()),
                 BootClock::nowNs);
         removeLeftCopies();

@@ -2,14 +2,17 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.migration.node.ClockCheck;
+import io.ppmr.migration.node.FileComparison;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
+import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
@@ -44,9 +47,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -59,6 +65,7 @@ final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
+    private static final long LOOK_SLICE_MS = 100;
     /** For one way by which the control connection may go on: one that is cut is not worth more. */
     private static final Duration RESUME_DEADLINE = Duration.ofSeconds(2);
 
@@ -85,6 +92,10 @@ final class SourceSession {
     private final WriterActivity activity;
     private final String directory;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
+    /** The answer to the one question about files that is asked, or the loss of the link. */
+    private final BlockingQueue<SessionEvent> seen = new LinkedBlockingQueue<>();
+
+    private final AtomicBoolean asked = new AtomicBoolean();
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
     private volatile SessionListener listener = this::queue;
     private ControlLink link;
@@ -93,12 +104,17 @@ final class SourceSession {
     private SourcePath path;
     private volatile LinkOutlet outlet;
     private OutgoingFiles files;
-    private boolean closed;
+    private volatile boolean closed;
     private long railsSinceEpochMs;
     private ControlWays controlWays;
     private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
+    private boolean introduced;
+    private boolean unwanted;
+    private FileLooker looker;
+    private FileComparison comparison;
+    private BooleanSupplier over = () -> false;
 
     /**
      * @param place of the target in the plan
@@ -174,6 +190,11 @@ final class SourceSession {
         // Its clock now, when everything is connected.
         introducedMs = System.currentTimeMillis();
         sendLong(new ControlMessage.Introduce(here.at(introducedMs), offered()));
+        Optional<String> other = whyOtherFiles(cancellation);
+        if (other.isPresent()) {
+            close();
+            return "target " + leg().target() + other.get();
+        }
         sendLong(new ControlMessage.Begin(
                 subject.migrationId(),
                 subject.secret(),
@@ -307,6 +328,16 @@ final class SourceSession {
     }
 
     private void hear(SessionEvent event) throws ProtocolException {
+        if (event instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Seen) {
+            if (!asked.compareAndSet(true, false)) {
+                throw new ProtocolException("the target answers what it was not asked: it is broken");
+            }
+            seen.add(event);
+            return;
+        }
+        if (event instanceof SessionEvent.LinkLost) {
+            seen.add(event);
+        }
         listener.hear(event);
         LinkOutlet current = outlet;
         if (current != null && event instanceof SessionEvent.Said said) {
@@ -315,6 +346,98 @@ final class SourceSession {
                 current.fail("target " + leg().target() + " fails: " + failed.reason());
             } else if (said.message() instanceof ControlMessage.RolledBack back) {
                 current.fail("target " + leg().target() + " has rolled back: " + back.reason());
+            }
+        }
+    }
+
+    /** Says, behind the target's name, why files of the session's ranks keep them from going there; empty if not. */
+    private Optional<String> whyOtherFiles(Cancellation cancellation) throws IOException, InterruptedException {
+        awaitIntroduction(cancellation);
+        if (unwanted || !job.checkpointer().restartNeeds().sameFiles()) {
+            return Optional.empty();
+        }
+        over = () -> closed || cancellation.reason().isPresent();
+        try {
+            looker = FileLooker.start(service.programs(), job.user(), service.digests(), over);
+            comparison = new FileComparison(
+                    job.user(), looker, settings.files().equivalent(), this::isOfNode, this::ask, service.processes());
+            return comparison
+                    .compare(ofLeg(subject.originals().trees()))
+                    .map(why -> " is not asked, and the job was not stopped: " + why);
+        } catch (FileComparison.DeclinedException e) {
+            return Optional.of(" refuses: " + e.getMessage());
+        } catch (CheckpointException e) {
+            cancellation.check();
+            throw new IOException(e.getMessage(), e);
+        }
+    }
+
+    /** A pod has its own files with it, besides those of the node that it is shown. */
+    private boolean isOfNode(String path) {
+        return job.pods().isEmpty()
+                || job.pods().values().stream()
+                        .flatMap(pod -> pod.mounts().stream())
+                        .anyMatch(mount -> path.startsWith(mount + "/"));
+    }
+
+    private <T> Map<Integer, T> ofLeg(Map<Integer, T> all) {
+        Map<Integer, T> own = new TreeMap<>(all);
+        own.keySet().retainAll(leg().ranks());
+        return own;
+    }
+
+    /**
+     * Once the ranks are held: compares what they have come to open since, and the lengths of files that they write to
+     * and that both nodes have. On any thread, while no other uses it; empty if the copies may go on.
+     */
+    Optional<String> whyOtherFilesNow(Map<Integer, List<ProcessIdentity>> held)
+            throws IOException, CheckpointException, InterruptedException {
+        if (comparison == null) {
+            return Optional.empty();
+        }
+        Map<Integer, List<ProcessIdentity>> own = ofLeg(held);
+        Optional<String> opened = comparison.compare(own);
+        return opened.isPresent()
+                ? opened.map(why -> "it has come to open this while it was being moved: " + why)
+                : comparison.compareLengths(own, () -> FileLooker.flusher(service.programs(), over));
+    }
+
+    /** Asks the target about files. */
+    private ControlMessage.Seen ask(ControlMessage.Look question, Duration limit)
+            throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
+        asked.set(true);
+        send(question);
+        SessionEvent answer = null;
+        while (answer == null && System.nanoTime() - deadlineNs < 0 && !over.getAsBoolean()) {
+            answer = seen.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+        }
+        if (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Seen found) {
+            return found;
+        }
+        if (answer == null && over.getAsBoolean()) {
+            throw new IOException("the look at the job's files was called off");
+        }
+        throw new IOException("target " + leg().target() + " does not say what it has of the job's files: "
+                + (answer instanceof SessionEvent.LinkLost lost ? lost.reason() : "nothing for " + limit)
+                + ". Remedy: see whether a filesystem's server does not answer there");
+    }
+
+    private void awaitIntroduction(Cancellation cancellation) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
+        while (!introduced) {
+            cancellation.check();
+            SessionEvent event = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
+            if (event instanceof SessionEvent.Said said) {
+                early.give(early.chargeOf(said.lengthBytes()));
+                if (!comesBefore(said.message())) {
+                    throw new IOException("target " + leg().target() + " answers with " + said.message());
+                }
+            } else if (event != null || System.nanoTime() - deadlineNs > 0) {
+                throw new IOException("target " + leg().target() + " does not answer: "
+                        + (event instanceof SessionEvent.LinkLost lost
+                                ? lost.reason()
+                                : "nothing for " + ACCEPT_DEADLINE));
             }
         }
     }
@@ -341,22 +464,24 @@ final class SourceSession {
     }
 
     private boolean comesBefore(Message message) {
-        if (message instanceof ControlMessage.Introduced introduced) {
-            if (introduced.streams() && offered().streamableBytes() > 0) {
+        if (message instanceof ControlMessage.Introduced introduction) {
+            introduced = true;
+            unwanted = introduction.findings().stream().anyMatch(finding -> finding.level() == Finding.Level.FAIL);
+            if (introduction.streams() && offered().streamableBytes() > 0) {
                 checkpointer = job.checkpointer().streamedForm().form().orElse(checkpointer);
             } else if (offered().streamableBytes() > 0) {
-                whyImages = introduced.findings().stream()
+                whyImages = introduction.findings().stream()
                         .filter(finding -> finding.check().equals(Finding.PAGES))
                         .findFirst()
                         .map(finding -> "target " + leg().target() + " says: " + finding.sentence())
                         .or(() -> Optional.of("target " + leg().target() + " wants images"));
             }
-            List<Finding> findings = new ArrayList<>(introduced.findings());
+            List<Finding> findings = new ArrayList<>(introduction.findings());
             findings.add(
-                    ClockCheck.finding(introducedMs, introduced.node().clockEpochMs(), System.currentTimeMillis()));
+                    ClockCheck.finding(introducedMs, introduction.node().clockEpochMs(), System.currentTimeMillis()));
             for (Finding finding : findings) {
                 if (finding.level() == Finding.Level.WARN) {
-                    LOG.warn("target {}: {}", introduced.node().hostName(), finding.sentence());
+                    LOG.warn("target {}: {}", introduction.node().hostName(), finding.sentence());
                 }
             }
             return true;
@@ -442,6 +567,9 @@ final class SourceSession {
             return;
         }
         closed = true;
+        if (looker != null) {
+            looker.close();
+        }
         fail("the migration is over");
         if (agent != null) {
             agent.stop();

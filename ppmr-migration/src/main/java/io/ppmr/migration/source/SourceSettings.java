@@ -24,6 +24,7 @@ import java.util.Optional;
  * @param silenceLimit how long the connected target may say nothing
  * @param transaction what bounds migrations as transactions
  * @param bounds of what a job's user decides
+ * @param files what is expected of files that each node has for itself
  */
 public record SourceSettings(
         Path mountPoint,
@@ -38,7 +39,8 @@ public record SourceSettings(
         Duration decisionDeadline,
         Duration silenceLimit,
         TransactionSettings transaction,
-        JobBounds bounds) {
+        JobBounds bounds,
+        JobFiles files) {
     /**
      * The settings of a source's migrations as transactions.
      *

@@ -219,11 +219,8 @@ final class Admission {
                 || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
             reasons.add("its plan names no rank, or one twice");
         }
-        if (begin.uid() == 0 && !settings.allowRootJobs()) {
-            reasons.add("its processes belong to root, and this node restores none of root's (allow_root_jobs)");
-        }
         JobUser user = new JobUser(begin.uid(), begin.gid());
-        reasonAgainst(user).ifPresent(reasons::add);
+        whyNotFor(user).ifPresent(reasons::add);
         checkpointer(begin.checkpointer())
                 .filter(tool -> !settings.trusts(user, tool))
                 .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
@@ -240,6 +237,13 @@ final class Admission {
         }
         reasons.addAll(reasonsAgainst(begin, heard));
         return reasons.isEmpty() ? null : String.join("; ", reasons);
+    }
+
+    /** Returns why nothing is done here for a user; empty if it may be. */
+    Optional<String> whyNotFor(JobUser user) {
+        return user.uid() == 0 && !settings.allowRootJobs()
+                ? Optional.of("its processes belong to root, and this node restores none of root's (allow_root_jobs)")
+                : reasonAgainst(user);
     }
 
     /** A peer names numbers; which groups a user is in is for this node's own user database to say. */

@@ -2,6 +2,7 @@ package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
@@ -10,6 +11,7 @@ import io.ppmr.os.LogContext;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
+import io.ppmr.protocol.control.ControlMessage.Look;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
@@ -66,6 +68,9 @@ final class TargetSessions {
 
     private static final long FIRST_MESSAGE_S = 10;
     private static final long LISTEN_S = 60;
+    /** The source may read a large file between two questions about files. */
+    private static final long LOOK_S = 3600;
+
     /** The buffers of a migration that has ended are free after some milliseconds, on a busy node later. */
     private static final long TAKE_DOWN_NS = TimeUnit.SECONDS.toNanos(3);
 
@@ -76,6 +81,7 @@ final class TargetSessions {
     private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
 
     private final RareLog log = new RareLog(LOG::warn);
+    private final ContentDigests digests = new ContentDigests();
     private final MessageParts.Room longMessages = new MessageParts.Room(LONG_MESSAGES_BYTES);
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
     private final TargetContext service;
@@ -115,7 +121,8 @@ final class TargetSessions {
             ControlLink link,
             SessionAgent agent,
             TargetEnd end,
-            ConnectionEvents events) {}
+            ConnectionEvents events,
+            FileAnswers files) {}
 
     /** Sets the listener for data connections, before the first connection is served. */
     void listener(PeerListener peers) {
@@ -260,13 +267,18 @@ final class TargetSessions {
                 channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
         // The agent, and all threads that work for this connection, have the peer from here.
         try (LogContext.Scope about = LogContext.peer(addressOf(link));
-                ConnectionEvents events = new ConnectionEvents(early)) {
+                ConnectionEvents events = new ConnectionEvents(early);
+                FileAnswers files = new FileAnswers(
+                        service.programs(),
+                        digests,
+                        admission::whyNotFor,
+                        settings.ignoredChecks().contains("files"))) {
             TargetEnd end = new TargetEnd(link, events);
             SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
             try {
                 agent.start();
                 agents.add(agent);
-                serve(new Connection(channel, session, link, agent, end, events));
+                serve(new Connection(channel, session, link, agent, end, events, files));
             } finally {
                 agents.remove(agent);
                 agent.stop();
@@ -281,6 +293,11 @@ final class TargetSessions {
         Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
         if (heard.isPresent()) {
             first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+        }
+        while (heard.isPresent() && first instanceof SessionEvent.Said said && said.message() instanceof Look look) {
+            from.events().handled(said);
+            link.send(from.files().answer(look));
+            first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
         }
         if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
             LOG.info("{} wanted to know whether it could come here", link.peer());
@@ -434,8 +451,11 @@ final class TargetSessions {
         return link.peer().substring(link.peer().indexOf('/') + 1);
     }
 
-    private static void tell(TargetMigration migration, SessionEvent event, ControlLink link) throws ProtocolException {
-        if (event instanceof SessionEvent.Said said) {
+    private static void tell(TargetMigration migration, SessionEvent event, Connection from) throws ProtocolException {
+        ControlLink link = from.link();
+        if (event instanceof SessionEvent.Said said && said.message() instanceof Look look) {
+            from.files().answerLater(look, link);
+        } else if (event instanceof SessionEvent.Said said) {
             migration.hearSource(said, link);
         } else if (event instanceof SessionEvent.LinkLost lost) {
             migration.sourceLost(lost.reason(), link);
@@ -527,7 +547,7 @@ final class TargetSessions {
         long startNs = System.nanoTime();
         running.put(id, migration);
         try {
-            from.events().passTo(event -> tell(migration, event, link));
+            from.events().passTo(event -> tell(migration, event, from));
             migration.begin(begin, restoration, link, from.end()::sessionOver);
             service.metrics()
                     .ended(

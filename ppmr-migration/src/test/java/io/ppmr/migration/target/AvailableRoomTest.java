@@ -72,7 +72,7 @@ class AvailableRoomTest {
                 1,
                 List.of(),
                 List.of());
-        return new Incoming(begin, "b:2", new JobFacts("c", bytes, 0, List.of(), List.of()), retained);
+        return new Incoming(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
     }
 
     @Test

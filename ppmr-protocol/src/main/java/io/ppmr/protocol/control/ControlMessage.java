@@ -77,6 +77,43 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
+     * S to T, after Introduced and once more while the ranks are held: what does the job's user see at these paths? One
+     * question at a time; {@code kind} is the letter by which {@code ppmr-look} knows it. A path has a character from 0
+     * to 255 for each byte.
+     */
+    record Look(int uid, int gid, int kind, List<String> paths) implements ControlMessage {
+        public Look {
+            paths = List.copyOf(paths);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 36);
+            out.writeInt(uid).writeInt(gid).writeInt(kind);
+            MessageFields.writeTexts(out, paths);
+        }
+    }
+
+    /**
+     * T to S, the answer: a line for each path, or none and why. {@code kernel} is its node's boot_id: nodes that share
+     * one show one object's numbers alike. {@code ignored} says that its configuration takes other files for warnings.
+     */
+    record Seen(String kernel, boolean ignored, List<String> lines, String failure) implements ControlMessage {
+        public Seen {
+            lines = List.copyOf(lines);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 37);
+            MessageFields.writeText(out, kernel);
+            MessageFields.writeFlag(out, ignored);
+            MessageFields.writeTexts(out, lines);
+            MessageFields.writeText(out, failure);
+        }
+    }
+
+    /**
      * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code moving} are all ranks
      * that move, {@code places} says "rank node" for every rank of the job, as it is to be. {@code participants} are
      * the
@@ -365,6 +402,13 @@ public sealed interface ControlMessage extends Message {
                 PlanCheck.sound(new Away(
                         MessageFields.text(in), MessageFields.text(in), in.readLong(), MessageFields.text(in)));
             case 35 -> new Told(in.readInt());
+            case 36 -> new Look(in.readInt(), in.readInt(), in.readInt(), MessageFields.texts(in));
+            case 37 ->
+                new Seen(
+                        MessageFields.text(in),
+                        MessageFields.flag(in),
+                        MessageFields.texts(in),
+                        MessageFields.text(in));
             default -> DataMessage.readFields(code, in);
         };
     }

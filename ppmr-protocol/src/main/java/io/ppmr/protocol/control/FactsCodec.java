@@ -57,11 +57,6 @@ final class FactsCodec {
         MessageFields.writeText(out, job.checkpointer());
         out.writeLong(job.residentBytes()).writeLong(job.streamableBytes());
         MessageFields.writeInts(out, job.pids());
-        MessageFields.writeCount(out, job.files().size());
-        for (JobFacts.MappedFile file : job.files()) {
-            MessageFields.writeText(out, file.path());
-            out.writeLong(file.lengthBytes());
-        }
         // Nothing for what is no pod, so an earlier release reads it.
         if (!job.pods().isEmpty()) {
             MessageFields.writeCount(out, job.pods().size());
@@ -87,11 +82,6 @@ final class FactsCodec {
         long resident = in.readLong();
         long streamable = in.readLong();
         List<Integer> pids = MessageFields.ints(in);
-        int count = MessageFields.count(in, LEAST_ENTRY_BYTES);
-        List<JobFacts.MappedFile> files = new ArrayList<>(count);
-        for (int i = 0; i < count; i++) {
-            files.add(new JobFacts.MappedFile(MessageFields.text(in), in.readLong()));
-        }
         Map<Integer, PodFacts> pods = new TreeMap<>();
         // What is less than a pod is too much: who reads the message refuses it.
         int ranks = in.readRemaining() < LEAST_POD_BYTES ? 0 : MessageFields.count(in, LEAST_POD_BYTES);
@@ -101,7 +91,7 @@ final class FactsCodec {
                 throw new ProtocolException("rank " + rank + " is two pods");
             }
         }
-        return new JobFacts(checkpointer, resident, streamable, pids, files, pods);
+        return new JobFacts(checkpointer, resident, streamable, pids, pods);
     }
 
     private static PodFacts readPod(Bytes<?> in) throws ProtocolException {

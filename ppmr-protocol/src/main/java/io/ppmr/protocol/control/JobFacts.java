@@ -9,11 +9,11 @@ import java.util.TreeMap;
  * The needs of a job's processes at the node where they go on. Immutable.
  *
  * @param checkpointer what checkpoints them; empty where only the nodes are compared
- * @param residentBytes the memory that is theirs alone, an estimate of the image's size
+ * @param residentBytes the memory that is theirs alone, and the files without a name that they have open: an estimate
+ *     of the image's size
  * @param streamableBytes of that, what the source would stream into the copies while it is still read, so that it need
  *     not wait as a part of an image; 0 if all of it is to go as images
  * @param pids the PIDs that they have, each as it sees itself
- * @param files what they have mapped: programs, libraries, data; those that can be found again by name
  * @param pods the pod that each rank is; empty for a job that is none
  */
 public record JobFacts(
@@ -21,44 +21,27 @@ public record JobFacts(
         long residentBytes,
         long streamableBytes,
         List<Integer> pids,
-        List<MappedFile> files,
         Map<Integer, PodFacts> pods) {
     /** No job: only the nodes are compared. */
-    public static final JobFacts NONE = new JobFacts("", 0, 0, List.of(), List.of());
+    public static final JobFacts NONE = new JobFacts("", 0, 0, List.of());
 
     /** A job that is no pod. */
-    public JobFacts(
-            String checkpointer, long residentBytes, long streamableBytes, List<Integer> pids, List<MappedFile> files) {
-        this(checkpointer, residentBytes, streamableBytes, pids, files, Map.of());
+    public JobFacts(String checkpointer, long residentBytes, long streamableBytes, List<Integer> pids) {
+        this(checkpointer, residentBytes, streamableBytes, pids, Map.of());
     }
-
-    /**
-     * A file that processes have mapped.
-     *
-     * @param path where it lies
-     * @param lengthBytes its length; another length is another file
-     */
-    public record MappedFile(String path, long lengthBytes) {}
 
     /** The same job, of whose memory so much is offered to be streamed. */
     public JobFacts withStreamable(long bytes) {
-        return new JobFacts(checkpointer, residentBytes, bytes, pids, files, pods);
+        return new JobFacts(checkpointer, residentBytes, bytes, pids, pods);
     }
 
     /** The same job, whose ranks are these pods. */
     public JobFacts asPods(Map<Integer, PodFacts> ranks) {
-        // What they have mapped of their own directories comes with them.
-        List<MappedFile> nodes = files.stream()
-                .filter(file -> ranks.values().stream()
-                        .flatMap(pod -> pod.mounts().stream())
-                        .anyMatch(mount -> file.path().startsWith(mount + "/")))
-                .toList();
-        return new JobFacts(checkpointer, residentBytes, streamableBytes, List.of(), nodes, ranks);
+        return new JobFacts(checkpointer, residentBytes, streamableBytes, List.of(), ranks);
     }
 
     public JobFacts {
         pids = List.copyOf(pids);
-        files = List.copyOf(files);
         pods = Collections.unmodifiableSortedMap(new TreeMap<>(pods));
     }
 }

@@ -141,15 +141,19 @@ class ControlMessageTest {
                         "16 03 6d2d31 00 0600000000000000 0500000000000000"),
                 Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
-                        new ControlMessage.Introduce(
-                                NODE,
-                                new JobFacts("criu", 7, 6, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
-                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"
-                                + " 01000000 02 2f62 0900000000000000"),
+                        new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
+                        "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"),
                 Arguments.of(
                         new ControlMessage.Away("10.20.0.12", "m-1", 10_000, TOKEN),
                         "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000 40 " + "6131".repeat(32)),
                 Arguments.of(new ControlMessage.Told(3), "23 03000000"),
+                // The second path has the byte 0xe4, which is one character here and two bytes in UTF-8.
+                Arguments.of(
+                        new ControlMessage.Look(5, 6, 's', List.of("/b", "/\u00e4")),
+                        "24 05000000 06000000 73000000 02000000 02 2f62 03 2fc3a4"),
+                Arguments.of(
+                        new ControlMessage.Seen("k", true, List.of("error 2"), "no"),
+                        "25 01 6b 01 01000000 07 6572726f722032 02 6e6f"),
                 Arguments.of(
                         new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
                         "21" + NODE_BYTES + " 01 01000000 02 03 637075 02 6e6f 02 676f"));
@@ -245,15 +249,7 @@ class ControlMessageTest {
                 List.of("./ring", "5"),
                 7,
                 true);
-        JobFacts job = new JobFacts(
-                        "criu",
-                        7,
-                        0,
-                        List.of(8),
-                        List.of(new JobFacts.MappedFile("/usr/b", 9), new JobFacts.MappedFile("/tmp/b", 9)))
-                .asPods(Map.of(0, pod, 5, pod.answering(false)));
-        // What lies in its own directories is not looked for on the node.
-        assertEquals(List.of(new JobFacts.MappedFile("/usr/b", 9)), job.files());
+        JobFacts job = new JobFacts("criu", 7, 0, List.of(8)).asPods(Map.of(0, pod, 5, pod.answering(false)));
         ControlMessage.Introduce introduce = new ControlMessage.Introduce(NODE, job);
         DirectBuffer frame = introduce.frame(ATTEMPT);
         assertEquals(introduce, ControlMessage.read(frame, 0));
@@ -300,7 +296,7 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseAMessageOfUnknownCode() {
-        for (int code : new int[] {0, 31, 36, 255}) {
+        for (int code : new int[] {0, 31, 38, 255}) {
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
             assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
         }

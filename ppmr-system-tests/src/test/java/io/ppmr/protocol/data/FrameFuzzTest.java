@@ -83,9 +83,10 @@ class FrameFuzzTest {
             new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(5, 6)),
             new ControlMessage.Ask("m-1", 5, 6),
             new ControlMessage.Away("10.20.0.12", "m-1", 10_000, "a1".repeat(32)),
+            new ControlMessage.Look(5, 6, 's', List.of("/b")),
+            new ControlMessage.Seen("k", true, List.of("error 2"), "no"),
             new ControlMessage.Told(2),
-            new ControlMessage.Introduce(
-                    NODE, new JobFacts("criu", 7, 6, List.of(8), List.of(new JobFacts.MappedFile("/b", 9)))),
+            new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
             new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))));
 
     private static final ControlMessage.Begin LONG = new ControlMessage.Begin(

@@ -15,6 +15,7 @@ import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress;
@@ -132,7 +133,8 @@ class RdmaMigrationInGuest {
                         LONG,
                         SILENCE,
                         new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty()),
-                        JobBounds.USUAL),
+                        JobBounds.USUAL,
+                        JobFiles.USUAL),
                 new TransportChoice(
                         TransportChoice.Wish.RDMA,
                         TransportChoice.ModeWish.valueOf(mode.name()),

@@ -7,6 +7,7 @@ import io.ppmr.transport.auth.ConnectionKind;
 import io.ppmr.transport.auth.Handshake;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
+import java.io.Closeable;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -121,8 +122,39 @@ public final class Connector {
      * @param limit for the answer
      */
     public Message ask(Supplier<Message> question, Message.Reader messages, Duration limit) throws IOException {
-        Message[] answer = new Message[1];
-        try (ControlLink link = new ControlLink(control().channel(), 1, limit.toNanos())) {
+        try (Conversation conversation = converse(messages, limit)) {
+            return conversation.ask(question, limit);
+        }
+    }
+
+    /**
+     * Connects, to ask several questions.
+     *
+     * @param messages reads the answers
+     * @param limit how long the target may say nothing
+     */
+    public Conversation converse(Message.Reader messages, Duration limit) throws IOException {
+        return new Conversation(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
+    }
+
+    /** Questions to a target, one after the other, over a control connection of their own. Owned by one thread. */
+    public final class Conversation implements Closeable {
+        private final ControlLink link;
+        private final Message.Reader messages;
+
+        private Conversation(ControlLink link, Message.Reader messages) {
+            this.link = link;
+            this.messages = messages;
+        }
+
+        /**
+         * Asks, and gives the answer.
+         *
+         * @param question made when everything is connected
+         * @param limit for the answer
+         */
+        public Message ask(Supplier<Message> question, Duration limit) throws IOException {
+            Message[] answer = new Message[1];
             link.send(question.get());
             long deadlineNs = System.nanoTime() + limit.toNanos();
             while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
@@ -136,11 +168,16 @@ public final class Connector {
                     link.idle(POLL_MS);
                 }
             }
+            if (answer[0] == null) {
+                throw new IOException("target " + target + " does not answer");
+            }
+            return answer[0];
         }
-        if (answer[0] == null) {
-            throw new IOException("target " + target + " does not answer");
+
+        @Override
+        public void close() {
+            link.close();
         }
-        return answer[0];
     }
 
     /** The data connections of a session; all or none. */

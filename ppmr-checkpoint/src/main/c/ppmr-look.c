@@ -1,0 +1,347 @@
+/*
+ * ppmr-look: says what lies at paths, for the service that asks over a pipe. It is started as the job's user, so that it
+ * sees what the job may see and no more, and it can be killed where a file's server does not answer.
+ *
+ *   ppmr-look           answers questions until its standard input ends
+ *   ppmr-look --flush   the same as root, for the questions of letter f alone
+ *
+ * A question is a letter and texts that end with NUL. Answers come at '.', one line each, in the order of the questions:
+ *
+ *   s FIRST NAME   what lies at FIRST, or else at NAME (FIRST may be empty). The last part may be a link of /proc:
+ *                  "found WHICH FSTYPE HANDLE MODE UID GID SIZE RDEV LINKS INODE DEVICE MTIME CTIME BYTES", or "error ERRNO".
+ *                  HANDLE is TYPE:HEX by name_to_handle_at(2), or "-". BYTES are those that it takes on the disk.
+ *   l FIRST NAME   the same, and the file is opened for that: a client of a network filesystem asks its server then.
+ *   y FIRST NAME   the same, and what this node has of it in memory is written to its disk or server before.
+ *   c FIRST NAME   a "found" line as above, and behind it "id HEX", the build ID of an ELF file, or "bytes" and the content:
+ *                  pieces that begin with their length, 4 bytes in the machine's order, and end with a length of 0. Then
+ *                  "end" or "error ERRNO".
+ *   f PID FD       writes what a process has written to a file to its disk or server: "found" with the file's length, or "error ERRNO".
+ *
+ * A digest is for whoever asks. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
+ */
+#define _GNU_SOURCE
+#include "kernel.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+enum {
+    PATH_BYTES = 4096 + 64,
+    HANDLE_BYTES = 128,
+    ANSWER_BYTES = 1 << 18,
+    PIECE_BYTES = 1 << 16,
+    NOTE_BYTES = 1 << 16,
+    MOST_SEGMENTS = 128,
+    LONGEST_ID = 64,
+};
+
+static char first[PATH_BYTES];
+static char name[PATH_BYTES];
+static unsigned char piece[PIECE_BYTES];
+static unsigned char notes[NOTE_BYTES];
+
+/* Reads a text; false at the end of the input. A longer one is no path: it is read, and answered as such. */
+static bool read_text(char *to)
+{
+    size_t used = 0;
+    for (int c = getchar(); c != EOF; c = getchar()) {
+        if (used < PATH_BYTES)
+            to[used++] = (char)c;
+        if (c == '\0') {
+            to[PATH_BYTES - 1] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+static void say_error(int error)
+{
+    printf("error %d\n", error);
+}
+
+static void say_handle(int file)
+{
+    static _Alignas(struct file_handle) unsigned char room[sizeof(struct file_handle) + HANDLE_BYTES];
+    struct file_handle *handle = (struct file_handle *)room;
+    int mount;
+    handle->handle_bytes = HANDLE_BYTES;
+    if (name_to_handle_at(file, "", handle, &mount, AT_EMPTY_PATH) != 0) {
+        printf("-");
+        return;
+    }
+    printf("%d:", handle->handle_type);
+    for (unsigned i = 0; i < handle->handle_bytes; i++)
+        printf("%02x", room[offsetof(struct file_handle, f_handle) + i]);
+}
+
+/* Says what a file is; false, after the error, if it cannot be said. */
+static bool say_found(int which, int file, struct stat *status)
+{
+    struct statfs system;
+    if (fstat(file, status) != 0 || fstatfs(file, &system) != 0) {
+        say_error(errno);
+        return false;
+    }
+    printf("found %d %lx ", which, (unsigned long)system.f_type & 0xffffffffUL);
+    say_handle(file);
+    printf(" %o %u %u %" PRId64 " %u:%u %lu %" PRIu64 " %u:%u %" PRId64 ".%09ld %" PRId64 ".%09ld %" PRId64 "\n",
+           (unsigned)status->st_mode, status->st_uid, status->st_gid, (int64_t)status->st_size, major(status->st_rdev),
+           minor(status->st_rdev), (unsigned long)status->st_nlink, (uint64_t)status->st_ino, major(status->st_dev),
+           minor(status->st_dev), (int64_t)status->st_mtim.tv_sec, status->st_mtim.tv_nsec, (int64_t)status->st_ctim.tv_sec,
+           status->st_ctim.tv_nsec, (int64_t)status->st_blocks * 512);
+    return true;
+}
+
+/* Finds the file without opening it, so that no device, FIFO or lease notices; the descriptor, or -1 with errno. */
+static int find(int *which)
+{
+    int file = first[0] == '\0' ? -1 : open(first, O_PATH | O_CLOEXEC);
+    *which = 1;
+    if (file < 0 && name[0] != '\0') {
+        *which = 2;
+        file = open(name, O_PATH | O_CLOEXEC);
+    }
+    if (file < 0 && first[0] == '\0' && name[0] == '\0')
+        errno = ENOENT;
+    return file;
+}
+
+/* Opens a regular file that was found. */
+static int open_found(int found, int mode)
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", found);
+    return open(link, mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void status_of(bool opened, bool synced)
+{
+    int which;
+    int found = find(&which);
+    struct stat status;
+    if (found < 0) {
+        say_error(errno);
+        return;
+    }
+    if (opened && fstat(found, &status) == 0 && S_ISREG(status.st_mode)) {
+        int file = open_found(found, O_RDONLY);
+        if (file < 0)
+            file = open_found(found, O_WRONLY);
+        if (file < 0) {
+            say_error(errno);
+            close(found);
+            return;
+        }
+        close(found);
+        found = file;
+        if (synced && fsync(file) != 0) {
+            say_error(errno);
+            close(file);
+            return;
+        }
+    }
+    say_found(which, found, &status);
+    close(found);
+}
+
+static bool read_at(int file, void *to, size_t bytes, uint64_t at)
+{
+    return at <= INT64_MAX && pread(file, to, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+/* Finds the build ID among notes; its length, 0 if there is none. */
+static size_t id_among(size_t bytes, unsigned char *id)
+{
+    for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
+        Elf64_Nhdr note;
+        memcpy(&note, notes + at, sizeof note);
+        size_t owner = at + sizeof note;
+        size_t content = owner + (((size_t)note.n_namesz + 3) & ~(size_t)3);
+        size_t next = content + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+        if (content > bytes || next > bytes + 3 || content + note.n_descsz > bytes || next <= at)
+            return 0;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + owner, "GNU", 4) == 0
+            && note.n_descsz > 0 && note.n_descsz <= LONGEST_ID) {
+            memcpy(id, notes + content, note.n_descsz);
+            return note.n_descsz;
+        }
+        at = next;
+    }
+    return 0;
+}
+
+static size_t id_in(int file, uint64_t at, uint64_t bytes, unsigned char *id)
+{
+    return bytes > 0 && bytes <= NOTE_BYTES && read_at(file, notes, bytes, at) ? id_among(bytes, id) : 0;
+}
+
+/* The build ID of an ELF file of this machine's byte order; its length, 0 if there is none. */
+static size_t build_id(int file, unsigned char *id)
+{
+    unsigned char ident[EI_NIDENT];
+    size_t length = 0;
+    if (!read_at(file, ident, sizeof ident, 0) || memcmp(ident, ELFMAG, SELFMAG) != 0)
+        return 0;
+    if (ident[EI_CLASS] == ELFCLASS64) {
+        Elf64_Ehdr head;
+        if (!read_at(file, &head, sizeof head, 0) || head.e_phentsize != sizeof(Elf64_Phdr))
+            return 0;
+        for (unsigned i = 0; i < head.e_phnum && i < MOST_SEGMENTS && length == 0; i++) {
+            Elf64_Phdr segment;
+            if (!read_at(file, &segment, sizeof segment, head.e_phoff + (uint64_t)i * sizeof segment))
+                return 0;
+            if (segment.p_type == PT_NOTE)
+                length = id_in(file, segment.p_offset, segment.p_filesz, id);
+        }
+    } else if (ident[EI_CLASS] == ELFCLASS32) {
+        Elf32_Ehdr head;
+        if (!read_at(file, &head, sizeof head, 0) || head.e_phentsize != sizeof(Elf32_Phdr))
+            return 0;
+        for (unsigned i = 0; i < head.e_phnum && i < MOST_SEGMENTS && length == 0; i++) {
+            Elf32_Phdr segment;
+            if (!read_at(file, &segment, sizeof segment, head.e_phoff + (uint64_t)i * sizeof segment))
+                return 0;
+            if (segment.p_type == PT_NOTE)
+                length = id_in(file, segment.p_offset, segment.p_filesz, id);
+        }
+    }
+    return length;
+}
+
+/* No more than its length when it was found: it may grow while it is read. */
+static void say_bytes(int file, int64_t length)
+{
+    int error = 0;
+    printf("bytes\n");
+    while (length > 0) {
+        ssize_t got = read(file, piece, length < PIECE_BYTES ? (size_t)length : PIECE_BYTES);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            error = got < 0 ? errno : ESTALE;
+            break;
+        }
+        uint32_t bytes = (uint32_t)got;
+        if (fwrite(&bytes, sizeof bytes, 1, stdout) != 1 || fwrite(piece, 1, bytes, stdout) != bytes)
+            exit(1);
+        length -= got;
+    }
+    uint32_t last = 0;
+    fwrite(&last, sizeof last, 1, stdout);
+    if (error == 0)
+        printf("end\n");
+    else
+        say_error(error);
+}
+
+static void content_of(void)
+{
+    int which;
+    int found = find(&which);
+    struct stat status;
+    if (found < 0) {
+        say_error(errno);
+        return;
+    }
+    int file = fstat(found, &status) != 0 ? -1 : S_ISREG(status.st_mode) ? open_found(found, O_RDONLY) : (errno = EINVAL, -1);
+    int error = errno;
+    close(found);
+    if (file < 0) {
+        say_error(error);
+        return;
+    }
+    if (say_found(which, file, &status)) {
+        unsigned char id[LONGEST_ID];
+        size_t length = build_id(file, id);
+        if (length > 0) {
+            printf("id ");
+            for (size_t i = 0; i < length; i++)
+                printf("%02x", id[i]);
+            printf("\n");
+        } else {
+            say_bytes(file, status.st_size);
+        }
+    }
+    close(file);
+}
+
+/* A descriptor of the same open file, or one more of the same file on kernels before Linux 5.6. */
+static int descriptor_of(long pid, long number)
+{
+    int process = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
+    int file = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, (int)number, 0U);
+    int error = errno;
+    if (process >= 0)
+        close(process);
+    if (file >= 0 || error != ENOSYS) {
+        errno = error;
+        return file;
+    }
+    char link[64];
+    snprintf(link, sizeof link, "/proc/%ld/fd/%ld", pid, number);
+    return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void flush(void)
+{
+    int file = descriptor_of(strtol(first, NULL, 10), strtol(name, NULL, 10));
+    struct stat status;
+    if (file < 0) {
+        say_error(errno);
+        return;
+    }
+    errno = EINVAL;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || fsync(file) != 0)
+        say_error(errno);
+    else
+        say_found(1, file, &status);
+    close(file);
+}
+
+int main(int argc, char **argv)
+{
+    bool flushes = argc == 2 && strcmp(argv[1], "--flush") == 0;
+    if (argc > 2 || (argc == 2 && !flushes)) {
+        fprintf(stderr, "usage: ppmr-look [--flush]\n");
+        return 2;
+    }
+    /* Nothing else of this user's traces it, or writes other answers. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    setvbuf(stdout, NULL, _IOFBF, ANSWER_BYTES);
+    for (int letter = getchar(); letter != EOF; letter = getchar()) {
+        if (letter == '.') {
+            if (fflush(stdout) != 0)
+                return 1;
+            continue;
+        }
+        if (strchr(flushes ? "f" : "slyc", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
+            return 2;
+        errno = 0;
+        if (strlen(first) >= PATH_BYTES - 1 || strlen(name) >= PATH_BYTES - 1)
+            say_error(ENAMETOOLONG);
+        else if (letter == 'f')
+            flush();
+        else if (letter == 'c')
+            content_of();
+        else
+            status_of(letter != 's', letter == 'y');
+    }
+    return 0;
+}

@@ -1,0 +1,183 @@
+package io.ppmr.checkpoint.files;
+
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The state of a file as {@code ppmr-look} has seen it. Its line comes from a process of the job's user, or from
+ * another node, so each field is checked before it is believed to be one. Immutable.
+ *
+ * @param which 1 where the first of two paths led to it, 2 where the second did
+ * @param system the type of its filesystem, {@code f_type} in statfs(2)
+ * @param handle by which its filesystem finds it again, name_to_handle_at(2); {@code -} where it has none
+ * @param mode its type and permissions, inode(7)
+ * @param uid whose it is
+ * @param lengthBytes its length
+ * @param rdev of a device file, MAJOR:MINOR
+ * @param links how many names it has
+ * @param inode its number in its filesystem
+ * @param device its filesystem at its node, MAJOR:MINOR
+ * @param changed when its content and its status changed last
+ * @param allocatedBytes what it takes on its disk or in memory
+ */
+public record FileFacts(
+        int which,
+        long system,
+        String handle,
+        int mode,
+        long uid,
+        long lengthBytes,
+        String rdev,
+        long links,
+        String inode,
+        String device,
+        String changed,
+        long allocatedBytes) {
+    /** The longest line that is one; for limits of what is read. */
+    public static final int LONGEST_LINE = 1024;
+
+    private static final Pattern LINE = Pattern.compile("found ([12]) ([0-9a-f]{1,8}) (-|-?\\d{1,10}:[0-9a-f]{0,256})"
+            + " ([0-7]{1,7}) (\\d{1,10}) \\d{1,10} (\\d{1,18}) (\\d{1,10}:\\d{1,10}) (\\d{1,10}) (\\d{1,20})"
+            + " (\\d{1,10}:\\d{1,10}) (-?\\d{1,19}\\.\\d{9} -?\\d{1,19}\\.\\d{9}) (\\d{1,18})");
+    private static final Pattern ERROR = Pattern.compile("error (\\d{1,4})");
+    private static final int OCTAL = 8;
+    private static final int HEX = 16;
+
+    private static final int TYPE = 0170000;
+    private static final int DIRECTORY = 0040000;
+    private static final int CHARACTER_DEVICE = 0020000;
+    private static final int BLOCK_DEVICE = 0060000;
+    private static final int REGULAR = 0100000;
+
+    private static final long PROC = 0x9fa0;
+    private static final long DEVPTS = 0x1cd1;
+    private static final long FUSE = 0x65735546;
+    /** sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs, configfs, bpf, pstore, efivarfs. */
+    private static final Set<Long> OF_KERNEL = Set.of(
+            0x62656572L,
+            0x27e0ebL,
+            0x63677270L,
+            0x64626720L,
+            0x74726163L,
+            0x73636673L,
+            0x62656570L,
+            0xcafe4a11L,
+            0x6165676cL,
+            0xde5e81e4L);
+
+    /**
+     * Filesystems of one node's disks and memory: ext, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ReiserFS, JFS,
+     * hugetlbfs, ZFS, EROFS, squashfs, ISO 9660, FAT, exFAT, NTFS, devtmpfs of old kernels, bcachefs, mqueue, minix,
+     * UDF, NILFS.
+     */
+    private static final Set<Long> OF_ONE_NODE = Set.of(
+            0xef53L,
+            0x58465342L,
+            0x9123683eL,
+            0x1021994L,
+            0x858458f6L,
+            0x794c7630L,
+            0xf2f52010L,
+            0x52654973L,
+            0x3153464aL,
+            0x958458f6L,
+            0x2fc12fc1L,
+            0xe0f5e1e2L,
+            0x73717368L,
+            0x9660L,
+            0x4d44L,
+            0x2011bab0L,
+            0x5346544eL,
+            0x7366746eL,
+            0x1373L,
+            0xca451a4eL,
+            0x19800202L,
+            0x137fL,
+            0x15013346L,
+            0x3434L);
+
+    /** Reads a line; empty where it is none of a file that was found. */
+    public static Optional<FileFacts> parse(String line) {
+        Matcher fields = LINE.matcher(line);
+        if (!fields.matches()) {
+            return Optional.empty();
+        }
+        int next = 0;
+        return Optional.of(new FileFacts(
+                Integer.parseInt(fields.group(++next)),
+                Long.parseLong(fields.group(++next), HEX),
+                fields.group(++next),
+                Integer.parseInt(fields.group(++next), OCTAL),
+                Long.parseLong(fields.group(++next)),
+                Long.parseLong(fields.group(++next)),
+                fields.group(++next),
+                Long.parseLong(fields.group(++next)),
+                fields.group(++next),
+                fields.group(++next),
+                fields.group(++next),
+                Long.parseLong(fields.group(++next))));
+    }
+
+    /** Returns the error number of a line that says why a file cannot be looked at; 0 where it is no such line. */
+    public static int error(String line) {
+        Matcher fields = ERROR.matcher(line);
+        return fields.matches() ? Integer.parseInt(fields.group(1)) : 0;
+    }
+
+    public boolean isRegular() {
+        return (mode & TYPE) == REGULAR;
+    }
+
+    public boolean isDirectory() {
+        return (mode & TYPE) == DIRECTORY;
+    }
+
+    public boolean isDevice() {
+        return (mode & TYPE) == CHARACTER_DEVICE || (mode & TYPE) == BLOCK_DEVICE;
+    }
+
+    /** Returns true if it is of {@code /proc}. */
+    public boolean isOfProc() {
+        return system == PROC;
+    }
+
+    /** Returns true if the kernel makes it up as {@code /sys} and cgroups are: its path says all. */
+    public boolean isOfKernel() {
+        return OF_KERNEL.contains(system);
+    }
+
+    /** Returns true for terminals, which are numbered by each node. */
+    public boolean isTerminal() {
+        return system == DEVPTS;
+    }
+
+    /** Returns true if both are files of one type, such as regular ones. */
+    public boolean isOfTypeOf(FileFacts other) {
+        return (mode & TYPE) == (other.mode & TYPE);
+    }
+
+    /** Returns true if its filesystem belongs to one node, however alike those of two nodes are. */
+    public boolean isOfOneNode() {
+        return OF_ONE_NODE.contains(system);
+    }
+
+    /**
+     * Returns true if both are the same object, seen from two nodes. Nodes whose disks were copied from one image have
+     * files with the same handles, so what lies on a disk of one node is the same only if one kernel shows both. FUSE
+     * makes handles up, so there the number counts that the filesystem's server gives.
+     *
+     * @param sameKernel whether one kernel has looked at both
+     */
+    public boolean isSameObject(FileFacts other, boolean sameKernel) {
+        if (system != other.system || !isOfTypeOf(other) || mode != other.mode || uid != other.uid) {
+            return false;
+        }
+        if (isOfOneNode() && !(sameKernel && device.equals(other.device))) {
+            return false;
+        }
+        boolean byNumber = system == FUSE || handle.equals("-") || other.handle.equals("-");
+        return byNumber ? inode.equals(other.inode) : handle.equals(other.handle);
+    }
+}

@@ -1,0 +1,177 @@
+package io.ppmr.checkpoint.files;
+
+import io.ppmr.checkpoint.sharing.Refusal;
+import io.ppmr.os.LibC;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * Decides by what was seen of a file at both nodes whether a copy would have the same one. Pure; for any thread.
+ *
+ * @param equivalent files that each node has for itself and that need not have the same content
+ * @param sameKernel whether one kernel shows the files of both nodes
+ */
+public record FileRules(PathPatterns equivalent, boolean sameKernel) {
+    private static final Pattern OF_PROCESS = Pattern.compile("/proc/(\\d{1,10})(/.*)?", Pattern.DOTALL);
+    private static final int MISSING = 2;
+    private static final int DENIED = 13;
+    private static final int PERMISSIONS = 07777;
+    private static final String SHARE = "share the folder between both nodes";
+    private static final String SAME = "have the same on both nodes, or " + SHARE;
+
+    /** The decision about a file. */
+    public sealed interface Verdict {}
+
+    /**
+     * A copy has the same.
+     *
+     * @param shared whether it is one object that another kernel shows, too: its length can be seen late there
+     */
+    public record Same(boolean shared) implements Verdict {}
+
+    /** Each node has one of its own: their contents are to be compared. */
+    public record CompareContent() implements Verdict {}
+
+    /** It cannot move. */
+    public record Refused(Refusal refusal) implements Verdict {}
+
+    private static final Verdict FINE = new Same(false);
+
+    /**
+     * Decides what can be decided without the other node; empty if it has to be asked.
+     *
+     * @param rank of the process
+     * @param here what was seen of it
+     * @param pids of the rank's processes, as they see themselves
+     */
+    public Optional<Verdict> alone(int rank, OpenedFile file, FileFacts here, Set<String> pids) {
+        if (here.isTerminal()) {
+            return Optional.of(FINE);
+        }
+        if (!here.isOfProc()) {
+            return Optional.empty();
+        }
+        Matcher process = OF_PROCESS.matcher(file.path());
+        if (!process.matches()) {
+            return Optional.empty();
+        }
+        return Optional.of(
+                pids.contains(process.group(1))
+                        ? FINE
+                        : refused(
+                                rank,
+                                file,
+                                "which tells of a process that is not moved with it",
+                                "have the job close it before it is moved"));
+    }
+
+    /** Decides where a file cannot be looked at, at one of the nodes. */
+    public Verdict unseen(int rank, OpenedFile file, int error, boolean there) {
+        String node = there ? "at the target" : "here";
+        if (error == MISSING) {
+            return refused(
+                    rank,
+                    file,
+                    "which is missing " + node,
+                    there
+                            ? file.writes() ? SHARE + ", or have the job write to a shared one" : SAME
+                            : "have the job open it by a path that leads to it");
+        }
+        return refused(
+                rank,
+                file,
+                "which its user cannot look at " + node + ": " + LibC.describe(error),
+                error == DENIED
+                        ? "let the job's user pass the folders above it"
+                        : "mend the filesystem there, or have the job close it");
+    }
+
+    /** Compares what both nodes have at one path. */
+    public Verdict compare(int rank, OpenedFile file, FileFacts here, FileFacts there) {
+        if (!here.isOfTypeOf(there)) {
+            return refused(rank, file, "which is a file of another type at the target", SHARE);
+        }
+        if (here.isOfProc() || here.isOfKernel()) {
+            return here.system() == there.system()
+                    ? FINE
+                    : refused(rank, file, "which is of another filesystem at the target", "mount the same there");
+        }
+        if (here.isDevice()) {
+            return here.rdev().equals(there.rdev())
+                    ? FINE
+                    : refused(
+                            rank,
+                            file,
+                            "which is device " + here.rdev() + " here and " + there.rdev() + " at the target",
+                            "name a spare node with the same devices");
+        }
+        if (here.isSameObject(there, sameKernel)) {
+            return new Same(!(here.isOfOneNode() && sameKernel));
+        }
+        if (here.uid() != there.uid() || permissions(here) != permissions(there)) {
+            return refused(
+                    rank,
+                    file,
+                    "which belongs to user " + here.uid() + " with mode " + shown(here) + " here, and to user "
+                            + there.uid() + " with mode " + shown(there) + " at the target",
+                    SAME);
+        }
+        if (!here.isRegular() || (!file.reads() && !file.writes())) {
+            return FINE;
+        }
+        if (file.writes()) {
+            return refused(
+                    rank,
+                    file,
+                    "which is this node's own: the target has another file of that name, and a copy would write to"
+                            + " that one",
+                    SHARE + ", or have the job write to a shared one");
+        }
+        // Restarts compare lengths, too, while the job stands still.
+        if (here.lengthBytes() != there.lengthBytes()) {
+            return refused(
+                    rank,
+                    file,
+                    "which has " + here.lengthBytes() + " bytes here and " + there.lengthBytes()
+                            + " in the target's own file of that name",
+                    SAME);
+        }
+        return equivalent.matches(file.path()) ? FINE : new CompareContent();
+    }
+
+    /** Decides by the contents of two files of a node's own; each is what {@code ppmr-look} or a digest says. */
+    public Verdict contents(int rank, OpenedFile file, String here, String there) {
+        if (here.equals(there) && !here.startsWith("error")) {
+            return FINE;
+        }
+        if (FileFacts.error(here) != 0 || FileFacts.error(there) != 0) {
+            boolean target = FileFacts.error(here) == 0;
+            return unseen(rank, file, FileFacts.error(target ? there : here), target);
+        }
+        return refused(rank, file, "and the target's own file of that name has other content", SAME);
+    }
+
+    private static int permissions(FileFacts file) {
+        return file.mode() & PERMISSIONS;
+    }
+
+    private static String shown(FileFacts file) {
+        return Integer.toOctalString(permissions(file));
+    }
+
+    private static Verdict refused(int rank, OpenedFile file, String why, String remedy) {
+        return new Refused(new Refusal(rank, file + ", " + why, remedy));
+    }
+
+    /** Returns the reasons in one sentence for people. */
+    public static String worded(List<Refusal> refusals) {
+        Refusal first = refusals.get(0);
+        long more = refusals.stream().map(Refusal::reason).distinct().count() - 1;
+        return "rank " + first.rank() + ": " + first.reason()
+                + (more == 0 ? "" : "; the same or the like holds for " + more + " more of the job's files")
+                + ". Remedy: " + first.remedy();
+    }
+}

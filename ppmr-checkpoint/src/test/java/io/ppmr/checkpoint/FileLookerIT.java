@@ -1,0 +1,169 @@
+package io.ppmr.checkpoint;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.FileLooker.Question;
+import io.ppmr.checkpoint.files.FileFacts;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The look at files by a process of the job's user. */
+@Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class FileLookerIT {
+    private static final JobUser USER = new JobUser(41_378, 41_378);
+    private static final NativePrograms PROGRAMS = new NativePrograms(Path.of(System.getProperty("ppmr.native.dir")));
+    private static final int DENIED = 13;
+    private static final int MISSING = 2;
+
+    @TempDir
+    private Path folder;
+
+    private final ContentDigests digests = new ContentDigests();
+
+    private FileLooker looker() throws CheckpointException, IOException {
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+        return FileLooker.start(PROGRAMS, USER, digests, () -> false);
+    }
+
+    private static Question at(Path path) {
+        return new Question(
+                "", new String(path.toString().getBytes(StandardCharsets.UTF_8), StandardCharsets.ISO_8859_1));
+    }
+
+    private static FileFacts facts(FileLooker looker, Path path) throws CheckpointException {
+        String line = looker.look(List.of(at(path))).get(0);
+        return FileFacts.parse(line).orElseThrow(() -> new IllegalStateException(line));
+    }
+
+    @Test
+    void shouldSeeWhatTheUserSeesAndNoMore() throws Exception {
+        Path open = Files.writeString(folder.resolve("open"), "12345");
+        Path closed = Files.createDirectory(folder.resolve("closed"));
+        Path secret = Files.writeString(closed.resolve("secret"), "1");
+        Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("rwx------"));
+        Path link = Files.createSymbolicLink(folder.resolve("link"), secret);
+        try (FileLooker looker = looker()) {
+            List<String> lines = looker.look(List.of(at(open), at(secret), at(link), at(folder.resolve("none"))));
+            assertEquals(5, FileFacts.parse(lines.get(0)).orElseThrow().lengthBytes());
+            assertEquals(DENIED, FileFacts.error(lines.get(1)));
+            assertEquals(DENIED, FileFacts.error(lines.get(2)));
+            assertEquals(MISSING, FileFacts.error(lines.get(3)));
+        }
+    }
+
+    @Test
+    void shouldTakeNamesOfAnyBytes() throws Exception {
+        List<Path> files = new ArrayList<>();
+        for (String name : List.of("a\nfound 1 2", "blank ", "x (deleted)", "ta\tb", "b\\012", "\u00e4\u4e2d")) {
+            files.add(Files.writeString(folder.resolve(name), name));
+        }
+        try (FileLooker looker = looker()) {
+            List<String> lines =
+                    looker.look(files.stream().map(FileLookerIT::at).toList());
+            for (int at = 0; at < files.size(); at++) {
+                assertEquals(
+                        Files.size(files.get(at)),
+                        FileFacts.parse(lines.get(at)).orElseThrow().lengthBytes(),
+                        files.get(at).toString());
+            }
+        }
+    }
+
+    @Test
+    void shouldTellProgramsByTheirBuildIdAndOtherFilesByADigest() throws Exception {
+        Path program = PROGRAMS.launch();
+        Path data = Files.write(folder.resolve("data"), new byte[300_000]);
+        Files.setLastModifiedTime(data, FileTime.from(Instant.now().minusSeconds(60)));
+        try (FileLooker looker = looker()) {
+            Path copy = Files.copy(program, folder.resolve("program"));
+            String id = looker.content(at(copy), facts(looker, copy), Duration.ofSeconds(20));
+            assertTrue(id.matches("id [0-9a-f]{40} " + Files.size(program)), id);
+            String sum = HexFormat.of()
+                    .formatHex(MessageDigest.getInstance("SHA-256").digest(new byte[300_000]));
+            assertEquals(
+                    "sha256 " + sum + " 300000", looker.content(at(data), facts(looker, data), Duration.ofSeconds(20)));
+            // Its content changes, and its length does not.
+            byte[] other = new byte[300_000];
+            other[299_999] = 1;
+            Files.write(data, other);
+            assertNotEquals(
+                    "sha256 " + sum + " 300000", looker.content(at(data), facts(looker, data), Duration.ofSeconds(20)));
+            String closed = looker.content(at(folder), facts(looker, folder), Duration.ofSeconds(20));
+            assertEquals(22, FileFacts.error(closed));
+        }
+    }
+
+    /** The process is stopped, as one that waits for a server in the kernel would be: nothing comes of it. */
+    @Test
+    void shouldFailInTimeAndByNameWhenNoAnswerComes() throws Exception {
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+        try (FileLooker looker = FileLooker.start(PROGRAMS, USER, digests, () -> false, Duration.ofMillis(300))) {
+            looker.look(List.of(at(folder)));
+            stop();
+            CheckpointException e = assertThrows(CheckpointException.class, () -> looker.look(List.of(at(folder))));
+            assertTrue(e.getMessage().contains("as user 41378 (ppmr-look): no answer for"), e.getMessage());
+            assertTrue(Polling.until(Duration.ofSeconds(20), () -> children().isEmpty()), "it is killed");
+        }
+    }
+
+    @Test
+    void shouldHearWithinASecondThatItIsCalledOff() throws Exception {
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+        AtomicBoolean over = new AtomicBoolean();
+        try (FileLooker looker = FileLooker.start(PROGRAMS, USER, digests, over::get)) {
+            looker.look(List.of(at(folder)));
+            stop();
+            over.set(true);
+            long startNs = System.nanoTime();
+            assertThrows(CheckpointException.class, () -> looker.look(List.of(at(folder))));
+            assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(1), "called off in time");
+        }
+    }
+
+    @Test
+    void shouldWriteAProcesssFileToTheDiskWhenItIsFlushed() throws Exception {
+        Path data = folder.resolve("data");
+        Process job = new ProcessBuilder(
+                        "sh", "-c", "exec 7>\"$1\"; echo 12345 >&7; exec sleep 60", "sh", data.toString())
+                .start();
+        try (FileLooker flusher = FileLooker.flusher(PROGRAMS, () -> false)) {
+            assertTrue(Polling.until(Duration.ofSeconds(20), () -> Files.exists(data) && Files.size(data) == 6));
+            String line = flusher.flush((int) job.pid(), "7");
+            assertEquals(6, FileFacts.parse(line).orElseThrow().lengthBytes(), line);
+            assertTrue(FileFacts.error(flusher.flush((int) job.pid(), "99")) > 0);
+        } finally {
+            job.destroyForcibly();
+        }
+    }
+
+    private static List<ProcessHandle> children() {
+        return ProcessHandle.current()
+                .children()
+                .filter(child -> child.info().command().orElse("").endsWith("ppmr-look"))
+                .toList();
+    }
+
+    private static void stop() throws Exception {
+        for (ProcessHandle child : children()) {
+            new ProcessBuilder("kill", "-STOP", "" + child.pid()).start().waitFor();
+        }
+    }
+}

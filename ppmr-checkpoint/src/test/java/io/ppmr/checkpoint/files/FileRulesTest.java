@@ -1,0 +1,168 @@
+package io.ppmr.checkpoint.files;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.files.FileRules.CompareContent;
+import io.ppmr.checkpoint.files.FileRules.Refused;
+import io.ppmr.checkpoint.files.FileRules.Same;
+import io.ppmr.checkpoint.files.FileRules.Verdict;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class FileRulesTest {
+    private static final String EXT = "ef53";
+    private static final String NFS = "6969";
+    private static final String FUSE = "65735546";
+    private static final String PROC = "9fa0";
+    private static final String SYSFS = "62656572";
+    private static final FileRules TWO_NODES = new FileRules(new PathPatterns(List.of("/run/nscd/*")), false);
+    private static final FileRules ONE_KERNEL = new FileRules(PathPatterns.NONE, true);
+
+    private static FileFacts facts(String system, String handle, String mode, int length, String device) {
+        String line = "found 2 " + system + " " + handle + " " + mode + " 1000 1000 " + length + " 0:0 1 77 " + device
+                + " 1.000000000 1.000000000 4096";
+        return FileFacts.parse(line).orElseThrow();
+    }
+
+    private static OpenedFile file(String path, boolean reads, boolean writes) {
+        return new OpenedFile(5, "job", "descriptor 3", "/proc/5/fd/3", path, "77", reads, writes);
+    }
+
+    private static final OpenedFile READ = file("/data/f", true, false);
+    private static final OpenedFile WRITTEN = file("/data/f", true, true);
+
+    /** Disks that were copied from one image have files of the same handles. */
+    @ParameterizedTest
+    @CsvSource({
+        "ef53, 1:aa, 1:aa, 8:1, 8:1, false, false",
+        "ef53, 1:aa, 1:aa, 8:1, 8:1, true, true",
+        "ef53, 1:aa, 1:aa, 8:1, 8:2, true, false",
+        "794c7630, -, -, 0:5, 0:5, true, true",
+        "6969, 1:aa, 1:aa, 0:7, 0:9, false, true",
+        "6969, 1:aa, 1:bb, 0:7, 0:7, true, false",
+        "1021997, -, -, 0:7, 0:9, false, true",
+        "65735546, 81:aa, 81:bb, 0:7, 0:9, false, true",
+    })
+    void shouldTellOneObjectFromTwo(
+            String system,
+            String handle,
+            String other,
+            String device,
+            String otherDevice,
+            boolean kernel,
+            boolean same) {
+        assertEquals(
+                same,
+                facts(system, handle, "100644", 5, device)
+                        .isSameObject(facts(system, other, "100644", 5, otherDevice), kernel));
+    }
+
+    @Test
+    void shouldTakeAnObjectForAnotherWhenItsOwnerOrModeDiffers() {
+        assertFalse(facts(NFS, "1:aa", "100644", 5, "0:7").isSameObject(facts(NFS, "1:aa", "100600", 5, "0:7"), false));
+        assertFalse(
+                facts(NFS, "1:aa", "100644", 5, "0:7").isSameObject(facts(FUSE, "1:aa", "100644", 5, "0:7"), false));
+    }
+
+    private static String reason(Verdict verdict) {
+        return assertInstanceOf(Refused.class, verdict).refusal().toString();
+    }
+
+    @Test
+    void shouldNotCompareLengthsOfOneObjectWhileTheJobWrites() {
+        Verdict verdict = TWO_NODES.compare(
+                0, WRITTEN, facts(NFS, "1:aa", "100644", 5, "0:7"), facts(NFS, "1:aa", "100644", 3, "0:9"));
+        assertTrue(assertInstanceOf(Same.class, verdict).shared());
+        Verdict here = ONE_KERNEL.compare(
+                0, WRITTEN, facts(EXT, "1:aa", "100644", 5, "8:1"), facts(EXT, "1:aa", "100644", 5, "8:1"));
+        assertFalse(assertInstanceOf(Same.class, here).shared());
+    }
+
+    @Test
+    void shouldRefuseToWriteToANodesOwnFileAndCompareWhatIsRead() {
+        FileFacts here = facts(EXT, "1:aa", "100644", 5, "8:1");
+        FileFacts there = facts(EXT, "1:aa", "100644", 5, "8:1");
+        String own = reason(TWO_NODES.compare(0, WRITTEN, here, there));
+        assertTrue(own.startsWith("PID 5 (job) has /data/f as descriptor 3, open for reading and writing, which"), own);
+        assertInstanceOf(CompareContent.class, TWO_NODES.compare(0, READ, here, there));
+        assertInstanceOf(Same.class, TWO_NODES.compare(0, file("/data/f", false, false), here, there));
+        assertInstanceOf(Same.class, TWO_NODES.compare(0, file("/run/nscd/passwd", true, false), here, there));
+        assertInstanceOf(Refused.class, TWO_NODES.compare(0, file("/run/nscd/passwd", true, true), here, there));
+        FileFacts longer = facts(EXT, "1:aa", "100644", 6, "8:1");
+        assertTrue(reason(TWO_NODES.compare(0, READ, here, longer)).contains("5 bytes here and 6"));
+        assertInstanceOf(Same.class, TWO_NODES.contents(0, READ, "id ab 5", "id ab 5"));
+        assertTrue(reason(TWO_NODES.contents(0, READ, "id ab 5", "id ac 5")).contains("other content"));
+        assertTrue(reason(TWO_NODES.contents(0, READ, "id ab 5", "error 13")).contains("at the target"));
+    }
+
+    @Test
+    void shouldKnowTheProcessesOfTheRankByTheirFilesInProc() {
+        FileFacts facts = facts(PROC, "-", "100444", 0, "0:3");
+        Set<String> pids = Set.of("7");
+        assertInstanceOf(
+                Same.class,
+                TWO_NODES
+                        .alone(0, file("/proc/7/stat", true, false), facts, pids)
+                        .orElseThrow());
+        Optional<Verdict> other = TWO_NODES.alone(0, file("/proc/8/stat", true, false), facts, pids);
+        assertTrue(reason(other.orElseThrow()).contains("a process that is not moved with it"));
+        assertTrue(TWO_NODES
+                .alone(0, file("/proc/meminfo", true, false), facts, pids)
+                .isEmpty());
+        assertInstanceOf(Same.class, TWO_NODES.compare(0, file("/proc/meminfo", true, false), facts, facts));
+        FileFacts cpu = facts(SYSFS, "-", "100444", 4096, "0:4");
+        assertInstanceOf(Same.class, TWO_NODES.compare(0, file("/sys/x", true, false), cpu, cpu));
+    }
+
+    @Test
+    void shouldCompareDevicesByKindAndNumber() {
+        String line = "found 2 1021994 1:aa 20666 0 0 0 1:3 1 4 0:6 1.000000000 1.000000000 0";
+        FileFacts zero = FileFacts.parse(line).orElseThrow();
+        FileFacts other = FileFacts.parse(line.replace("1:3", "195:0")).orElseThrow();
+        assertInstanceOf(Same.class, TWO_NODES.compare(0, WRITTEN, zero, zero));
+        assertTrue(reason(TWO_NODES.compare(0, WRITTEN, zero, other)).contains("device 1:3 here and 195:0"));
+    }
+
+    @Test
+    void shouldWriteNamesSoThatTheyDoNothing() {
+        String said = TWO_NODES
+                .unseen(0, file("/a\n\033[31mCOMMITTED", true, false), 2, true)
+                .toString();
+        assertTrue(said.contains("/a\\012\\033[31mCOMMITTED"), said);
+    }
+
+    /** Lines come from a process of the user's, or from another node. */
+    @Property
+    void shouldReadNoLineWronglyWhateverItIs(@ForAll String line) {
+        FileFacts.parse(line).ifPresent(facts -> assertTrue(line.startsWith("found "), line));
+        assertTrue(FileFacts.error(line) >= 0);
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "/local/**, /local/a/b, true",
+        "/local/**, /locals, false",
+        "/run/nscd/*, /run/nscd/passwd, true",
+        "/run/nscd/*, /run/nscd/a/b, false",
+        "/a.b, /aXb, false",
+    })
+    void shouldMatchPaths(String pattern, String path, boolean matches) {
+        assertEquals(matches, new PathPatterns(List.of(pattern)).matches(path));
+    }
+
+    @Test
+    void shouldTakeNoPatternThatLeadsElsewhere() {
+        assertThrows(IllegalArgumentException.class, () -> new PathPatterns(List.of("local/*")));
+        assertThrows(IllegalArgumentException.class, () -> new PathPatterns(List.of("/local/../etc/*")));
+    }
+}

@@ -1,0 +1,18 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.files.PathPatterns;
+import java.util.List;
+
+/**
+ * Says what is expected of a job's files that both nodes have for themselves. Immutable.
+ *
+ * @param equivalent those that may have other content there, where they are only read
+ */
+public record JobFiles(PathPatterns equivalent) {
+    /** The files that name services map into each process that has asked them: each node's own has the same names. */
+    public static final List<String> USUALLY_EQUIVALENT =
+            List.of("/var/lib/sss/mc/*", "/run/nscd/*", "/var/cache/nscd/*");
+
+    /** The usual ones. */
+    public static final JobFiles USUAL = new JobFiles(new PathPatterns(USUALLY_EQUIVALENT));
+}

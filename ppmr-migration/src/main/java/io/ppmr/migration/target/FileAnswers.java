@@ -1,0 +1,146 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.ContentDigests;
+import io.ppmr.checkpoint.FileLooker;
+import io.ppmr.checkpoint.FileLooker.Question;
+import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.files.FileFacts;
+import io.ppmr.migration.node.FileComparison;
+import io.ppmr.protocol.control.ControlMessage.Look;
+import io.ppmr.protocol.control.ControlMessage.Seen;
+import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.transport.ControlLink;
+import java.io.Closeable;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Answers what a source wants to know of this node's files, by a process of the job's user that looks at them. Each
+ * control connection has one, which its owner closes; one question at a time, on any thread.
+ */
+final class FileAnswers implements Closeable {
+    private static final Logger LOG = LoggerFactory.getLogger(FileAnswers.class);
+    private static final int MOST_PATHS = 1024;
+    private static final int LONGEST_PATH = 4096;
+
+    private final NativePrograms programs;
+    private final ContentDigests digests;
+    private final Function<JobUser, Optional<String>> whyNot;
+    private final boolean ignored;
+    private final AtomicBoolean busy = new AtomicBoolean();
+    private FileLooker looker;
+    private JobUser user;
+    private volatile boolean closed;
+
+    /**
+     * @param whyNot says why this node looks at nothing for a user; empty if it does
+     * @param ignored whether other files are no reason to refuse a job here
+     */
+    FileAnswers(
+            NativePrograms programs,
+            ContentDigests digests,
+            Function<JobUser, Optional<String>> whyNot,
+            boolean ignored) {
+        this.programs = programs;
+        this.digests = digests;
+        this.whyNot = whyNot;
+        this.ignored = ignored;
+    }
+
+    /** Answers on a thread of its own; throws if an answer is under way. */
+    void answerLater(Look question, ControlLink link) throws ProtocolException {
+        if (!busy.compareAndSet(false, true)) {
+            throw new ProtocolException("the source asks about files before it is answered: it is broken");
+        }
+        Thread thread = new Thread(
+                () -> {
+                    Seen seen = answer(question);
+                    busy.set(false);
+                    try {
+                        link.send(seen);
+                    } catch (IOException e) {
+                        LOG.debug("nobody waits for an answer about files any more: {}", e.toString());
+                    }
+                },
+                "ppmr-file-answers");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Looks, and says what is there or why not. */
+    synchronized Seen answer(Look question) {
+        try {
+            JobUser asked = new JobUser(question.uid(), question.gid());
+            Optional<String> why = user == null ? whyNot.apply(asked) : Optional.empty();
+            if (why.isPresent()) {
+                return failed(why.get());
+            }
+            if (user != null && !user.equals(asked)) {
+                return failed("it was asked for another user before on this connection: the source is broken");
+            }
+            if (question.paths().size() > MOST_PATHS
+                    || question.paths().stream()
+                            .anyMatch(path -> path.length() > LONGEST_PATH || path.indexOf('\0') >= 0)) {
+                return failed("it was asked for too many paths at once, or for one that is none: the source is broken");
+            }
+            user = asked;
+            if (looker == null) {
+                looker = FileLooker.start(programs, asked, digests, () -> closed);
+            }
+            return new Seen(FileComparison.kernel(), ignored, lines(question), "");
+        } catch (CheckpointException e) {
+            return failed(String.valueOf(e.getMessage()));
+        }
+    }
+
+    private static Seen failed(String why) {
+        return new Seen("", false, List.of(), why);
+    }
+
+    private List<String> lines(Look question) throws CheckpointException {
+        List<Question> files =
+                question.paths().stream().map(path -> new Question("", path)).toList();
+        return switch (question.kind()) {
+            case 's' -> looker.look(files);
+            case 'l' -> looker.lookAgain(files);
+            case 'c' -> contents(files);
+            default -> throw new CheckpointException("it was asked what this release does not know");
+        };
+    }
+
+    private List<String> contents(List<Question> files) throws CheckpointException {
+        List<String> contents = new ArrayList<>();
+        for (Question file : files) {
+            String line = looker.look(List.of(file)).get(0);
+            Optional<FileFacts> facts = FileFacts.parse(line);
+            if (facts.isEmpty()) {
+                contents.add(line);
+            } else {
+                Duration limit = FileComparison.contentLimit(facts.get().lengthBytes());
+                contents.add(looker.content(file, facts.get(), limit));
+            }
+        }
+        return contents;
+    }
+
+    /** Ends the process that looks; an answer under way fails. */
+    @Override
+    public void close() {
+        closed = true;
+        synchronized (this) {
+            if (looker != null) {
+                looker.close();
+                looker = null;
+            }
+        }
+    }
+}
