@@ -48,9 +48,15 @@ public final class ProcFiles {
     private static final int LINKS_OFFSET = 16;
     private static final int MODE_OFFSET = 28;
     private static final int INODE_OFFSET = 32;
+    private static final int BLOCKS_OFFSET = 48;
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
 
+    /** A block of stat(2), whatever the filesystem's own are. */
+    private static final int BLOCK_BYTES = 512;
+
+    private static final int STATFS_BYTES = 256;
+    private static final int LONGEST_PROTOCOL_BYTES = 64;
     private static final int LONGEST_PATH_BYTES = 4096;
     /** The result of statx(2), and the path behind it. */
     private static final ThreadLocal<Pointer> MEMORY = ThreadLocal.withInitial(
@@ -73,6 +79,7 @@ public final class ProcFiles {
         private static final int FIFO = 0010000;
         private static final int CHARACTER_DEVICE = 0020000;
         private static final int DIRECTORY = 0040000;
+        private static final int BLOCK_DEVICE = 0060000;
         private static final int REGULAR = 0100000;
 
         public boolean isFifo() {
@@ -81,6 +88,10 @@ public final class ProcFiles {
 
         public boolean isCharacterDevice() {
             return (mode & TYPE) == CHARACTER_DEVICE;
+        }
+
+        public boolean isBlockDevice() {
+            return (mode & TYPE) == BLOCK_DEVICE;
         }
 
         public boolean isDirectory() {
@@ -141,6 +152,29 @@ public final class ProcFiles {
 
     /** Returns the type and number of the file behind a path, as the kernel has them in its memory. */
     public static Optional<FileStatus> status(String path) throws IOException {
+        Optional<ByteBuffer> fields = statx(path);
+        if (fields.isEmpty()) {
+            return Optional.empty();
+        }
+        ByteBuffer found = fields.get();
+        return found.capacity() == 0
+                ? statusBeforeStatx(path)
+                : Optional.of(new FileStatus(
+                        found.getShort(MODE_OFFSET) & 0xffff,
+                        found.getInt(LINKS_OFFSET),
+                        found.getLong(INODE_OFFSET),
+                        found.getInt(DEV_MAJOR_OFFSET) + ":" + found.getInt(DEV_MAJOR_OFFSET + Integer.BYTES),
+                        found.getInt(RDEV_MAJOR_OFFSET),
+                        found.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES)));
+    }
+
+    /** Returns the bytes of a file that take room in its filesystem; 0 from a kernel before Linux 4.11. */
+    public static Optional<Long> allocatedBytes(String path) throws IOException {
+        return statx(path).map(fields -> fields.capacity() == 0 ? 0L : fields.getLong(BLOCKS_OFFSET) * BLOCK_BYTES);
+    }
+
+    /** Returns the fields of statx(2); none in the buffer from a kernel that has no such call. */
+    private static Optional<ByteBuffer> statx(String path) throws IOException {
         byte[] name = terminated(path);
         if (name.length > LONGEST_PATH_BYTES) {
             throw new IOException(path + " is longer than a path can be");
@@ -157,18 +191,28 @@ public final class ProcFiles {
                         0)
                 != 0) {
             int errno = LibC.errno();
-            return errno == ENOSYS ? statusBeforeStatx(path) : goneOrThrow(path, errno);
+            return errno == ENOSYS ? Optional.of(ByteBuffer.allocate(0)) : goneOrThrow(path, errno);
         }
         byte[] bytes = new byte[STATX_BYTES];
         memory.get(0, bytes, 0, bytes.length);
-        ByteBuffer fields = ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder());
-        return Optional.of(new FileStatus(
-                fields.getShort(MODE_OFFSET) & 0xffff,
-                fields.getInt(LINKS_OFFSET),
-                fields.getLong(INODE_OFFSET),
-                fields.getInt(DEV_MAJOR_OFFSET) + ":" + fields.getInt(DEV_MAJOR_OFFSET + Integer.BYTES),
-                fields.getInt(RDEV_MAJOR_OFFSET),
-                fields.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES)));
+        return Optional.of(ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()));
+    }
+
+    /** Returns the protocol of a socket behind a path, such as {@code TCPv6}; empty if the path leads to none. */
+    public static Optional<String> socketProtocol(String path) {
+        byte[] to = new byte[LONGEST_PROTOCOL_BYTES];
+        long length = LibC.CALLS.getxattr(terminated(path), terminated("system.sockprotoname"), to, to.length);
+        return length <= 0
+                ? Optional.empty()
+                : Optional.of(new String(to, 0, (int) length, StandardCharsets.ISO_8859_1).replace("\0", ""));
+    }
+
+    /** Returns the number that the kernel has for the type of a file's filesystem, statfs(2). */
+    public static Optional<Long> filesystemType(String path) throws IOException {
+        byte[] to = new byte[STATFS_BYTES];
+        return LibC.CALLS.statfs(terminated(path), to) == 0
+                ? Optional.of(ByteBuffer.wrap(to).order(ByteOrder.nativeOrder()).getLong(0))
+                : goneOrThrow(path, LibC.errno());
     }
 
     /** The same by stat(2), for kernels before Linux 4.11: there a server that does not answer holds it up. */

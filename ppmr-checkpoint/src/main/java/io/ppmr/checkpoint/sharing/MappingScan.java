@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Optional;
 
 /**
@@ -27,12 +28,17 @@ final class MappingScan {
     private static final int WRITES = 1;
     private static final int SHARED = 3;
     private static final String UNNAMED = " (deleted)";
+    private static final byte[] UNNAMED_BYTES = UNNAMED.getBytes(StandardCharsets.ISO_8859_1);
+    private static final String DEVICES = "/dev/";
     private static final String SYSTEM_V = "/SYSV";
 
     /** Receives mappings. */
     @FunctionalInterface
     interface Sink {
         void accept(Mapping mapping) throws IOException;
+
+        /** Receives, before {@link #accept}, one of a file without a name, of a device, or of no file. */
+        default void special(String range, String name) throws IOException {}
     }
 
     /**
@@ -93,12 +99,21 @@ final class MappingScan {
 
     private static void accept(int pid, byte[] line, int length, Sink sink) throws IOException {
         int permissions = after(line, length);
-        if (permissions + SHARED >= length || line[permissions + SHARED] != 's') {
+        boolean shared = permissions + SHARED < length && line[permissions + SHARED] == 's';
+        boolean unnamed = endsUnnamed(line, length);
+        if (!shared && !unnamed) {
             return;
         }
         String[] fields = new String(line, 0, length, StandardCharsets.ISO_8859_1).split(" +", FIELDS);
+        if (fields.length < FIELDS) {
+            return;
+        }
+        boolean isPath = fields[NAME].startsWith("/");
+        if (unnamed || !isPath || fields[NAME].startsWith(DEVICES)) {
+            sink.special(fields[0], fields[NAME]);
+        }
         // All that have no inode of their own, as rings of io_uring, have one in common.
-        if (fields.length < FIELDS || fields[INODE].equals("0") || !fields[NAME].startsWith("/")) {
+        if (!shared || fields[INODE].equals("0") || !isPath) {
             return;
         }
         // System V memory is numbered for each IPC namespace.
@@ -111,6 +126,11 @@ final class MappingScan {
                     Long.parseLong(fields[INODE]),
                     fields[PERMISSIONS].charAt(WRITES) == 'w'));
         }
+    }
+
+    private static boolean endsUnnamed(byte[] line, int length) {
+        int start = length - UNNAMED_BYTES.length;
+        return start > 0 && Arrays.equals(line, start, length, UNNAMED_BYTES, 0, UNNAMED_BYTES.length);
     }
 
     private static int after(byte[] line, int length) {

@@ -1,13 +1,13 @@
 package io.ppmr.checkpoint.sharing;
 
-/** Makes of a name that a job can choose what may stand in one line of a log. */
-final class Shown {
+/** Makes of a name that a job can choose what may stand in one line of a log. Stateless, for any thread. */
+public final class Shown {
     private static final int LONGEST = 400;
 
     private Shown() {}
 
     /** Returns the text with all but printable ASCII as backslash and octal digits, cut where it is long. */
-    static String text(String name) {
+    public static String text(String name) {
         StringBuilder text = new StringBuilder();
         for (int at = 0; at < name.length() && text.length() < LONGEST; at++) {
             char one = name.charAt(at);
