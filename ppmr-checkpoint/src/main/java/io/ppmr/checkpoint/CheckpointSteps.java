@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.checkpoint.ToolProcess.LogWords;
 import io.ppmr.os.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -18,11 +19,18 @@ final class CheckpointSteps implements RankCommand.Steps {
     private final ToolKit kit;
     private final Path log;
     private final Map<Integer, String> remedies;
+    private final LogWords meaning;
     private final List<ProcessIdentity> originals;
     private final Set<ProcessIdentity> stoppedBefore;
     private final Set<ProcessIdentity> stoppedByJob;
     /** The processes to which {@link #stop} has sent SIGSTOP. */
     private final Set<ProcessIdentity> signalled = new LinkedHashSet<>();
+
+    /** Those of a tool of whose log nothing is known. */
+    CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies)
+            throws CheckpointException {
+        this(task, kit, log, remedies, LogWords.UNKNOWN);
+    }
 
     /**
      * Notes the rank's processes and which of them stand still, so it is made before the tool starts: what that stops
@@ -30,13 +38,15 @@ final class CheckpointSteps implements RankCommand.Steps {
      *
      * @param log the tool's own log, quoted when it fails
      * @param remedies what is to be done when the tool ends with a status, for those of which that is known
+     * @param meaning what is known of that log
      */
-    CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies)
+    CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies, LogWords meaning)
             throws CheckpointException {
         this.task = task;
         this.kit = kit;
         this.log = log;
         this.remedies = remedies;
+        this.meaning = meaning;
         this.originals = kit.requireTree(task);
         this.stoppedBefore = new LinkedHashSet<>(originals.stream()
                 .filter(process -> !kit.table().isRunning(process))
@@ -108,7 +118,7 @@ final class CheckpointSteps implements RankCommand.Steps {
         var exitCode = tool.exitCode();
         if (exitCode.isPresent() && exitCode.get() != 0) {
             throw new CheckpointException(
-                    "rank " + task.rank() + " could not be checkpointed: " + tool.describeEnd(log, remedies));
+                    "rank " + task.rank() + " could not be checkpointed: " + tool.describeEnd(log, remedies, meaning));
         }
         return exitCode.isPresent();
     }

@@ -66,6 +66,7 @@ public sealed interface CheckpointerSettings {
      *     jobs of root's run as root
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
      * @param externalSockets paths of Unix sockets of servers of the node, to which ranks may be connected
+     * @param landlock what becomes of a rank that may be in a sandbox of Landlock, which CRIU does not write
      */
     record Criu(
             List<String> program,
@@ -74,7 +75,8 @@ public sealed interface CheckpointerSettings {
             PagePolicy pages,
             boolean asJobUser,
             NamespacePolicy namespaces,
-            List<String> externalSockets)
+            List<String> externalSockets,
+            LandlockPolicy landlock)
             implements CheckpointerSettings {
 
         public Criu {
@@ -92,7 +94,7 @@ public sealed interface CheckpointerSettings {
             }
         }
 
-        /** The same without connections to servers of the node. */
+        /** One without connections to servers of the node, which moves nothing that may be in a sandbox. */
         public Criu(
                 List<String> program,
                 List<String> extraDumpArguments,
@@ -100,12 +102,34 @@ public sealed interface CheckpointerSettings {
                 PagePolicy pages,
                 boolean asJobUser,
                 NamespacePolicy namespaces) {
-            this(program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, List.of());
+            this(
+                    program,
+                    extraDumpArguments,
+                    extraRestoreArguments,
+                    pages,
+                    asJobUser,
+                    namespaces,
+                    List.of(),
+                    LandlockPolicy.REFUSE);
         }
 
         /** The same with connections to these servers of the node. */
         public Criu withExternalSockets(List<String> paths) {
-            return new Criu(program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, paths);
+            return new Criu(
+                    program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, paths, landlock);
+        }
+
+        /** The same with another treatment of what may be in a sandbox. */
+        public Criu withLandlock(LandlockPolicy policy) {
+            return new Criu(
+                    program,
+                    extraDumpArguments,
+                    extraRestoreArguments,
+                    pages,
+                    asJobUser,
+                    namespaces,
+                    externalSockets,
+                    policy);
         }
 
         @Override
@@ -241,6 +265,16 @@ public sealed interface CheckpointerSettings {
         STREAMED,
         /** As a part of the images, which wait at the target until they are whole. */
         IMAGES
+    }
+
+    /** Says what becomes of a rank that may be in a sandbox of Landlock, of which its copy would be out. */
+    enum LandlockPolicy {
+        /** It is not moved. */
+        REFUSE,
+        /** It is moved, and the log says so. */
+        WARN,
+        /** It is moved. */
+        ALLOW
     }
 
     /** Says whether a rank is restored in a PID and mount namespace of its own, where every PID is free. */

@@ -7,6 +7,8 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
+import io.ppmr.checkpoint.limits.CriuLooks;
+import io.ppmr.checkpoint.limits.CriuLooks.SandboxRule;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
@@ -391,16 +393,28 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments()))
                 .require(roots, user);
-        sharing().require(roots, true);
+        sharing(false, sandboxRule()).require(roots, true);
     }
 
     @Override
     public void requireNothingShared(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
-        sharing().requireHeld(roots);
+        sharing(false, SandboxRule.PASS).requireHeld(roots);
     }
 
-    private SharingCheck sharing() {
-        return new SharingCheck(kit.table(), settings.externalSockets());
+    private SharingCheck sharing(boolean pods, SandboxRule sandboxes) {
+        CriuLooks looks = new CriuLooks(settings.extraDumpArguments(), pods, sandboxes);
+        return new SharingCheck(kit.table(), settings.externalSockets(), looks);
+    }
+
+    private SandboxRule sandboxRule() {
+        if (!LibC.hasLandlock()) {
+            return SandboxRule.PASS;
+        }
+        return switch (settings.landlock()) {
+            case REFUSE -> SandboxRule.REFUSE;
+            case WARN -> SandboxRule.WARN;
+            case ALLOW -> SandboxRule.PASS;
+        };
     }
 
     private String version() {
@@ -427,7 +441,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
                         .withConnections())
                 .require(roots, user);
-        sharing().require(roots, false);
+        sharing(true, SandboxRule.PASS).require(roots, false);
     }
 
     /** Without CAP_SYS_RESOURCE prlimit(2) tells nothing of another user's processes, and a library of ours does. */
@@ -504,7 +518,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String name = "criu-dump-" + task.rank();
         Optional<JobUser> user = runsAs(task.user());
         Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
-        CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of());
+        CheckpointSteps steps = new CheckpointSteps(task, kit, log, Map.of(), CriuWords::explain);
         if (user.isPresent()) {
             requireFullBounds(task);
         } else {
@@ -633,12 +647,12 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
             Optional<Integer> exitCode = tool.exitCode();
             if (exitCode.isPresent() && exitCode.get() != 0) {
-                throw failure(tool, log, Map.of());
+                throw failure(tool, log, Map.of(), CriuWords::explain);
             }
             if (exitCode.isEmpty() && System.nanoTime() - nextLookNs >= 0) {
                 nextLookNs = System.nanoTime() + LOOK_NS;
                 if (asUser && says(GIVEN_UP)) {
-                    throw failure(tool, log, Map.of());
+                    throw failure(tool, log, Map.of(), CriuWords::explain);
                 }
                 requireNoWaitForALock();
             }

@@ -53,25 +53,6 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     /** It has had its turn when its processes together have run for this part of the patience. */
     private static final int TURN = 3;
 
-    /** Filesystems that keep a lock for all nodes, or may do so: there the held original still has it. */
-    private static final Set<String> SHARED_FILESYSTEMS = Set.of(
-            "nfs",
-            "nfs4",
-            "cifs",
-            "smb3",
-            "lustre",
-            "gpfs",
-            "ceph",
-            "beegfs",
-            "9p",
-            "virtiofs",
-            "ocfs2",
-            "gfs2",
-            "afs",
-            "orangefs",
-            "pvfs2",
-            "coda");
-
     /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
 
@@ -86,7 +67,6 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final long O_DIRECT = 040000 | 0200000;
 
     private static final String LOCK = "lock:";
-    private static final String MOUNT_ID = "mnt_id:";
     private static final int LOCK_KIND = 1;
     private static final int LOCK_MODE = 3;
     /** The number of the system call, or -1, the stack pointer, and where the program is. */
@@ -125,12 +105,11 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     /**
      * The things that CRIU is told to do, and those that it can.
      *
-     * @param fileLocks whether it takes locks along
      * @param outerSessions whether a rank may be in a session of others, for which it gets a new one
      * @param establishedTcp whether it takes TCP connections along
      * @param internetSockets whether it can read what this kernel says of sockets in Internet protocols
      */
-    record Arguments(boolean fileLocks, boolean outerSessions, boolean establishedTcp, boolean internetSockets) {
+    record Arguments(boolean outerSessions, boolean establishedTcp, boolean internetSockets) {
         /**
          * Those of a CRIU on this node.
          *
@@ -140,7 +119,6 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         static Arguments of(String version, List<String> dump) {
             boolean later = CriuCheckpointer.compare(version, SOCKETS_SINCE_MAJOR, SOCKETS_SINCE_MINOR) >= 0;
             return new Arguments(
-                    dump.contains("--file-locks") || dump.contains("-l"),
                     dump.contains("--shell-job") || dump.contains("-j"),
                     dump.contains("--tcp-established"),
                     later || LibC.givesCredentialsOfInternetSockets());
@@ -148,7 +126,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
         /** The same for a pod, whose connections go along. */
         Arguments withConnections() {
-            return new Arguments(fileLocks, outerSessions, true, internetSockets);
+            return new Arguments(outerSessions, true, internetSockets);
         }
     }
 
@@ -428,22 +406,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    private Optional<String> lock(ProcStat process, String open, List<String> lines) throws IOException {
-        Optional<String> lock =
-                lines.stream().filter(line -> line.startsWith(LOCK)).findFirst();
-        if (lock.isEmpty()) {
-            return Optional.empty();
-        }
-        String what = named(process) + " holds a lock (" + words(lock.get()) + ") of " + open;
-        if (!arguments.fileLocks()) {
-            return Optional.of(what + ", and CRIU checkpoints no process that holds one. Remedy: have the job give it"
-                    + " up, in its suspend hook if need be; where the target has that file on a disk of its own, put"
-                    + " --file-locks into dump_arguments and restore_arguments of the checkpointer");
-        }
-        return sharedFilesystem(proc.resolve(Integer.toString(process.pid())), lines)
-                .map(shared -> what + " on " + shared + ", which all nodes share: the copy would wait for it as long as"
-                        + " the held original has it. Remedy: have the job give it up, in its suspend hook if need be,"
-                        + " or lock a file on a disk of the node's own");
+    /** The restart would take the lock, and wait for the held original, which has it until the migration is over. */
+    private static Optional<String> lock(ProcStat process, String open, List<String> lines) {
+        return lines.stream()
+                .filter(line -> line.startsWith(LOCK))
+                .findFirst()
+                .map(lock -> named(process) + " holds a lock (" + words(lock) + ") of " + open
+                        + ": CRIU writes it only with --file-locks, and then the copy would wait for it as long as the"
+                        + " held original has it. Remedy: have the job give it up, in its suspend hook if need be");
     }
 
     private static Optional<String> packetPipe(ProcStat process, List<String> lines) {
@@ -484,22 +454,6 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static String words(String lock) {
         String[] words = lock.substring(LOCK.length()).strip().split("\\s+", -1);
         return words.length > LOCK_MODE ? words[LOCK_KIND] + " " + words[LOCK_MODE] : lock;
-    }
-
-    private static Optional<String> sharedFilesystem(Path own, List<String> descriptor) throws IOException {
-        Optional<String> mount = descriptor.stream()
-                .filter(line -> line.startsWith(MOUNT_ID))
-                .map(line -> line.substring(MOUNT_ID.length()).strip() + " ")
-                .findFirst();
-        if (mount.isEmpty()) {
-            return Optional.empty();
-        }
-        return lines(own.resolve("mountinfo")).stream()
-                .filter(line -> line.startsWith(mount.get()) && line.contains(" - "))
-                .map(line ->
-                        line.substring(line.lastIndexOf(" - ") + " - ".length()).split(" ", -1)[0])
-                .filter(type -> SHARED_FILESYSTEMS.contains(type) || type.startsWith("fuse"))
-                .findFirst();
     }
 
     // ---- System V IPC --------------------------------------------------------------------------------------------

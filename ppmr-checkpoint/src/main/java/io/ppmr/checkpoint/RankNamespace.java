@@ -77,7 +77,7 @@ record RankNamespace(ProcessIdentity init) {
                 return pid[0] != 0 || over;
             });
             if (pid[0] == 0) {
-                String end = tool.describeEnd(pidFile.resolveSibling("no-log"), Map.of());
+                String end = tool.describeEnd(pidFile.resolveSibling("no-log"), Map.of(), ToolProcess.LogWords.UNKNOWN);
                 tool.kill(kit.timing().rollback(), kit.signals());
                 throw new CheckpointException("no namespace could be made for the rank: " + end
                         + ". Remedy: run the service as root, or set its namespace policy to never");

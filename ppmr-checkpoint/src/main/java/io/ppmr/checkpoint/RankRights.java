@@ -1,5 +1,8 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.state.PipeOwner;
+import io.ppmr.checkpoint.state.SocketReader;
+import io.ppmr.checkpoint.state.ThreadSettings;
 import io.ppmr.os.FileMappings;
 import io.ppmr.os.FileMappings.FileMapping;
 import io.ppmr.os.KernelFeatures;
@@ -7,6 +10,7 @@ import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.Processors;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -18,9 +22,12 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -35,9 +42,10 @@ import org.slf4j.LoggerFactory;
  * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared.
  *
  * <p>It is a list of lines in order, each once: what each thread may do; what is open or mapped, with the programs and
- * the working directories; the root directories; and the kinds of descriptors without a path, such as {@code
- * anon_inode:[eventfd]}. A user decides how many there are, so they lie in a file until {@link #close}, unless they are
- * few, and both sides go through them one by one. Owned by one thread.
+ * the working directories; the root directories; the kinds of descriptors without a path, such as {@code
+ * anon_inode:[eventfd]}; and the settings of threads, sockets and pipes that CRIU leaves out and {@link
+ * SettingsRestore} gives the copies. A user decides how many there are, so they lie in a file until {@link #close},
+ * unless they are few, and both sides go through them one by one. Owned by one thread.
  *
  * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/security.md says what
  * bounds them all the same.
@@ -56,6 +64,8 @@ public final class RankRights implements Closeable {
     private static final int NICE = 16;
 
     private static final String FLAGS = "flags:";
+    private static final String SOCKET = "socket:[";
+    private static final String PIPE = "pipe:[";
 
     /** No file of a process's or thread's own that is read here as a whole is longer. */
     private static final int LONGEST_FILE = 1 << 20;
@@ -63,7 +73,7 @@ public final class RankRights implements Closeable {
     static final String SHARED_MEMORY = "/dev/zero (deleted)";
 
     /** Memory that belongs to no file and that no path leads to. */
-    static final Set<String> ANONYMOUS_MEMORY = Set.of(SHARED_MEMORY, "/anon_hugepage (deleted)");
+    static final Set<String> ANONYMOUS_MEMORY = Set.of(SHARED_MEMORY, "/anon_hugepage (deleted)", "/[aio] (deleted)");
 
     /** The path that shared memory has after CRIU has restored it. */
     static final String UNNAMED_MEMORY = "/memfd: (deleted)";
@@ -205,22 +215,52 @@ public final class RankRights implements Closeable {
      */
     public static RankRights read(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
+        return read(whose, processes, bounds, true);
+    }
+
+    /** The same of copies: of their settings nothing is read, and files have the names that the originals had. */
+    static RankRights readOfCopies(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
+            throws CheckpointException {
+        return read(whose, processes, bounds, false);
+    }
+
+    private static RankRights read(
+            String whose, Collection<ProcessIdentity> processes, RightsBounds bounds, boolean withSettings)
+            throws CheckpointException {
         Map<String, String> node = namespacesOfNode();
         RecentTexts seen = new RecentTexts();
         SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
         SharedTables directories = new SharedTables(SharedTables.Kind.DIRECTORIES);
+        SocketReader sockets = new SocketReader();
+        Set<String> pipes = new HashSet<>();
         try (SortedLines.Sorter sorter =
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
-            Reading reading = new Reading(whose, sorter, bounds);
+            Reading reading = new Reading(whose, sorter, bounds, !withSettings);
+            BitSet online = withSettings ? Processors.online() : new BitSet();
             for (ProcessIdentity process : processes) {
                 try {
                     Path proc = firstLiving(process);
                     Map<String, long[]> limits = limits(proc);
                     eachLiving(process, task -> {
-                        reading.thread(thread(task, limits, node));
+                        Map<String, String> status = status(task);
+                        ThreadRights thread = thread(task, status, limits, node);
+                        reading.thread(thread);
+                        if (withSettings) {
+                            reading.settings(ThreadSettings.read(
+                                    number(task),
+                                    thread.id(),
+                                    status.getOrDefault("Cpus_allowed_list", ""),
+                                    thread.nice(),
+                                    number(task) == process.pid(),
+                                    online));
+                        }
                         if (descriptors.isNew(number(task))) {
-                            descriptors(task, reading::file, reading::other);
+                            descriptors(task, reading::file, reading::other, (descriptor, target) -> {
+                                if (withSettings) {
+                                    reading.nameless(nameless(task, thread.id(), descriptor, target, sockets, pipes));
+                                }
+                            });
                         }
                         if (directories.isNew(number(task))) {
                             reading.uncounted(named(task.resolve("cwd"), false, false));
@@ -284,7 +324,7 @@ public final class RankRights implements Closeable {
         for (ProcessIdentity process : processes) {
             try {
                 Map<String, long[]> limits = limits(firstLiving(process));
-                eachLiving(process, task -> taker.take(thread(task, limits, node)));
+                eachLiving(process, task -> taker.take(thread(task, status(task), limits, node)));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }
@@ -338,11 +378,13 @@ public final class RankRights implements Closeable {
     /** Puts what is read into lines. */
     private static final class Reading extends Counting {
         private final SortedLines.Sorter sorter;
+        private final boolean isOfCopies;
         private final RightsSummary summary = new RightsSummary();
 
-        Reading(String whose, SortedLines.Sorter sorter, RightsBounds bounds) {
+        Reading(String whose, SortedLines.Sorter sorter, RightsBounds bounds, boolean isOfCopies) {
             super(whose, bounds);
             this.sorter = sorter;
+            this.isOfCopies = isOfCopies;
         }
 
         void thread(ThreadRights thread) throws IOException, CheckpointException {
@@ -358,13 +400,28 @@ public final class RankRights implements Closeable {
 
         /** Takes a file that each thread or process has, as they are counted themselves. */
         void uncounted(OpenFile file) throws IOException, CheckpointException {
-            summary.add(file);
-            add(RightsLine.of(file));
+            OpenFile named = isOfCopies
+                    ? new OpenFile(CriuNames.original(file.path()), file.ownerUid(), file.reads(), file.writes())
+                    : file;
+            summary.add(named);
+            add(RightsLine.of(named));
         }
 
         void other(String kind) throws IOException, CheckpointException {
             file();
             add(RightsLine.other(kind));
+        }
+
+        void settings(Optional<ThreadSettings> settings) throws IOException, CheckpointException {
+            nameless(settings.map(RightsLine::of));
+        }
+
+        /** Takes what CRIU leaves out of a thread, a socket or a pipe, if it does. */
+        void nameless(Optional<String> line) throws IOException, CheckpointException {
+            if (line.isPresent()) {
+                summary.addSettings();
+                add(line.get());
+            }
         }
 
         void root(String directory) throws IOException, CheckpointException {
@@ -487,7 +544,8 @@ public final class RankRights implements Closeable {
         return word.equals("unlimited") ? ThreadRights.UNLIMITED : Long.parseUnsignedLong(word);
     }
 
-    static ThreadRights thread(Path task, Map<String, long[]> limits, Map<String, String> node) throws IOException {
+    /** The lines of a thread's status, proc_pid_status(5), by their names. */
+    static Map<String, String> status(Path task) throws IOException {
         Map<String, String> status = new TreeMap<>();
         for (String line : lines(task.resolve("status"))) {
             int colon = line.indexOf(':');
@@ -495,6 +553,22 @@ public final class RankRights implements Closeable {
                 status.put(line.substring(0, colon), line.substring(colon + 1).trim());
             }
         }
+        return status;
+    }
+
+    private static int ownNumber(Path task, Map<String, String> status) {
+        String pids = status.getOrDefault("NSpid", task.getFileName().toString());
+        return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim());
+    }
+
+    /** Returns a thread's number as it sees it itself. */
+    static int ownNumber(Path task) throws IOException {
+        return ownNumber(task, status(task));
+    }
+
+    static ThreadRights thread(
+            Path task, Map<String, String> status, Map<String, long[]> limits, Map<String, String> node)
+            throws IOException {
         Map<String, String> own = namespaces(task.resolve("ns"));
         Set<String> shared = new TreeSet<>();
         for (String name : NAMESPACES) {
@@ -503,9 +577,8 @@ public final class RankRights implements Closeable {
             }
         }
         String[] words = statWords(task);
-        String pids = status.getOrDefault("NSpid", task.getFileName().toString());
         return new ThreadRights(
-                Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim()),
+                ownNumber(task, status),
                 numbers(status.get("Uid")),
                 numbers(status.get("Gid")),
                 numbers(status.getOrDefault("Groups", "")),
@@ -537,11 +610,33 @@ public final class RankRights implements Closeable {
                         .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others)
+    /** Takes a descriptor without a path by its link and what that shows. */
+    @FunctionalInterface
+    interface NamelessTaker {
+        void take(Path descriptor, String target) throws IOException, CheckpointException;
+    }
+
+    /** Returns the line of what CRIU leaves out of a socket or a pipe; empty if that is nothing, or known. */
+    private static Optional<String> nameless(
+            Path task, int id, Path descriptor, String target, SocketReader sockets, Set<String> pipes)
+            throws IOException {
+        if (target.startsWith(SOCKET)) {
+            long inode = Long.parseLong(target.substring(SOCKET.length(), target.length() - 1));
+            return sockets.read(number(task), id, number(descriptor), inode).map(RightsLine::of);
+        }
+        int uid = target.startsWith(PIPE) && pipes.add(target) ? owner(descriptor.toString()) : 0;
+        return uid <= 0
+                ? Optional.empty()
+                : Optional.of(RightsLine.of(new PipeOwner(
+                        id, number(descriptor), uid, (Integer) Files.getAttribute(descriptor, "unix:gid"))));
+    }
+
+    static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others, NamelessTaker nameless)
             throws IOException, CheckpointException {
         each(task.resolve("fd"), descriptor -> {
             String target = link(descriptor.toString());
             if (!target.startsWith("/")) {
+                nameless.take(descriptor, target);
                 int end = target.startsWith("anon_inode:") ? target.length() : target.indexOf(':');
                 others.take(end < 0 ? target : target.substring(0, end));
                 return;

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.SignalSender.Signal;
+import io.ppmr.checkpoint.ToolProcess.LogWords;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -78,8 +79,13 @@ abstract class RestartSteps implements RankCommand.Steps {
 
     /** The failure of a restart, with what the tool says. */
     CheckpointException failure(ToolProcess tool, Path log, Map<Integer, String> remedies) {
+        return failure(tool, log, remedies, LogWords.UNKNOWN);
+    }
+
+    /** The failure of a restart, with what the tool says, and what is known of its log. */
+    CheckpointException failure(ToolProcess tool, Path log, Map<Integer, String> remedies, LogWords meaning) {
         return new CheckpointException(
-                "rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log, remedies));
+                "rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log, remedies, meaning));
     }
 
     /**

@@ -64,7 +64,8 @@ public final class RightsCheck {
 
     /**
      * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
-     * nice values that the restart's own start gave it are first lowered to the originals'. Where a command is needed
+     * nice values that the restart's own start gave it are first lowered to the originals', and it gets the settings of
+     * threads and sockets that its tool leaves out. Where a command is needed
      * for that it is one for many ranks. What is read of a copy is gone again when the next one is read.
      *
      * @param ranks for each copy what the source read of the rank's originals
@@ -82,7 +83,8 @@ public final class RightsCheck {
         for (Map.Entry<HeldRank, RankRights> rank : ranks.entrySet()) {
             HeldRank restored = rank.getKey();
             String whose = "the copy of rank " + restored.rank();
-            try (RankRights copy = RankRights.read(whose, restored.processes(), bounds)) {
+            SettingsRestore.restore(restored, rank.getValue(), user);
+            try (RankRights copy = RankRights.readOfCopies(whose, restored.processes(), bounds)) {
                 Optional<String> more = new RightsComparison(copy, rank.getValue()).excess(file -> {
                     boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
                     if (!users && !Path.of(file.path()).startsWith(own)) {

@@ -1,16 +1,23 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.state.PipeOwner;
+import io.ppmr.checkpoint.state.SocketSettings;
+import io.ppmr.checkpoint.state.ThreadSettings;
 
 /**
- * Writes what a rank may do and has open as lines, and reads them. Lines that are compared with each other have the
- * same beginning, {@link #key}, and so stand together in the order of {@link String#compareTo}.
+ * Writes what a rank may do and has open, and what of its state CRIU leaves out, as lines, and reads them. Lines that
+ * are compared with each other have the same beginning, {@link #key}, and so stand together in the order of {@link
+ * String#compareTo}.
  */
 final class RightsLine {
     private static final String THREAD = "thread ";
     private static final String FILE = "file ";
     private static final String ROOT = "root ";
     private static final String OTHER = "other ";
+    private static final String SETTINGS = "settings ";
+    private static final String SOCKET = "socket ";
+    private static final String PIPE = "pipe ";
     /** No path has this character, and it comes before all others. */
     private static final char BEHIND_PATH = '\0';
 
@@ -34,6 +41,45 @@ final class RightsLine {
 
     static String other(String kind) {
         return OTHER + kind;
+    }
+
+    static String of(ThreadSettings settings) {
+        return SETTINGS + settings.words();
+    }
+
+    static String of(SocketSettings settings) {
+        return SOCKET + settings.words();
+    }
+
+    static String of(PipeOwner owner) {
+        return PIPE + owner.words();
+    }
+
+    static boolean isPipeOwner(String line) {
+        return line.startsWith(PIPE);
+    }
+
+    /** Reads one; throws IllegalArgumentException if it is none. */
+    static PipeOwner pipeOwner(String line) {
+        return PipeOwner.parse(line.substring(PIPE.length()));
+    }
+
+    static boolean isThreadSettings(String line) {
+        return line.startsWith(SETTINGS);
+    }
+
+    static boolean isSocketSettings(String line) {
+        return line.startsWith(SOCKET);
+    }
+
+    /** Reads one; throws IllegalArgumentException if it is none. */
+    static ThreadSettings threadSettings(String line) {
+        return ThreadSettings.parse(line.substring(SETTINGS.length()));
+    }
+
+    /** Reads one; throws IllegalArgumentException if it is none. */
+    static SocketSettings socketSettings(String line) {
+        return SocketSettings.parse(line.substring(SOCKET.length()));
     }
 
     static boolean isThread(String line) {
@@ -99,6 +145,15 @@ final class RightsLine {
             summary.add(thread);
         } else if (isFile(line)) {
             summary.add(file(line));
+        } else if (isThreadSettings(line)) {
+            threadSettings(line);
+            summary.addSettings();
+        } else if (isSocketSettings(line)) {
+            socketSettings(line);
+            summary.addSettings();
+        } else if (isPipeOwner(line)) {
+            pipeOwner(line);
+            summary.addSettings();
         } else if (!isRoot(line) && !isOther(line)) {
             throw new IllegalArgumentException("it begins with no known word");
         }

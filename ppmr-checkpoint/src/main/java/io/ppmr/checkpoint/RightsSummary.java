@@ -9,6 +9,7 @@ final class RightsSummary {
     private final Map<String, long[]> limits = new TreeMap<>();
     private int leastNice = Integer.MAX_VALUE;
     private boolean sharedMemory;
+    private boolean settings;
 
     void add(ThreadRights thread) {
         add(thread.nice(), thread.limits());
@@ -22,6 +23,16 @@ final class RightsSummary {
     void add(OpenFile file) {
         sharedMemory |=
                 file.path().equals(RankRights.SHARED_MEMORY) || file.path().equals(RankRights.UNNAMED_MEMORY);
+    }
+
+    /** Notes that a thread or a socket has settings that a restart leaves out. */
+    void addSettings() {
+        settings = true;
+    }
+
+    /** Returns true if a thread or a socket has settings that a restart leaves out. */
+    boolean hasSettings() {
+        return settings;
     }
 
     private static long[] larger(long[] one, long[] other) {

@@ -78,7 +78,8 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
                     name + " has not ended within " + deadline + " and was ended: " + SecretWords.hidden(words));
         }
         if (process.exitCode().orElseThrow() != 0) {
-            throw new CheckpointException(process.describeEnd(Path.of("/nonexistent"), Map.of()));
+            throw new CheckpointException(
+                    process.describeEnd(Path.of("/nonexistent"), Map.of(), ToolProcess.LogWords.UNKNOWN));
         }
     }
 }

@@ -35,6 +35,24 @@ final class ToolProcess {
     /** Looking at all processes, again and again, takes at most one part in so many of one core. */
     private static final int LOOKING_SHARE = 50;
 
+    /**
+     * The meaning of a failed tool's log, for people.
+     *
+     * @param sentence what was in its way
+     * @param remedy what to do
+     */
+    record Explanation(String sentence, String remedy) {}
+
+    /** Knows what a tool's log means. */
+    @FunctionalInterface
+    interface LogWords {
+        /** One that knows nothing. */
+        LogWords UNKNOWN = log -> Optional.empty();
+
+        /** Returns what the end of a log means, if that is known. */
+        Optional<Explanation> explain(String log);
+    }
+
     private final String name;
     private final Process process;
     private final int pid;
@@ -155,23 +173,32 @@ final class ToolProcess {
     }
 
     /**
-     * Describes in one line how it ended, with the end of its output and of its log, if it has one.
+     * Describes in one line how it ended, with the end of its output and of its log, if it has one, which is kept.
      *
      * @param remedies what is to be done about an exit status
+     * @param meaning what is known of its log
      */
-    String describeEnd(Path log, Map<Integer, String> remedies) {
+    String describeEnd(Path log, Map<Integer, String> remedies, LogWords meaning) {
         String words = tail(output);
         String logged = tail(log);
-        StringBuilder text = new StringBuilder(name);
+        Optional<Explanation> explained = meaning.explain(logged);
+        StringBuilder text = new StringBuilder();
+        explained.ifPresent(known -> text.append(known.sentence()).append("; "));
+        text.append(name);
         text.append(exitCode().map(code -> " ended with exit status " + code).orElse(" is still running"));
         if (!words.isBlank()) {
             text.append("; it says: ").append(oneLine(words));
         }
         if (!logged.isBlank()) {
-            text.append("; its log ").append(log).append(" ends: ").append(oneLine(logged));
+            text.append("; its log ")
+                    .append(FailedLogs.keep(log, output.getParent().getParent()))
+                    .append(" ends: ")
+                    .append(oneLine(logged));
         }
-        exitCode().map(remedies::get).ifPresent(remedy -> text.append(". Remedy: ")
-                .append(remedy));
+        explained
+                .map(Explanation::remedy)
+                .or(() -> exitCode().map(remedies::get))
+                .ifPresent(remedy -> text.append(". Remedy: ").append(remedy));
         return text.toString();
     }
 

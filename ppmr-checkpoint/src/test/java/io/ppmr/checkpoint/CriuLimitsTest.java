@@ -37,7 +37,6 @@ class CriuLimitsTest {
     @TempDir
     private Path proc;
 
-    private boolean fileLocks;
     private boolean outerSessions;
     private boolean establishedTcp;
     private boolean internetSockets = true;
@@ -101,16 +100,13 @@ class CriuLimitsTest {
         Path own = proc.resolve("" + pid);
         Files.writeString(own.resolve("fdinfo/3"), "pos:\t0\nflags:\t0100002\nmnt_id:\t28\nlock:\t1: " + lock + "\n");
         Files.createSymbolicLink(own.resolve("fd/3"), Path.of("/home/user/database"));
-        Files.writeString(
-                own.resolve("mountinfo"),
-                "280 1 0:1 / /proc rw - proc proc rw\n28 1 8:1 / /home rw shared:1 - nfs4 server:/home rw\n");
     }
 
     private CriuLimits limits() {
         return new CriuLimits(
                 proc,
                 (set, semaphore) -> semaphoreUsers.getOrDefault(semaphore, 0),
-                new CriuLimits.Arguments(fileLocks, outerSessions, establishedTcp, internetSockets),
+                new CriuLimits.Arguments(outerSessions, establishedTcp, internetSockets),
                 Duration.ofMillis(1),
                 lookLimit);
     }
@@ -257,7 +253,7 @@ class CriuLimitsTest {
                     looks.incrementAndGet();
                     return 0;
                 },
-                new CriuLimits.Arguments(false, false, false, true),
+                new CriuLimits.Arguments(false, false, true),
                 Duration.ofMillis(orphanSeen),
                 lookLimit);
     }
@@ -294,22 +290,6 @@ class CriuLimitsTest {
     void shouldRefuseALockOfAnyKind(String lock, String words) throws Exception {
         lock(101, lock);
         isRefused("PID 101 (worker) holds a lock (" + words + ") of /home/user/database", "--file-locks", "suspend");
-    }
-
-    @Test
-    void shouldRefuseALockOnAFilesystemOfAllNodesWhenLocksAreTakenAlong() throws Exception {
-        fileLocks = true;
-        lock(101, "POSIX  ADVISORY  WRITE 101 00:13:11691 0 EOF");
-        isRefused("on nfs4, which all nodes share", "the held original", "disk of the node's own");
-    }
-
-    @Test
-    void shouldTakeALockAlongOnADiskOfTheNode() throws Exception {
-        fileLocks = true;
-        lock(101, "POSIX  ADVISORY  WRITE 101 00:13:11691 0 EOF");
-        Path mounts = proc.resolve("101/mountinfo");
-        Files.writeString(mounts, Files.readString(mounts).replace("nfs4", "ext4"));
-        isMovable();
     }
 
     // ---- pipes and sockets ---------------------------------------------------------------------------------------
@@ -367,7 +347,7 @@ class CriuLimitsTest {
                     }
                     return 0;
                 },
-                new CriuLimits.Arguments(false, false, false, true),
+                new CriuLimits.Arguments(false, false, true),
                 patience,
                 lookLimit);
         refuseAConnection(limits);
@@ -387,7 +367,7 @@ class CriuLimitsTest {
                     }
                     return 0;
                 },
-                new CriuLimits.Arguments(false, false, establishedTcp, true),
+                new CriuLimits.Arguments(false, establishedTcp, true),
                 Duration.ofMillis(300),
                 lookLimit);
         refuseAConnection(limits);
@@ -414,7 +394,7 @@ class CriuLimitsTest {
                     }
                     return 0;
                 },
-                new CriuLimits.Arguments(false, false, false, true),
+                new CriuLimits.Arguments(false, false, true),
                 patience,
                 lookLimit);
         refuseAConnection(limits);
@@ -607,15 +587,14 @@ class CriuLimitsTest {
 
     @Test
     void shouldReadTheDumpArguments() {
-        assertEquals(List.of(false, false, false), told());
-        assertEquals(List.of(true, false, false), told("--file-locks"));
-        assertEquals(List.of(true, true, false), told("-l", "-j"));
-        assertEquals(List.of(false, true, true), told("--tcp-established", "--shell-job"));
+        assertEquals(List.of(false, false), told("--file-locks"));
+        assertEquals(List.of(true, false), told("-l", "-j"));
+        assertEquals(List.of(true, true), told("--tcp-established", "--shell-job"));
     }
 
     private static List<Boolean> told(String... arguments) {
         CriuLimits.Arguments read = CriuLimits.Arguments.of("Version: 4.2", List.of(arguments));
         assertTrue(read.internetSockets(), "a later CRIU is not known to fail");
-        return List.of(read.fileLocks(), read.outerSessions(), read.establishedTcp());
+        return List.of(read.outerSessions(), read.establishedTcp());
     }
 }

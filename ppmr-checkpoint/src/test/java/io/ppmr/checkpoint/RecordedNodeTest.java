@@ -70,7 +70,8 @@ class RecordedNodeTest {
         Map<String, long[]> limits = RankRights.limits(process);
         assertEquals(RankRights.LIMITS.size(), limits.size(), "each limit is there");
         assertEquals(8388608, limits.get("stack")[0]);
-        ThreadRights thread = RankRights.thread(process, limits, Map.of("pid", "pid:[4026531836]", "mnt", "mnt:[1]"));
+        ThreadRights thread = RankRights.thread(
+                process, RankRights.status(process), limits, Map.of("pid", "pid:[4026531836]", "mnt", "mnt:[1]"));
         assertEquals(84, thread.id(), "no NSpid: it is called as its directory");
         assertEquals(Set.of(0), thread.uids());
         assertEquals(Set.of("pid"), thread.nodesNamespaces());
@@ -83,7 +84,7 @@ class RecordedNodeTest {
     void shouldReadWhatIsOpen() throws Exception {
         Set<OpenFile> files = new LinkedHashSet<>();
         Set<String> others = new LinkedHashSet<>();
-        RankRights.descriptors(process, files::add, others::add);
+        RankRights.descriptors(process, files::add, others::add, (descriptor, target) -> {});
         assertEquals(Set.of(new OpenFile("/dev/null", 0, true, false)), files);
         assertEquals(Set.of(), others);
     }

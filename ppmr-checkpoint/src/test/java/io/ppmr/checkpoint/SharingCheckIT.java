@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.checkpoint.limits.CriuLooks;
+import io.ppmr.checkpoint.limits.CriuLooks.SandboxRule;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.File;
@@ -84,8 +86,10 @@ class SharingCheckIT {
         return roots;
     }
 
+    private static final CriuLooks LOOKS = new CriuLooks(List.of(), false, SandboxRule.PASS);
+
     private SharingCheck check() {
-        return new SharingCheck(table, List.of(), Duration.ofMillis(50), LIMIT);
+        return new SharingCheck(table, List.of(), LOOKS, Duration.ofMillis(50), LIMIT);
     }
 
     private String refused(Map<Integer, ProcessIdentity> roots) {
@@ -278,5 +282,34 @@ class SharingCheckIT {
         String message = refused(ranks(1));
         says(message, "a\\012COMMITTED \\033[2J");
         assertFalse(message.contains("\n"));
+    }
+
+    // ---- what is not written ---------------------------------------------------------------------------------------
+
+    private Map<Integer, ProcessIdentity> state(String kind) throws Exception {
+        Process job = start(PROGRAMS.resolve("state-job").toString(), kind, directory.toString());
+        assertTrue(Polling.until(LIMIT, () -> Files.exists(directory.resolve("turns"))));
+        return Map.of(0, table.find((int) job.pid()).orElseThrow());
+    }
+
+    /** A pod is dumped from outside, where its threads have other numbers. */
+    @Test
+    void shouldRefuseATimerOfTheFirstThreadInAPodAlone() throws Exception {
+        Map<Integer, ProcessIdentity> roots = state("thread-timer");
+        CriuLooks ofPods = new CriuLooks(List.of(), true, SandboxRule.PASS);
+        SharingCheck pods = new SharingCheck(table, List.of(), ofPods, Duration.ofMillis(50), LIMIT);
+        String message = assertThrows(CheckpointException.class, () -> pods.require(roots, false))
+                .getMessage();
+        assertTrue(message.contains("(state-job) has a POSIX timer that signals its first thread"), message);
+        assertDoesNotThrow(() -> check().require(roots, true));
+    }
+
+    /** CRIU leaves it out without a word, so it is looked for again while the rank is held. */
+    @Test
+    void shouldRefuseAMemberOfAGroupThatIsHeld() throws Exception {
+        Map<Integer, ProcessIdentity> roots = state("member");
+        String message = assertThrows(CheckpointException.class, () -> check().requireHeld(roots))
+                .getMessage();
+        assertTrue(message.contains("is a member of the multicast group 239.1.2.3"), message);
     }
 }

@@ -1,19 +1,37 @@
 package io.ppmr.os;
 
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Optional;
 
 /**
  * A socket of another process, as a descriptor of this one that means the same socket: pidfd_getfd(2). Closed by its
  * owner, for one thread.
  */
 public final class BorrowedSocket implements AutoCloseable {
-    private static final int PIDFD_OPEN = 434;
-    private static final int PIDFD_GETFD = 438;
     private static final int BOTH_WAYS = 2;
 
-    private final int descriptor;
+    /** SOCK_CLOEXEC. */
+    private static final int CLOSE_ON_EXEC = 02000000;
 
-    private BorrowedSocket(int descriptor) {
+    /** AF_INET6. */
+    private static final int INTERNET_6 = 10;
+
+    /** A {@code struct sockaddr_in6}: family, port, flow, address, scope. */
+    private static final int ADDRESS_BYTES = 128;
+
+    private static final int PORT_OFFSET = 2;
+    private static final int IPV4_OFFSET = 4;
+    private static final int IPV4_BYTES = 4;
+    private static final int IPV6_OFFSET = 8;
+    private static final int IPV6_BYTES = 16;
+
+    private final BorrowedDescriptor descriptor;
+
+    private BorrowedSocket(BorrowedDescriptor descriptor) {
         this.descriptor = descriptor;
     }
 
@@ -24,31 +42,55 @@ public final class BorrowedSocket implements AutoCloseable {
      *     may not trace that one
      */
     public static BorrowedSocket of(int pid, int number) throws IOException {
-        int process = (int) LibC.CALLS.syscall(PIDFD_OPEN, pid, 0, 0, 0);
-        if (process < 0) {
-            throw new IOException("PID " + pid + " cannot be held: " + LibC.describe(LibC.errno()));
+        return new BorrowedSocket(BorrowedDescriptor.of(pid, number));
+    }
+
+    /** Makes a new one of this process's own, socket(2), to be compared with. */
+    public static BorrowedSocket fresh(int domain, int type, int protocol) throws IOException {
+        int descriptor = LibC.CALLS.socket(domain, type | CLOSE_ON_EXEC, protocol);
+        if (descriptor < 0) {
+            throw new IOException("no socket of domain " + domain + ", type " + type + " and protocol " + protocol
+                    + " can be made: " + LibC.describe(LibC.errno()));
         }
-        try {
-            int descriptor = (int) LibC.CALLS.syscall(PIDFD_GETFD, process, number, 0, 0);
-            if (descriptor < 0) {
-                throw new IOException("descriptor " + number + " of PID " + pid + " cannot be borrowed: "
-                        + LibC.describe(LibC.errno()));
-            }
-            return new BorrowedSocket(descriptor);
-        } finally {
-            LibC.CALLS.close(process);
+        return new BorrowedSocket(BorrowedDescriptor.own(descriptor));
+    }
+
+    /** Reads an option into a value, which may hold what is asked for; false if the kernel does not answer. */
+    public boolean option(int level, int option, byte[] value) {
+        return LibC.CALLS.getsockopt(descriptor.number(), level, option, value, new int[] {value.length}) == 0;
+    }
+
+    /** Sets an option; says why the kernel denies it, empty if it does not. */
+    public Optional<String> setOption(int level, int option, byte[] value) {
+        return LibC.CALLS.setsockopt(descriptor.number(), level, option, value, value.length) == 0
+                ? Optional.empty()
+                : Optional.of(LibC.describe(LibC.errno()));
+    }
+
+    /** Returns the address that it is bound to, and the port; empty if it is in no Internet protocol. */
+    public Optional<InetSocketAddress> localAddress() throws IOException {
+        ByteBuffer address = ByteBuffer.allocate(ADDRESS_BYTES);
+        if (LibC.CALLS.getsockname(descriptor.number(), address.array(), new int[] {ADDRESS_BYTES}) != 0) {
+            throw new IOException("a socket does not tell its address: " + LibC.describe(LibC.errno()));
         }
+        int family = address.order(ByteOrder.nativeOrder()).getShort(0);
+        int port = address.order(ByteOrder.BIG_ENDIAN).getShort(PORT_OFFSET) & 0xffff;
+        byte[] bytes = new byte[family == LibC.INTERNET ? IPV4_BYTES : IPV6_BYTES];
+        address.position(family == LibC.INTERNET ? IPV4_OFFSET : IPV6_OFFSET).get(bytes);
+        return family == LibC.INTERNET || family == INTERNET_6
+                ? Optional.of(new InetSocketAddress(InetAddress.getByAddress(bytes), port))
+                : Optional.empty();
     }
 
     /** Ends the connection in both directions, for all processes that have the socket; shutdown(2). */
     public void shutDown() throws IOException {
-        if (LibC.CALLS.shutdown(descriptor, BOTH_WAYS) != 0) {
+        if (LibC.CALLS.shutdown(descriptor.number(), BOTH_WAYS) != 0) {
             throw new IOException("a socket cannot be shut down: " + LibC.describe(LibC.errno()));
         }
     }
 
     @Override
     public void close() {
-        LibC.CALLS.close(descriptor);
+        descriptor.close();
     }
 }

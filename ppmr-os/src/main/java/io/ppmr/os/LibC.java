@@ -73,6 +73,12 @@ public interface LibC {
     /** MSG_DONTWAIT. */
     int DO_NOT_WAIT = 0x40;
 
+    /** The number of landlock_create_ruleset(2), on all machines. */
+    int CREATE_LANDLOCK_RULES = 444;
+
+    /** LANDLOCK_CREATE_RULESET_VERSION. */
+    int LANDLOCK_VERSION = 1;
+
     /** EINVAL. */
     int INVALID_ARGUMENT = 22;
 
@@ -146,6 +152,12 @@ public interface LibC {
         }
     }
 
+    /** Returns true if processes of this kernel can be in a sandbox of landlock(7). */
+    static boolean hasLandlock() {
+        // Asks for the version of the interface, which only a kernel that has it enabled tells.
+        return CALLS.syscall(CREATE_LANDLOCK_RULES, 0, 0, LANDLOCK_VERSION, 0) > 0;
+    }
+
     int geteuid();
 
     /** Sets the process's file mode creation mask, for all its threads, and returns the one before. */
@@ -166,6 +178,12 @@ public interface LibC {
 
     long pread(int descriptor, long to, long lengthBytes, long offset);
 
+    /** Path and name end with a zero byte. */
+    long getxattr(@In byte[] path, @In byte[] name, @Out byte[] to, long lengthBytes);
+
+    /** A {@code struct statfs}, whose first word is the filesystem's type; the path ends with a zero byte. */
+    int statfs(@In byte[] path, @Out byte[] to);
+
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
 
     long write(int descriptor, long address, long lengthBytes);
@@ -175,6 +193,8 @@ public interface LibC {
     int ioctl(int descriptor, long request, long address);
 
     int close(int descriptor);
+
+    int fchown(int descriptor, int uid, int gid);
 
     /** The first is read from, the second is written to. */
     int pipe2(@Out int[] ends, int flags);
@@ -202,7 +222,10 @@ public interface LibC {
 
     int setsockopt(int descriptor, int level, int option, @In byte[] value, int valueBytes);
 
-    int getsockopt(int descriptor, int level, int option, @Out byte[] value, int[] valueBytes);
+    /** Some options are asked for by what the value holds before. */
+    int getsockopt(int descriptor, int level, int option, @In @Out byte[] value, int[] valueBytes);
+
+    int getsockname(int descriptor, @Out byte[] address, int[] addressBytes);
 
     long send(int descriptor, @In byte[] data, long lengthBytes, int flags);
 

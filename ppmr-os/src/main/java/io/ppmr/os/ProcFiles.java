@@ -51,10 +51,14 @@ public final class ProcFiles {
     private static final int INODE_OFFSET = 32;
     private static final int UID_OFFSET = 20;
     private static final int BLOCKS_OFFSET = 48;
-    private static final int BLOCK_BYTES = 512;
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
 
+    /** A block of stat(2), whatever the filesystem's own are. */
+    private static final int BLOCK_BYTES = 512;
+
+    private static final int STATFS_BYTES = 256;
+    private static final int LONGEST_PROTOCOL_BYTES = 64;
     private static final int LONGEST_PATH_BYTES = 4096;
     private static final int ANSWER_OFFSET = STATX_BYTES + LONGEST_PATH_BYTES;
     /** The result of statx(2), behind it the path, and behind that what is read. */
@@ -80,6 +84,7 @@ public final class ProcFiles {
         private static final int FIFO = 0010000;
         private static final int CHARACTER_DEVICE = 0020000;
         private static final int DIRECTORY = 0040000;
+        private static final int BLOCK_DEVICE = 0060000;
         private static final int REGULAR = 0100000;
 
         public boolean isFifo() {
@@ -88,6 +93,10 @@ public final class ProcFiles {
 
         public boolean isCharacterDevice() {
             return (mode & TYPE) == CHARACTER_DEVICE;
+        }
+
+        public boolean isBlockDevice() {
+            return (mode & TYPE) == BLOCK_DEVICE;
         }
 
         public boolean isDirectory() {
@@ -217,6 +226,23 @@ public final class ProcFiles {
                 fields.getInt(RDEV_MAJOR_OFFSET),
                 fields.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES),
                 fields.getLong(BLOCKS_OFFSET) * BLOCK_BYTES));
+    }
+
+    /** Returns the protocol of a socket behind a path, such as {@code TCPv6}; empty if the path leads to none. */
+    public static Optional<String> socketProtocol(String path) {
+        byte[] to = new byte[LONGEST_PROTOCOL_BYTES];
+        long length = LibC.CALLS.getxattr(terminated(path), terminated("system.sockprotoname"), to, to.length);
+        return length <= 0
+                ? Optional.empty()
+                : Optional.of(new String(to, 0, (int) length, StandardCharsets.ISO_8859_1).replace("\0", ""));
+    }
+
+    /** Returns the number that the kernel has for the type of a file's filesystem, statfs(2). */
+    public static Optional<Long> filesystemType(String path) throws IOException {
+        byte[] to = new byte[STATFS_BYTES];
+        return LibC.CALLS.statfs(terminated(path), to) == 0
+                ? Optional.of(ByteBuffer.wrap(to).order(ByteOrder.nativeOrder()).getLong(0))
+                : goneOrThrow(path, LibC.errno());
     }
 
     /** The same by stat(2), for kernels before Linux 4.11: there a server that does not answer holds it up. */

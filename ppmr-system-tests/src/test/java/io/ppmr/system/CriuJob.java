@@ -2,6 +2,7 @@ package io.ppmr.system;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.LandlockPolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.JobUser;
@@ -70,6 +71,11 @@ final class CriuJob implements AutoCloseable {
     /** Real CRIU, whose jobs may be connected to servers at these paths. */
     static Checkpointer criuBeside(List<String> externalSockets) {
         return create(settings(PagePolicy.AUTO).withExternalSockets(externalSockets));
+    }
+
+    /** Real CRIU, by which jobs are moved that may be in a sandbox. */
+    static Checkpointer criuAllowingSandboxes() {
+        return create(settings(PagePolicy.AUTO).withLandlock(LandlockPolicy.ALLOW));
     }
 
     private static Checkpointer create(CheckpointerSettings.Criu settings) {

@@ -56,6 +56,7 @@ public final class HolderScan {
     private final Map<Integer, Integer> rankOf;
     private final Set<String> externalFiles;
     private final boolean ownMounts;
+    private final List<MemberLook> looks;
     private final long deadlineNs;
 
     private final Terminals terminals = new Terminals();
@@ -99,11 +100,13 @@ public final class HolderScan {
             Map<Integer, Integer> rankOf,
             Set<String> externalFiles,
             boolean ownMounts,
+            List<MemberLook> looks,
             long deadlineNs) {
         this.processes = processes;
         this.rankOf = rankOf;
         this.externalFiles = externalFiles;
         this.ownMounts = ownMounts;
+        this.looks = List.copyOf(looks);
         this.deadlineNs = deadlineNs;
     }
 
@@ -115,6 +118,7 @@ public final class HolderScan {
      * @param externalSockets paths of Unix sockets whose connections are dealt with otherwise
      * @param ownMounts whether files must be open through mounts of their processes' mount namespaces; false where the
      *     mounts are dealt with otherwise, as those of pods
+     * @param looks further looks, which are shown each process of a rank and what it has
      * @param deadlineNs when it must have ended, by the monotonic clock
      * @throws IOException if a process of a rank cannot be read, or the look takes longer than it may
      */
@@ -123,13 +127,14 @@ public final class HolderScan {
             Map<Integer, Integer> rankOf,
             List<String> externalSockets,
             boolean ownMounts,
+            List<MemberLook> looks,
             long deadlineNs)
             throws IOException {
         Set<String> files = new HashSet<>();
         for (String path : externalSockets) {
             ProcFiles.status(path).ifPresent(status -> files.add(status.device() + " " + status.inode()));
         }
-        return new HolderScan(processes, rankOf, files, ownMounts, deadlineNs).look();
+        return new HolderScan(processes, rankOf, files, ownMounts, looks, deadlineNs).look();
     }
 
     private JobHolds look() throws IOException {
@@ -208,6 +213,9 @@ public final class HolderScan {
         if (process.isDead() && numbers(own + "/task").length > 1) {
             references.add(new Reference(holder, Reference.Kind.LEADER, "", new Holder(0, "", Holder.OUTSIDE)));
         }
+        for (MemberLook look : looks) {
+            look.process(holder);
+        }
         mountSpace = ProcFiles.link(own + "/ns/mnt").orElse("");
         List<Integer> numbers = new ArrayList<>();
         for (int number : numbers(own + "/fd")) {
@@ -219,14 +227,36 @@ public final class HolderScan {
             }
         }
         descriptorsOf.put(pid, numbers);
-        MappingScan.read(pid, mapping -> {
-            requireTime();
-            readMapping(holder, mapping);
+        MappingScan.read(pid, new MappingScan.Sink() {
+            @Override
+            public void accept(Mapping mapping) throws IOException {
+                requireTime();
+                readMapping(holder, mapping);
+            }
+
+            @Override
+            public void special(String range, String name) throws IOException {
+                requireTime();
+                for (MemberLook look : looks) {
+                    look.mapping(new MemberLook.Mapped(holder, range, name));
+                }
+            }
         });
         for (int thread : numbers(own + "/task")) {
-            tracer(own + "/task/" + thread)
-                    .ifPresent(tracer -> references.add(
-                            new Reference(holder, Reference.Kind.TRACED, "thread " + thread, holder(tracer))));
+            Optional<String> status = ProcFiles.text(own + "/task/" + thread + "/status", STATUS_BYTES);
+            if (status.isPresent()) {
+                readThread(holder, thread, status.get());
+            }
+        }
+    }
+
+    private void readThread(Holder holder, int thread, String status) throws IOException {
+        requireTime();
+        tracer(status)
+                .ifPresent(tracer -> references.add(
+                        new Reference(holder, Reference.Kind.TRACED, "thread " + thread, holder(tracer))));
+        for (MemberLook look : looks) {
+            look.thread(holder, thread, status);
         }
     }
 
@@ -255,16 +285,23 @@ public final class HolderScan {
         return inode * 31 + name.hashCode();
     }
 
-    private static Optional<Integer> tracer(String task) throws IOException {
-        return ProcFiles.text(task + "/status", STATUS_BYTES)
-                .flatMap(text -> new DescriptorInfo(0, text).value("TracerPid:"))
+    private static Optional<Integer> tracer(String status) {
+        return new DescriptorInfo(0, status)
+                .value("TracerPid:")
                 .map(Integer::parseInt)
                 .filter(pid -> pid != 0);
+    }
+
+    private void show(MemberLook.Open open) throws IOException {
+        for (MemberLook look : looks) {
+            look.descriptor(open);
+        }
     }
 
     private void readDescriptor(Holder holder, int number, String name) throws IOException {
         String place = "descriptor " + number;
         if (name.startsWith(SOCKET)) {
+            show(new MemberLook.Open(holder, number, name, Optional.empty(), true, ""));
             requireRoom();
             holds.add(new Hold(holder, place, KernelObject.socket(numberIn(name)), name));
             return;
@@ -274,6 +311,9 @@ public final class HolderScan {
             return;
         }
         DescriptorInfo info = read.get();
+        if (!name.startsWith("/")) {
+            show(new MemberLook.Open(holder, number, name, Optional.empty(), true, info.text()));
+        }
         if (name.startsWith(PIPE)) {
             requireRoom();
             sought.add(name);
@@ -308,12 +348,14 @@ public final class HolderScan {
     /** Notes the ends of FIFOs and terminals; returns true for any other file whose description must not be shared. */
     private boolean countsAsFile(Holder holder, int number, String name, DescriptorInfo info) throws IOException {
         Optional<FileStatus> found = status(holder.pid(), number);
+        boolean foreign = found.isPresent() && !info.isPathOnly() && inForeignMount(holder.pid(), name, info);
+        show(new MemberLook.Open(holder, number, name, found, !foreign, info.text()));
         if (found.isEmpty() || info.isPathOnly()) {
             return found.isEmpty() && !info.isPathOnly();
         }
         FileStatus status = found.get();
         String place = "descriptor " + number;
-        if (inForeignMount(holder.pid(), name, info)) {
+        if (foreign) {
             references.add(new Reference(
                     holder,
                     Reference.Kind.MOUNT,

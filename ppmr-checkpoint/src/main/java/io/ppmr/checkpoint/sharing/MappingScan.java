@@ -19,12 +19,16 @@ final class MappingScan {
     private static final int WRITES = 1;
     private static final int SHARED = 3;
     private static final String UNNAMED = " (deleted)";
+    private static final String DEVICES = "/dev/";
     private static final String SYSTEM_V = "/SYSV";
 
     /** Receives mappings. */
     @FunctionalInterface
     interface Sink {
         void accept(Mapping mapping) throws IOException;
+
+        /** Receives, before {@link #accept}, one of a file without a name, of a device, or of no file. */
+        default void special(String range, String name) throws IOException {}
     }
 
     /**
@@ -64,12 +68,21 @@ final class MappingScan {
 
     private static void accept(int pid, String line, Sink sink) throws IOException {
         int permissions = line.indexOf(' ') + 1;
-        if (permissions + SHARED >= line.length() || line.charAt(permissions + SHARED) != 's') {
+        boolean shared = permissions + SHARED < line.length() && line.charAt(permissions + SHARED) == 's';
+        boolean unnamed = line.endsWith(UNNAMED);
+        if (!shared && !unnamed) {
             return;
         }
         String[] fields = line.split(" +", FIELDS);
+        if (fields.length < FIELDS) {
+            return;
+        }
+        boolean isPath = fields[NAME].startsWith("/");
+        if (unnamed || !isPath || fields[NAME].startsWith(DEVICES)) {
+            sink.special(fields[0], fields[NAME]);
+        }
         // All that have no inode of their own, as rings of io_uring, have one in common.
-        if (fields.length < FIELDS || fields[INODE].equals("0") || !fields[NAME].startsWith("/")) {
+        if (!shared || fields[INODE].equals("0") || !isPath) {
             return;
         }
         // System V memory is numbered for each IPC namespace.

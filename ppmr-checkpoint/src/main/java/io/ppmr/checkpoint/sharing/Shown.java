@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.sharing;
 
-/** Makes of a name that a job can choose what may stand in one line of a log. */
+/** Makes of a name that a job can choose what may stand in one line of a log. Stateless, for any thread. */
 public final class Shown {
     private static final int LONGEST = 400;
 

@@ -3,6 +3,7 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
+import io.ppmr.checkpoint.CheckpointerSettings.LandlockPolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.NativePrograms;
@@ -92,6 +93,15 @@ public record CheckpointerConfig(
                     + " is moved, such as [\"/dev/log\"]. A datagram connection is made to the same path at the target."
                     + " A stream, as to nscd or sssd, is shut down while the rank is stopped: the original and the copy"
                     + " see a connection that the server has closed, and must connect again by themselves");
+
+    private static final ConfigKey<LandlockPolicy> LANDLOCK = OF_CRIU.withDefault(
+            "landlock",
+            ValueType.choice(LandlockPolicy.class),
+            "refuse",
+            "criu, at a source: what becomes of a rank with a process that can gain no new privileges (NoNewPrivs) and"
+                    + " filters no system calls, on a kernel with Landlock. Such a process may be in a sandbox, which"
+                    + " the kernel does not show and CRIU does not write, so the copy would be out of it. refuse: not"
+                    + " moved; warn: moved, with a line in the log; allow: moved. Pods are in no such sandbox");
 
     private static final ConfigKey<PagePolicy> PAGES = OF_CRIU.withDefault(
             "pages",
@@ -287,13 +297,14 @@ public record CheckpointerConfig(
             return null;
         }
         List<String> external = section.get(EXTERNAL_SOCKETS);
+        LandlockPolicy landlock = section.get(LANDLOCK);
         for (String path : external) {
             if (!path.startsWith("/")) {
                 section.bad(EXTERNAL_SOCKETS, "'" + path + "' is no absolute path: write it as /run/nscd/socket");
                 return null;
             }
         }
-        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces, external);
+        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces, external, landlock);
     }
 
     private static CheckpointerSettings command(ConfigFile.Section section, NamespacePolicy namespaces) {

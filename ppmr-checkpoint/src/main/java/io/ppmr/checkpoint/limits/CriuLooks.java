@@ -1,0 +1,114 @@
+package io.ppmr.checkpoint.limits;
+
+import io.ppmr.checkpoint.sharing.MemberLook;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Makes the looks of a scan for what CRIU does not write, as its further arguments say. Immutable, for any thread.
+ *
+ * @param arguments further arguments of {@code criu dump}
+ * @param pods whether the ranks are pods, whose address moves with them and whose processes are in no sandbox
+ * @param sandboxes what becomes of processes that may be in a sandbox of Landlock
+ */
+public record CriuLooks(List<String> arguments, boolean pods, SandboxRule sandboxes) {
+    private static final Logger LOG = LoggerFactory.getLogger(CriuLooks.class);
+    private static final long MIB = 1 << 20;
+
+    /** The folders in which a CRIU looks for plugins that write devices, unless it is told another folder. */
+    private static final List<Path> PLUGINS =
+            List.of(Path.of("/usr/lib/criu"), Path.of("/usr/libexec/criu"), Path.of("/usr/local/lib/criu"));
+
+    private static final Set<String> NAMES_PLUGINS = Set.of("--libdir", "-L", "--external");
+
+    /** Says what becomes of a process that may be in a sandbox. */
+    public enum SandboxRule {
+        /** It is refused. */
+        REFUSE,
+        /** The log says so. */
+        WARN,
+        /** It is not looked for. */
+        PASS
+    }
+
+    public CriuLooks {
+        arguments = List.copyOf(arguments);
+    }
+
+    /**
+     * Returns new looks for a scan before the ranks are stopped.
+     *
+     * @param deadlineNs when the scan must have ended, by the monotonic clock
+     */
+    public List<MemberLook> beforeStop(long deadlineNs) {
+        List<MemberLook> looks = new ArrayList<>(whileHeld(deadlineNs));
+        looks.add(new DescriptorKinds(hasPlugins()));
+        looks.add(new ExecutionModes());
+        looks.add(new UnlinkedFiles(ghostLimit(), arguments.contains("--link-remap")));
+        if (pods) {
+            looks.add(new ThreadTimers());
+        } else {
+            looks.add(new BoundSockets());
+            if (sandboxes != SandboxRule.PASS) {
+                looks.add(new Sandboxes(sandboxes == SandboxRule.REFUSE));
+            }
+        }
+        return looks;
+    }
+
+    /** Returns new looks for what CRIU leaves out without a word; the same of ranks that are held. */
+    public List<MemberLook> whileHeld(long deadlineNs) {
+        return List.of(new GroupMemberships(deadlineNs));
+    }
+
+    private boolean hasPlugins() {
+        return arguments.stream().anyMatch(argument -> NAMES_PLUGINS.contains(argument.split("=", 2)[0]))
+                || PLUGINS.stream().anyMatch(CriuLooks::isFilled);
+    }
+
+    private static boolean isFilled(Path folder) {
+        if (!Files.isDirectory(folder)) {
+            return false;
+        }
+        try (Stream<Path> plugins = Files.list(folder)) {
+            return plugins.anyMatch(plugin -> plugin.toString().endsWith(".so"));
+        } catch (IOException e) {
+            LOG.debug("{} is not looked at: {}", folder, e.toString());
+            return false;
+        }
+    }
+
+    /** The largest file without a name that CRIU writes: a MiB, unless an argument says otherwise. */
+    private long ghostLimit() {
+        long limit = MIB;
+        for (int at = 0; at < arguments.size(); at++) {
+            String argument = arguments.get(at);
+            if (argument.startsWith("--ghost-limit=")) {
+                limit = bytes(argument.substring(argument.indexOf('=') + 1)).orElse(limit);
+            } else if (argument.equals("--ghost-limit") && at + 1 < arguments.size()) {
+                limit = bytes(arguments.get(at + 1)).orElse(limit);
+            }
+        }
+        return limit;
+    }
+
+    /** A size as CRIU reads it: a number with K, M or G behind it. */
+    static OptionalLong bytes(String text) {
+        String size = text.strip().toUpperCase(Locale.ROOT);
+        if (!size.matches("\\d{1,9}[KMG]?")) {
+            return OptionalLong.empty();
+        }
+        int unit = "KMG".indexOf(size.charAt(size.length() - 1));
+        long number = Long.parseLong(unit < 0 ? size : size.substring(0, size.length() - 1));
+        return OptionalLong.of(number << (10 * (unit + 1)));
+    }
+}

@@ -1,0 +1,100 @@
+package io.ppmr.checkpoint.limits;
+
+import io.ppmr.checkpoint.sharing.Holder;
+import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.Refusal;
+import io.ppmr.os.BorrowedSocket;
+import io.ppmr.os.MulticastGroups;
+import io.ppmr.os.MulticastGroups.Group;
+import io.ppmr.os.ProcFiles;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Finds sockets that are members of multicast groups, or send to them by an interface that the job has chosen. CRIU
+ * writes neither: the copy would never hear its group again, or send by another interface. The kernel lists the groups
+ * of a network, and answers for each socket whether it is a member. For one scan and one thread.
+ */
+final class GroupMemberships implements MemberLook {
+    private static final String SOCKET = "socket:[";
+    private static final List<String> PROTOCOLS = List.of("UDP", "RAW", "PING");
+
+    /** IP_MULTICAST_IF and IPV6_MULTICAST_IF, each with its level. */
+    private static final int[][] INTERFACES = {{0, 32}, {41, 17}};
+
+    private final long deadlineNs;
+    private final Findings findings = new Findings();
+    private final Map<String, List<Group>> groupsOf = new HashMap<>();
+
+    /** @param deadlineNs when the look must have ended, by the monotonic clock; users decide how many groups exist */
+    GroupMemberships(long deadlineNs) {
+        this.deadlineNs = deadlineNs;
+    }
+
+    @Override
+    public void descriptor(Open open) throws IOException {
+        if (!open.name().startsWith(SOCKET)) {
+            return;
+        }
+        Optional<String> protocol = ProcFiles.socketProtocol(open.path());
+        if (protocol.isEmpty() || PROTOCOLS.stream().noneMatch(protocol.get()::startsWith)) {
+            return;
+        }
+        try (BorrowedSocket socket = BorrowedSocket.of(open.holder().pid(), open.number())) {
+            Optional<String> why = why(open.holder(), socket);
+            if (why.isPresent()) {
+                findings.add(
+                        open.holder(),
+                        open + ", a socket of " + protocol.get() + " that " + why.get()
+                                + ", and CRIU does not write that",
+                        "have the job leave its groups, or close the socket, in its suspend hook, and join them"
+                                + " again in its resumed hook");
+            }
+        } catch (IOException e) {
+            if (ProcFiles.link(open.path()).filter(open.name()::equals).isPresent()) {
+                throw e;
+            }
+        }
+    }
+
+    private Optional<String> why(Holder member, BorrowedSocket socket) throws IOException {
+        for (int[] option : INTERFACES) {
+            byte[] value = new byte[Integer.BYTES];
+            if (socket.option(option[0], option[1], value) && !Arrays.equals(value, new byte[Integer.BYTES])) {
+                return Optional.of("sends to multicast groups by an interface that it has chosen");
+            }
+        }
+        for (Group group : groups(member)) {
+            requireTime();
+            if (group.hasMember(socket)) {
+                return Optional.of("is a member of the multicast group " + group);
+            }
+        }
+        return Optional.empty();
+    }
+
+    private List<Group> groups(Holder member) throws IOException {
+        String network = ProcFiles.link("/proc/" + member.pid() + "/ns/net").orElse("");
+        List<Group> known = groupsOf.get(network);
+        if (known == null) {
+            known = MulticastGroups.of(member.pid());
+            groupsOf.put(network, known);
+        }
+        return known;
+    }
+
+    private void requireTime() throws IOException {
+        if (System.nanoTime() - deadlineNs > 0) {
+            throw new IOException("the multicast groups of this node are too many to ask each socket for in time");
+        }
+    }
+
+    @Override
+    public List<Refusal> refusals() {
+        return findings.all();
+    }
+}

@@ -1,0 +1,119 @@
+package io.ppmr.checkpoint.limits;
+
+import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.Refusal;
+import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFiles.FileStatus;
+import java.io.IOException;
+import java.util.List;
+import java.util.Optional;
+import java.util.regex.Pattern;
+
+/**
+ * Finds files without a name that CRIU does not write: larger ones than its limit, and those that have another name
+ * left, which it would have to link again. Memory that only looks like such a file is none. For one scan and one
+ * thread.
+ */
+final class UnlinkedFiles implements MemberLook {
+    private static final String UNNAMED = " (deleted)";
+    private static final long MIB = 1 << 20;
+    /** A server's file that was removed by this client, and stays until it is closed. */
+    private static final Pattern SILLY_RENAMED = Pattern.compile("\\.nfs[0-9a-f]{16,40}");
+
+    private final long mostBytes;
+    private final boolean linksAgain;
+    private final Findings findings = new Findings();
+
+    /**
+     * @param mostBytes the largest file without a name that CRIU writes ({@code --ghost-limit})
+     * @param linksAgain whether it may give a file a name ({@code --link-remap})
+     */
+    UnlinkedFiles(long mostBytes, boolean linksAgain) {
+        this.mostBytes = mostBytes;
+        this.linksAgain = linksAgain;
+    }
+
+    @Override
+    public void descriptor(Open open) throws IOException {
+        String name = open.name();
+        boolean unnamed = name.endsWith(UNNAMED);
+        if (open.status().filter(FileStatus::isRegular).isEmpty()
+                || isMemory(name)
+                || !(unnamed || isSillyRenamed(name))) {
+            return;
+        }
+        FileStatus status = open.status().get();
+        if (unnamed && status.links() == 0) {
+            Optional<Long> bytes = ProcFiles.status(open.path()).map(ProcFiles.FileStatus::allocatedBytes);
+            if (bytes.isPresent() && bytes.get() > mostBytes) {
+                findings.add(open.holder(), open + tooLarge(bytes.get()), remedy(bytes.get()));
+            }
+        } else if (!linksAgain) {
+            findings.add(open.holder(), open + linkedElsewhere(), LINK_REMEDY);
+        }
+    }
+
+    @Override
+    public void mapping(Mapped mapped) throws IOException {
+        String name = mapped.name();
+        if (!name.startsWith("/") || !name.endsWith(UNNAMED) || isMemory(name)) {
+            return;
+        }
+        Optional<FileStatus> status = ProcFiles.status(mapped.path());
+        if (status.filter(FileStatus::isRegular).isEmpty()) {
+            return;
+        }
+        if (status.get().links() > 0) {
+            if (!linksAgain) {
+                findings.add(mapped.holder(), mapped + linkedElsewhere(), LINK_REMEDY);
+            }
+            return;
+        }
+        Optional<Long> bytes = ProcFiles.status(mapped.path()).map(ProcFiles.FileStatus::allocatedBytes);
+        if (bytes.isPresent() && bytes.get() > mostBytes) {
+            findings.add(
+                    mapped.holder(),
+                    mapped + tooLarge(bytes.get()),
+                    "start the job again if its program or a library was replaced; or " + remedy(bytes.get()));
+        }
+    }
+
+    private static final String LINK_REMEDY = "have the job close it; or put --link-remap into dump_arguments and"
+            + " restore_arguments of the checkpointer, where both nodes have the file's folder in common";
+
+    private static String linkedElsewhere() {
+        return ", whose name was removed while the file has another name, and CRIU finds no path to it";
+    }
+
+    private String tooLarge(long bytes) {
+        return ", a file of " + shown(bytes) + " whose name was removed, and CRIU writes such files up to "
+                + shown(mostBytes);
+    }
+
+    private static String remedy(long bytes) {
+        return "have the job close it; or put --ghost-limit and a size such as " + (bytes / MIB + 1)
+                + "M into dump_arguments of the checkpointer";
+    }
+
+    private static String shown(long bytes) {
+        return bytes / MIB + " MiB";
+    }
+
+    private static boolean isMemory(String name) {
+        return name.startsWith("/memfd:")
+                || name.startsWith("/SYSV")
+                || name.startsWith("/dev/zero")
+                || name.startsWith("/anon_hugepage")
+                || name.startsWith("/secretmem")
+                || name.startsWith("/[aio]");
+    }
+
+    private static boolean isSillyRenamed(String name) {
+        return SILLY_RENAMED.matcher(name.substring(name.lastIndexOf('/') + 1)).matches();
+    }
+
+    @Override
+    public List<Refusal> refusals() {
+        return findings.all();
+    }
+}

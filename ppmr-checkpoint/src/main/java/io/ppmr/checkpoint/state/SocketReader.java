@@ -1,0 +1,110 @@
+package io.ppmr.checkpoint.state;
+
+import io.ppmr.checkpoint.state.SocketOption.Of;
+import io.ppmr.os.BorrowedSocket;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Reads the options of a rank's sockets that are not as a new socket has them. New sockets are made to know these, one
+ * for each kind. For one rank and one thread.
+ */
+public final class SocketReader {
+    private static final int SOCKET = 1;
+    private static final int TYPE = 3;
+    private static final int PROTOCOL = 38;
+    private static final int DOMAIN = 39;
+    private static final int UNIX = 1;
+    private static final int INTERNET = 2;
+    private static final int INTERNET_6 = 10;
+    private static final int TCP = 6;
+    private static final int UDP = 17;
+    private static final int TCP_INFO = 11;
+    private static final int TCP_CLOSED = 7;
+    private static final int TCP_LISTENS = 10;
+
+    private final Set<Long> seen = new HashSet<>();
+    private final Map<Kind, Map<String, String>> usual = new HashMap<>();
+
+    /** Sockets that have the same options. */
+    private record Kind(int domain, int type, int protocol, boolean connected) {
+        boolean has(Of of) {
+            return switch (of) {
+                case ANY -> true;
+                case INTERNET -> domain == INTERNET || domain == INTERNET_6;
+                case INTERNET_6 -> domain == SocketReader.INTERNET_6;
+                case TCP -> protocol == SocketReader.TCP;
+                case TCP_APART -> protocol == SocketReader.TCP && !connected;
+                case UDP -> protocol == SocketReader.UDP;
+            };
+        }
+    }
+
+    /**
+     * Reads a socket's options; empty if all are as usual, or if the same socket was read before.
+     *
+     * @param process the process that has it, as this service sees it
+     * @param id the same as it sees itself
+     * @param descriptor its descriptor there
+     * @param inode the socket's number
+     */
+    public Optional<SocketSettings> read(int process, int id, int descriptor, long inode) throws IOException {
+        if (!seen.add(inode)) {
+            return Optional.empty();
+        }
+        try (BorrowedSocket socket = BorrowedSocket.of(process, descriptor)) {
+            Kind kind = kind(socket);
+            if (kind.domain() != UNIX && kind.domain() != INTERNET && kind.domain() != INTERNET_6) {
+                return Optional.empty();
+            }
+            Map<String, String> values = values(socket, kind);
+            values.entrySet().removeAll(usual(kind).entrySet());
+            return values.isEmpty() ? Optional.empty() : Optional.of(new SocketSettings(id, descriptor, values));
+        }
+    }
+
+    private static Kind kind(BorrowedSocket socket) {
+        int protocol = number(socket, PROTOCOL);
+        byte[] state = new byte[1];
+        boolean connected = protocol == TCP
+                && socket.option(TCP, TCP_INFO, state)
+                && state[0] != TCP_CLOSED
+                && state[0] != TCP_LISTENS;
+        return new Kind(number(socket, DOMAIN), number(socket, TYPE), protocol, connected);
+    }
+
+    private static int number(BorrowedSocket socket, int option) {
+        ByteBuffer value = ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.nativeOrder());
+        return socket.option(SOCKET, option, value.array()) ? value.getInt(0) : -1;
+    }
+
+    private Map<String, String> usual(Kind kind) throws IOException {
+        Map<String, String> known = usual.get(kind);
+        if (known == null) {
+            try (BorrowedSocket fresh = BorrowedSocket.fresh(kind.domain(), kind.type(), kind.protocol())) {
+                known = values(fresh, kind);
+            }
+            usual.put(kind, known);
+        }
+        return known;
+    }
+
+    private static Map<String, String> values(BorrowedSocket socket, Kind kind) {
+        Map<String, String> values = new LinkedHashMap<>();
+        for (SocketOption option : SocketOption.ALL) {
+            byte[] value = new byte[option.bytes()];
+            if (kind.has(option.of()) && socket.option(option.level(), option.number(), value)) {
+                values.put(option.name(), HexFormat.of().formatHex(value));
+            }
+        }
+        return values;
+    }
+}

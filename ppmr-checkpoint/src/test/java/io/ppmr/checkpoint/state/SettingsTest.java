@@ -1,0 +1,49 @@
+package io.ppmr.checkpoint.state;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class SettingsTest {
+    @Test
+    void shouldReadTheSettingsOfAThreadAsTheyWereWritten() {
+        ThreadSettings settings = new ThreadSettings(117, "0-3,8", 0x6000, 77_777, "7");
+        assertEquals("117 0-3,8 24576 77777 7", settings.words());
+        assertEquals(settings, ThreadSettings.parse(settings.words()));
+        ThreadSettings few = new ThreadSettings(118, "", 0, 1, "");
+        assertEquals(few, ThreadSettings.parse(few.words()));
+    }
+
+    @Test
+    void shouldReadTheOptionsOfASocketAsTheyWereWritten() {
+        SocketSettings settings = new SocketSettings(117, 5, Map.of("6/18", "e8800000", "1/29", "01000000"));
+        assertEquals("117 5 1/29=01000000 6/18=e8800000", settings.words());
+        assertEquals(settings, SocketSettings.parse(settings.words()));
+    }
+
+    /** The words come from another node: nothing else is set than what is moved. */
+    @ParameterizedTest
+    @ValueSource(strings = {"117 5", "117 5 1/36=01000000", "117 5 1/29=01", "117 5 1/29", "117 x 1/29=01000000"})
+    void shouldReadNoOptionThatIsNotMoved(String words) {
+        assertThrows(IllegalArgumentException.class, () -> SocketSettings.parse(words));
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "117 0-3 0 0",
+                "117 3-0 0 0 -",
+                "117 0-99999999 0 0 -",
+                "117 a 0 0 -",
+                "117 0 0 0 ../x",
+                "117 0 0 0 -1",
+                "x 0 0 0 -"
+            })
+    void shouldReadNoSettingsThatAreNone(String words) {
+        assertThrows(IllegalArgumentException.class, () -> ThreadSettings.parse(words));
+    }
+}

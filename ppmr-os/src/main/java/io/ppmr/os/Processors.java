@@ -1,0 +1,51 @@
+package io.ppmr.os;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.BitSet;
+import jnr.ffi.Memory;
+import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
+
+/** Sets of this node's processors, written as the kernel writes lists: {@code 0-3,8}. Stateless, for any thread. */
+public final class Processors {
+    private static final Path ONLINE = Path.of("/sys/devices/system/cpu/online");
+    /** More than any kernel is built for. */
+    private static final int MOST = 1 << 16;
+
+    /** The number of sched_setaffinity(2), which is not the same on x86-64 and AArch64. */
+    private static final long SET_AFFINITY = System.getProperty("os.arch").equals("aarch64") ? 122 : 203;
+
+    private Processors() {}
+
+    /** Reads a set; throws IllegalArgumentException if the text is none. */
+    public static BitSet parse(String list) {
+        BitSet set = new BitSet();
+        for (String part : list.split(",", -1)) {
+            String[] ends = part.split("-", 2);
+            int first = Integer.parseInt(ends[0]);
+            int last = Integer.parseInt(ends[ends.length - 1]);
+            if (first < 0 || last < first || last >= MOST) {
+                throw new IllegalArgumentException("'" + list + "' is no list of processors");
+            }
+            set.set(first, last + 1);
+        }
+        return set;
+    }
+
+    /** Returns the processors of this node that run. */
+    public static BitSet online() throws IOException {
+        return parse(Files.readString(ONLINE).strip());
+    }
+
+    /** Lets a thread run on these processors alone; false if the kernel denies it. */
+    public static boolean allow(int thread, BitSet processors) {
+        byte[] bytes = processors.toByteArray();
+        // The kernel takes a mask of whole words.
+        int maskBytes = (processors.length() + Long.SIZE - 1) / Long.SIZE * Long.BYTES;
+        Pointer mask = Memory.allocateDirect(Runtime.getSystemRuntime(), maskBytes, true);
+        mask.put(0, bytes, 0, bytes.length);
+        return LibC.CALLS.syscall(SET_AFFINITY, thread, maskBytes, mask.address(), 0) == 0;
+    }
+}

@@ -1,0 +1,264 @@
+package io.ppmr.system;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.migration.source.MigrationReport;
+import io.ppmr.migration.source.MigrationReport.Outcome;
+import java.io.IOException;
+import java.net.Inet4Address;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * Jobs with state that CRIU leaves out, or does not write, by real CRIU: ppmr moves it, or refuses the job before it is
+ * stopped. Each job looks by itself, again and again, whether it has its state still.
+ */
+@Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class LeftOutStateIT {
+    private static final Path PROGRAM =
+            Path.of(System.getProperty("ppmr.home"), "ppmr-checkpoint/target/native-test/state-job");
+
+    /** State that ppmr reads of the original, and gives the copy. */
+    private static final List<String> MOVED_BY_US = List.of(
+            "affinity",
+            "thread-affinity",
+            "io-class",
+            "slack",
+            "core-filter",
+            "congestion",
+            "so-timestamp",
+            "so-timestampns",
+            "so-peek-off",
+            "so-busy-poll",
+            "so-rxq-ovfl",
+            "so-zerocopy",
+            "ip-recverr",
+            "ip-recvtos",
+            "ip-recvttl",
+            "ip-mtu-discover",
+            "ip-multicast-ttl",
+            "ip-multicast-loop",
+            "ip-multicast-all",
+            "ipv6-unicast-hops",
+            "ipv6-multicast-hops",
+            "ipv6-tclass",
+            "tcp-user-timeout",
+            "tcp-maxseg",
+            "tcp-syncnt",
+            "tcp-linger2",
+            "tcp-defer-accept",
+            "tcp-window-clamp",
+            "tcp-notsent-lowat",
+            "tcp-fastopen-connect",
+            "udp-segment",
+            "udp-gro");
+
+    /** State that CRIU writes. */
+    private static final List<String> MOVED_BY_CRIU = List.of(
+            "batch",
+            "nice",
+            "oom",
+            "huge-pages",
+            "reaper",
+            "undumpable",
+            "not-inherited",
+            "umask",
+            "name",
+            "owner",
+            "pipe-size",
+            "so-broadcast",
+            "so-keepalive",
+            "so-oobinline",
+            "so-priority",
+            "so-rcvlowat",
+            "so-sndbuf",
+            "so-rcvbuf",
+            "so-passcred",
+            "ip-tos",
+            "ip-ttl",
+            "ip-pktinfo",
+            "ip-freebind",
+            "ipv6-recvpktinfo",
+            "ipv6-v6only",
+            "tcp-nodelay",
+            "tcp-keepidle");
+
+    @TempDir
+    private Path directory;
+
+    private static String line(String kinds, String before) {
+        return before + "setsid " + PROGRAM + " " + kinds + " \"$PWD\"";
+    }
+
+    private CriuJob start(String kinds) throws IOException {
+        return CriuJob.start(directory, line(kinds, ""));
+    }
+
+    private ServicePair pair(Checkpointer criu) throws IOException, InterruptedException {
+        return new ServicePair(
+                directory, ServicePair.Options.with(criu).alsoRootsJobs().staging(64 << 20));
+    }
+
+    private void move(List<String> kinds) throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        try (CriuJob job = start(String.join(",", kinds));
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            job.requireTurns();
+            MigrationReport again =
+                    job.migrate(pair, criu, report.ranks().get(0).pids().get(0));
+            assertEquals(Outcome.COMMITTED, again.outcome(), again.reason());
+            job.requireTurns();
+            assertFalse(Files.exists(job.file("failed")), () -> read(job.file("failed")));
+        }
+    }
+
+    private static String read(Path file) {
+        try {
+            return Files.readString(file);
+        } catch (IOException e) {
+            return e.toString();
+        }
+    }
+
+    /** Twice, since a copy is an original in its turn. */
+    @Test
+    void shouldMoveWhatCriuLeavesOutWhenAnotherProcessCanSetIt() throws Exception {
+        move(MOVED_BY_US);
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldMoveWhatCriuWrites() throws Exception {
+        move(MOVED_BY_CRIU);
+    }
+
+    /** A job that must be refused, and words that the refusal must have. */
+    private record Refused(String kind, String before, List<String> words) {
+        static Refused of(String kind, String... words) {
+            return new Refused(kind, "", List.of(words));
+        }
+    }
+
+    /** One pair of services is asked for one job after the other. */
+    private void refuse(List<Refused> kinds) throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        try (ServicePair pair = pair(criu)) {
+            for (Refused refused : kinds) {
+                Path parent = Files.createDirectory(directory.resolve(refused.kind()));
+                try (CriuJob job = CriuJob.start(parent, line(refused.kind(), refused.before()))) {
+                    job.requireTurns();
+                    requireRefused(job.migrate(pair, criu), refused);
+                    job.requireTurns();
+                    assertFalse(Files.exists(job.file("failed")), () -> read(job.file("failed")));
+                }
+            }
+        }
+    }
+
+    private static void requireRefused(MigrationReport report, Refused refused) {
+        String reason = refused.kind() + ": " + report.reason();
+        assertEquals(Outcome.ROLLED_BACK, report.outcome(), reason);
+        assertTrue(reason.contains("rank 0 was not stopped: PID "), reason);
+        assertTrue(reason.contains("(state-job)"), reason);
+        assertTrue(reason.contains(". Remedy: "), reason);
+        for (String word : refused.words()) {
+            assertTrue(reason.contains(word), "'" + reason + "' does not say '" + word + "'");
+        }
+    }
+
+    @Test
+    void shouldRefuseBeforeThePauseWhatIsNotWritten() throws Exception {
+        refuse(List.of(
+                Refused.of("ring", "anon_inode:[io_uring] open as descriptor"),
+                Refused.of("semaphore", "anon_inode:[eventfd] open as descriptor", "EFD_SEMAPHORE"),
+                Refused.of("scratch", "job/scratch (deleted) open as descriptor 3, a file of 3 MiB", "--ghost-limit"),
+                Refused.of("member", "is a member of the multicast group 239.1.2.3"),
+                Refused.of("sandbox", "may be in a sandbox of Landlock", "landlock = \"allow\""),
+                Refused.of("personality", "has the execution domain 00040000", "setarch")));
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldRefuseEveryKindBeforeThePause() throws Exception {
+        refuse(List.of(
+                Refused.of("mapped-ring", "anon_inode:[io_uring] mapped"),
+                Refused.of("faults", "anon_inode:[userfaultfd] open as descriptor"),
+                Refused.of("counter", "anon_inode:[perf_event] open as descriptor"),
+                Refused.of("guest-socket", "CRIU writes no socket of the protocol AF_VSOCK"),
+                Refused.of("rules", "anon_inode:[landlock-ruleset] open as descriptor"),
+                Refused.of("secret", "CRIU cannot read secret memory"),
+                Refused.of("message-queue", "CRIU writes no POSIX message queue"),
+                Refused.of("device", "CRIU writes no device of that kind (10:229)"),
+                Refused.of("mapped-scratch", "job/scratch (deleted) mapped"),
+                Refused.of("renamed", "--link-remap"),
+                Refused.of("member6", "is a member of the multicast group ff15:0:0:0:0:0:0:5007")));
+    }
+
+    /** The target has not the address of this node's interface, as far as is known before the pause. */
+    @Tag("soak")
+    @Test
+    void shouldRefuseASocketThatHasAnAddressOfTheNode() throws Exception {
+        Optional<InetAddress> address = addressOfThisNode();
+        assumeTrue(address.isPresent(), "this machine has no interface besides lo");
+        String text = address.get().getHostAddress();
+        String before = "sh -c 'printf %s " + text + " > address; exec \"$@\"' sh ";
+        List<String> words = List.of("bound to " + text + " port ", "0.0.0.0");
+        refuse(List.of(new Refused("bound", before, words), new Refused("reset", before, words)));
+    }
+
+    private static Optional<InetAddress> addressOfThisNode() throws IOException {
+        for (NetworkInterface one : Collections.list(NetworkInterface.getNetworkInterfaces())) {
+            for (InetAddress address : Collections.list(one.getInetAddresses())) {
+                if (address instanceof Inet4Address && !address.isLoopbackAddress()) {
+                    return Optional.of(address);
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** The operator has seen to the room for it. */
+    @Tag("soak")
+    @Test
+    void shouldMoveALargeScratchFileWhenTheOperatorRaisesTheLimit() throws Exception {
+        Checkpointer criu = CriuJob.criu("--ghost-limit", "16M");
+        try (CriuJob job = start("scratch");
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            job.requireTurns();
+        }
+    }
+
+    @Tag("soak")
+    @Test
+    void shouldMoveWhatMayBeInASandboxWhenTheOperatorAllowsIt() throws Exception {
+        Checkpointer criu = CriuJob.criuAllowingSandboxes();
+        try (CriuJob job = start("no-new-privileges");
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            job.requireTurns();
+            assertFalse(Files.exists(job.file("failed")), () -> read(job.file("failed")));
+        }
+    }
+}
