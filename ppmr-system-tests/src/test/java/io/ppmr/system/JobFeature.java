@@ -76,7 +76,7 @@ enum JobFeature {
     WORDS,
     AFFINITY,
     TIMER_SLACK,
-    MULTICAST,
+    MULTICAST("multicast group"),
     APPEND_OUT,
     LONG_MAPS,
     CROWD,
@@ -111,8 +111,7 @@ enum JobFeature {
     RANK_PIPE("which is of rank 1");
 
     /** Outcomes that are due and do not hold yet: no job is drawn with these. */
-    private static final Set<JobFeature> NOT_YET =
-            EnumSet.of(AFFINITY, TIMER_SLACK, MULTICAST, EVENTFD_SEMAPHORE, LOCAL_WRITE, LOCAL_FOLDER, ODD_NAME);
+    private static final Set<JobFeature> NOT_YET = EnumSet.of(ODD_NAME);
 
     /** They take long, or are about what is said of them: they have tests of their own. */
     private static final Set<JobFeature> ALONE = EnumSet.of(LONG_MAPS, CROWD, TEBIBYTES, FORGED);
