@@ -60,6 +60,8 @@ final class OriginalRanks {
 
     /** The looks at all ranks while they are held; none until then. Each gives why they go on here, or nothing. */
     private final List<FutureTask<String>> looks = new ArrayList<>();
+    /** The look for what ranks share, the first of these; null until then. */
+    private Callable<String> sharing;
 
     private boolean looked;
     /** Work directories of checkpoint commands that an earlier run of the service may have left. */
@@ -302,21 +304,26 @@ final class OriginalRanks {
         looks.clear();
         Map<Integer, ProcessIdentity> all = Map.copyOf(roots);
         Map<Integer, List<ProcessIdentity>> trees = Map.copyOf(processes());
-        look("held-ranks-look", () -> {
+        sharing = () -> {
             job.checkpointer().requireNothingShared(all);
             return "";
-        });
+        };
+        look("held-ranks-look", sharing);
         look("held-files-look", () -> files.whyOther(trees).orElse(""));
     }
 
-    private void look(String name, Callable<String> finds) {
-        FutureTask<String> look = new FutureTask<>(() -> {
+    private static FutureTask<String> task(Callable<String> finds) {
+        return new FutureTask<>(() -> {
             try {
                 return finds.call();
             } catch (IOException | CheckpointException e) {
                 return String.valueOf(e.getMessage());
             }
         });
+    }
+
+    private void look(String name, Callable<String> finds) {
+        FutureTask<String> look = task(finds);
         looks.add(look);
         Thread looking = new Thread(look, name);
         looking.setDaemon(true);
@@ -325,19 +332,26 @@ final class OriginalRanks {
 
     /** Each look bounds its time, and is over long before a target votes. */
     private String whyNotAsBefore() {
-        for (FutureTask<String> look : looks) {
-            String reason = UninterruptedWait.of(() -> {
-                try {
-                    return look.get();
-                } catch (ExecutionException e) {
-                    throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
-                }
-            });
-            if (!reason.isEmpty()) {
-                return reason;
-            }
+        List<String> reasons =
+                new ArrayList<>(looks.stream().map(OriginalRanks::found).toList());
+        if (!reasons.isEmpty() && !reasons.get(0).isEmpty()) {
+            // What this service borrows of a held rank to read or to flush it looks shared. By now that is over.
+            FutureTask<String> again = task(sharing);
+            again.run();
+            looks.set(0, again);
+            reasons.set(0, found(again));
         }
-        return null;
+        return reasons.stream().filter(reason -> !reason.isEmpty()).findFirst().orElse(null);
+    }
+
+    private static String found(FutureTask<String> look) {
+        return UninterruptedWait.of(() -> {
+            try {
+                return look.get();
+            } catch (ExecutionException e) {
+                throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
+            }
+        });
     }
 
     /** Returns true if any of them has been stopped. */
