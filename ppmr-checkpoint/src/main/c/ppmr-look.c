@@ -282,7 +282,7 @@ static void content_of(void)
     close(file);
 }
 
-/* A descriptor of the same open file, or one more of the same file on kernels before Linux 5.6. */
+/* A descriptor of the same open file, or one more of the same file where the kernel or the node denies that. */
 static int descriptor_of(long pid, long number)
 {
     int process = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
@@ -290,7 +290,7 @@ static int descriptor_of(long pid, long number)
     int error = errno;
     if (process >= 0)
         close(process);
-    if (file >= 0 || error != ENOSYS) {
+    if (file >= 0 || (error != ENOSYS && error != EPERM)) {
         errno = error;
         return file;
     }

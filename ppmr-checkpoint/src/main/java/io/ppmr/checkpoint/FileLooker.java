@@ -36,6 +36,9 @@ public final class FileLooker implements Closeable {
     /** The time that one question may take, besides the content that is read for it. */
     public static final Duration ANSWER_LIMIT = Duration.ofSeconds(20);
 
+    /** A node can have tens of gigabytes of a file in its memory that its server has not. */
+    private static final Duration FLUSH_LIMIT = Duration.ofMinutes(5);
+
     private static final int LONGEST_LINE = FileFacts.LONGEST_LINE;
     private static final long SLICE_MS = 20;
     private static final int PIECE_BYTES = 1 << 16;
@@ -87,7 +90,7 @@ public final class FileLooker implements Closeable {
 
     /** Starts one of root's, which does nothing but write the files of processes to their disks or servers. */
     public static FileLooker flusher(NativePrograms programs, BooleanSupplier over) throws CheckpointException {
-        return start(programs, Optional.empty(), List.of("--flush"), new ContentDigests(), over, ANSWER_LIMIT);
+        return start(programs, Optional.empty(), List.of("--flush"), new ContentDigests(), over, FLUSH_LIMIT);
     }
 
     private static FileLooker start(

@@ -237,11 +237,11 @@ public final class RankRights implements Closeable {
         try (SortedLines.Sorter sorter =
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
             Reading reading = new Reading(whose, sorter, bounds, !withSettings);
-            BitSet online = withSettings ? Processors.online() : new BitSet();
             for (ProcessIdentity process : processes) {
                 try {
                     Path proc = firstLiving(process);
                     Map<String, long[]> limits = limits(proc);
+                    BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
                     eachLiving(process, task -> {
                         Map<String, String> status = status(task);
                         ThreadRights thread = thread(task, status, limits, node);
@@ -253,7 +253,7 @@ public final class RankRights implements Closeable {
                                     status.getOrDefault("Cpus_allowed_list", ""),
                                     thread.nice(),
                                     number(task) == process.pid(),
-                                    online));
+                                    usable));
                         }
                         if (descriptors.isNew(number(task))) {
                             descriptors(task, reading::file, reading::other, (descriptor, target) -> {

@@ -6,6 +6,8 @@ import java.io.IOException;
 final class BorrowedDescriptor implements AutoCloseable {
     private static final int PIDFD_OPEN = 434;
     private static final int PIDFD_GETFD = 438;
+    private static final int EPERM = 1;
+    private static final int ENOSYS = 38;
 
     private final int number;
 
@@ -16,24 +18,28 @@ final class BorrowedDescriptor implements AutoCloseable {
     /**
      * Borrows one.
      *
-     * @throws IOException if the process or the descriptor is gone, the kernel is older than Linux 5.6, or this process
-     *     may not trace that one
+     * @throws CannotBorrowException if the kernel is older than Linux 5.6, or this process may not trace that one
+     * @throws IOException if the process or the descriptor is gone
      */
     static BorrowedDescriptor of(int pid, int number) throws IOException {
         int process = (int) LibC.CALLS.syscall(PIDFD_OPEN, pid, 0, 0, 0);
         if (process < 0) {
-            throw new IOException("PID " + pid + " cannot be held: " + LibC.describe(LibC.errno()));
+            throw failure("PID " + pid + " cannot be held", LibC.errno());
         }
         try {
             int descriptor = (int) LibC.CALLS.syscall(PIDFD_GETFD, process, number, 0, 0);
             if (descriptor < 0) {
-                throw new IOException("descriptor " + number + " of PID " + pid + " cannot be borrowed: "
-                        + LibC.describe(LibC.errno()));
+                throw failure("descriptor " + number + " of PID " + pid + " cannot be borrowed", LibC.errno());
             }
             return new BorrowedDescriptor(descriptor);
         } finally {
             LibC.CALLS.close(process);
         }
+    }
+
+    private static IOException failure(String what, int errno) {
+        String message = what + ": " + LibC.describe(errno);
+        return errno == ENOSYS || errno == EPERM ? new CannotBorrowException(message) : new IOException(message);
     }
 
     /** Takes one of this process's own. */

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.BitSet;
+import java.util.List;
+import java.util.Optional;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
@@ -16,6 +18,10 @@ public final class Processors {
 
     /** The number of sched_setaffinity(2), which is not the same on x86-64 and AArch64. */
     private static final long SET_AFFINITY = System.getProperty("os.arch").equals("aarch64") ? 122 : 203;
+
+    private static final String CGROUPS = "/sys/fs/cgroup";
+    private static final String CPUSET = "cpuset";
+    private static final int LONGEST_FILE = 1 << 16;
 
     private Processors() {}
 
@@ -37,6 +43,39 @@ public final class Processors {
     /** Returns the processors of this node that run. */
     public static BitSet online() throws IOException {
         return parse(Files.readString(ONLINE).strip());
+    }
+
+    /**
+     * Returns the processors that run and that the cpuset of a process's cgroup lets it use, cgroups(7). A cpuset is the
+     * node's own, so it is no setting of the process.
+     */
+    public static BitSet usableBy(int pid) throws IOException {
+        BitSet usable = online();
+        String groups = ProcFiles.text("/proc/" + pid + "/cgroup", LONGEST_FILE).orElse("");
+        for (String line : groups.split("\n", -1)) {
+            String[] fields = line.split(":", 3);
+            if (fields.length < 3) {
+                continue;
+            }
+            boolean unified = fields[0].equals("0") && fields[1].isEmpty();
+            String file = unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
+            String root = unified ? CGROUPS : CGROUPS + "/" + CPUSET;
+            if (unified || List.of(fields[1].split(",", -1)).contains(CPUSET)) {
+                text(root + fields[2] + "/" + file)
+                        .filter(text -> !text.isBlank())
+                        .ifPresent(text -> usable.and(parse(text.strip())));
+            }
+        }
+        return usable;
+    }
+
+    /** Empty where there is no such file: the cgroup has no cpuset, or lies elsewhere. */
+    private static Optional<String> text(String file) {
+        try {
+            return ProcFiles.text(file, LONGEST_FILE);
+        } catch (IOException e) {
+            return Optional.empty();
+        }
     }
 
     /** Lets a thread run on these processors alone; false if the kernel denies it. */

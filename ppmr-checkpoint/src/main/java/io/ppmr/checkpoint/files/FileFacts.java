@@ -70,7 +70,7 @@ public record FileFacts(
     /**
      * Filesystems of one node's disks and memory: ext, XFS, Btrfs, tmpfs, ramfs, overlayfs, F2FS, ReiserFS, JFS,
      * hugetlbfs, ZFS, EROFS, squashfs, ISO 9660, FAT, exFAT, NTFS, devtmpfs of old kernels, bcachefs, mqueue, minix,
-     * UDF, NILFS.
+     * UDF, NILFS, eCryptfs, AUFS, HFS+, UBIFS.
      */
     private static final Set<Long> OF_ONE_NODE = Set.of(
             0xef53L,
@@ -96,7 +96,11 @@ public record FileFacts(
             0x19800202L,
             0x137fL,
             0x15013346L,
-            0x3434L);
+            0x3434L,
+            0xf15fL,
+            0x61756673L,
+            0x482bL,
+            0x24051905L);
 
     /** Reads a line; empty where it is none of a file that was found. */
     public static Optional<FileFacts> parse(String line) {
@@ -161,6 +165,14 @@ public record FileFacts(
     /** Returns true if its filesystem belongs to one node, however alike those of two nodes are. */
     public boolean isOfOneNode() {
         return OF_ONE_NODE.contains(system);
+    }
+
+    /**
+     * Returns true if two that are the same object cannot be two files of one number. A server of FUSE may number its
+     * files in the order in which they were looked up, so length and times have to agree as well.
+     */
+    boolean isSurelySame(FileFacts other) {
+        return system != FUSE || !isRegular() || (lengthBytes == other.lengthBytes && changed.equals(other.changed));
     }
 
     /**

@@ -15,6 +15,9 @@ import java.util.regex.Pattern;
  * @param sameKernel whether one kernel shows the files of both nodes
  */
 public record FileRules(PathPatterns equivalent, boolean sameKernel) {
+    /** Files of a node's own are read on both nodes to be compared, up to 64 GiB. */
+    private static final long MOST_CONTENT_BYTES = 64L << 30;
+
     private static final Pattern OF_PROCESS = Pattern.compile("/proc/(\\d{1,10})(/.*)?", Pattern.DOTALL);
     private static final int MISSING = 2;
     private static final int DENIED = 13;
@@ -108,8 +111,13 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
                             "which is device " + here.rdev() + " here and " + there.rdev() + " at the target",
                             "name a spare node with the same devices");
         }
-        if (here.isSameObject(there, sameKernel)) {
-            return new Same(!(here.isOfOneNode() && sameKernel));
+        if (here.isSameObject(there, sameKernel) && (file.writes() || here.isSurelySame(there))) {
+            return new Same(here.isRegular() && !(here.isOfOneNode() && sameKernel));
+        }
+        // Restarts compare mode and length, and the owner of such a file may have another number on each node.
+        boolean alike = permissions(here) == permissions(there) && here.lengthBytes() == there.lengthBytes();
+        if (alike && !file.writes() && equivalent.matches(file.path())) {
+            return FINE;
         }
         if (here.uid() != there.uid() || permissions(here) != permissions(there)) {
             return refused(
@@ -139,7 +147,14 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
                             + " in the target's own file of that name",
                     SAME);
         }
-        return equivalent.matches(file.path()) ? FINE : new CompareContent();
+        if (here.lengthBytes() > MOST_CONTENT_BYTES) {
+            return refused(
+                    rank,
+                    file,
+                    "which is this node's own, and too large to be compared with the target's file of that name",
+                    SHARE + ", or name it in [files] equivalent");
+        }
+        return new CompareContent();
     }
 
     /** Decides by the contents of two files of a node's own; each is what {@code ppmr-look} or a digest says. */

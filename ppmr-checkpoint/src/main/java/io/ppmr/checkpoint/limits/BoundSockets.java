@@ -3,6 +3,7 @@ package io.ppmr.checkpoint.limits;
 import io.ppmr.checkpoint.sharing.MemberLook;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.BorrowedSocket;
+import io.ppmr.os.CannotBorrowException;
 import io.ppmr.os.ProcFiles;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -55,6 +56,9 @@ final class BoundSockets implements MemberLook {
             return socket.localAddress()
                     .filter(address -> !address.getAddress().isAnyLocalAddress()
                             && !address.getAddress().isLoopbackAddress());
+        } catch (CannotBorrowException e) {
+            // Then CRIU finds it, at the target.
+            return Optional.empty();
         } catch (IOException e) {
             if (ProcFiles.link(open.path()).filter(open.name()::equals).isEmpty()) {
                 return Optional.empty();

@@ -4,15 +4,21 @@ import io.ppmr.checkpoint.sharing.Holder;
 import io.ppmr.checkpoint.sharing.MemberLook;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.BorrowedSocket;
+import io.ppmr.os.CannotBorrowException;
+import io.ppmr.os.LibC;
 import io.ppmr.os.MulticastGroups;
 import io.ppmr.os.MulticastGroups.Group;
 import io.ppmr.os.ProcFiles;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds sockets that are members of multicast groups, or send to them by an interface that the job has chosen. CRIU
@@ -27,6 +33,13 @@ final class GroupMemberships implements MemberLook {
     private static final int[][] INTERFACES = {{0, 32}, {41, 17}};
 
     private final long deadlineNs;
+    /** SO_MEMINFO, which gives nine numbers, the seventh of which is of the socket's options. */
+    private static final int SO_MEMINFO = 55;
+
+    private static final int MEMORY_BYTES = 9 * Integer.BYTES;
+    private static final int OPTIONS_OFFSET = 6 * Integer.BYTES;
+    private static final Logger LOG = LoggerFactory.getLogger(GroupMemberships.class);
+
     private final Findings findings = new Findings();
     private final Map<String, List<Group>> groupsOf = new HashMap<>();
 
@@ -54,6 +67,8 @@ final class GroupMemberships implements MemberLook {
                         "have the job leave its groups, or close the socket, in its suspend hook, and join them"
                                 + " again in its resumed hook");
             }
+        } catch (CannotBorrowException e) {
+            LOG.debug("memberships in multicast groups are not looked at: {}", e.getMessage());
         } catch (IOException e) {
             if (ProcFiles.link(open.path()).filter(open.name()::equals).isPresent()) {
                 throw e;
@@ -68,6 +83,9 @@ final class GroupMemberships implements MemberLook {
                 return Optional.of("sends to multicast groups by an interface that it has chosen");
             }
         }
+        if (isMemberOfNone(socket)) {
+            return Optional.empty();
+        }
         for (Group group : groups(member)) {
             requireTime();
             if (group.hasMember(socket)) {
@@ -75,6 +93,12 @@ final class GroupMemberships implements MemberLook {
             }
         }
         return Optional.empty();
+    }
+
+    /** Memberships are charged to their socket, Linux 4.12; so the groups of all users are mostly not read. */
+    private static boolean isMemberOfNone(BorrowedSocket socket) {
+        ByteBuffer memory = ByteBuffer.allocate(MEMORY_BYTES).order(ByteOrder.nativeOrder());
+        return socket.option(LibC.SOCKET_LEVEL, SO_MEMINFO, memory.array()) && memory.getInt(OPTIONS_OFFSET) == 0;
     }
 
     private List<Group> groups(Holder member) throws IOException {

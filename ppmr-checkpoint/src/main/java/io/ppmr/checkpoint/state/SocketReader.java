@@ -2,6 +2,7 @@ package io.ppmr.checkpoint.state;
 
 import io.ppmr.checkpoint.state.SocketOption.Of;
 import io.ppmr.os.BorrowedSocket;
+import io.ppmr.os.CannotBorrowException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -12,12 +13,16 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Reads the options of a rank's sockets that are not as a new socket has them. New sockets are made to know these, one
  * for each kind. For one rank and one thread.
  */
 public final class SocketReader {
+    private static final Logger LOG = LoggerFactory.getLogger(SocketReader.class);
+
     private static final int SOCKET = 1;
     private static final int TYPE = 3;
     private static final int PROTOCOL = 38;
@@ -66,8 +71,12 @@ public final class SocketReader {
                 return Optional.empty();
             }
             Map<String, String> values = values(socket, kind);
-            values.entrySet().removeAll(usual(kind).entrySet());
+            values.entrySet().removeAll(usual(kind, values).entrySet());
             return values.isEmpty() ? Optional.empty() : Optional.of(new SocketSettings(id, descriptor, values));
+        } catch (CannotBorrowException e) {
+            // Its copy has what CRIU gives it, as on any kernel before Linux 5.6.
+            LOG.debug("the options of sockets are not read: {}", e.getMessage());
+            return Optional.empty();
         }
     }
 
@@ -86,11 +95,15 @@ public final class SocketReader {
         return socket.option(SOCKET, option, value.array()) ? value.getInt(0) : -1;
     }
 
-    private Map<String, String> usual(Kind kind) throws IOException {
+    /** The values of a new socket; of a kind that this service may not make, those of the one that was found. */
+    private Map<String, String> usual(Kind kind, Map<String, String> found) {
         Map<String, String> known = usual.get(kind);
         if (known == null) {
             try (BorrowedSocket fresh = BorrowedSocket.fresh(kind.domain(), kind.type(), kind.protocol())) {
                 known = values(fresh, kind);
+            } catch (IOException e) {
+                LOG.debug("the options of sockets of that kind are not read: {}", e.getMessage());
+                return Map.copyOf(found);
             }
             usual.put(kind, known);
         }

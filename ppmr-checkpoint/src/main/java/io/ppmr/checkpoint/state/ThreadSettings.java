@@ -4,6 +4,7 @@ import io.ppmr.os.LibC;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.Processors;
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -45,16 +46,13 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
      * @param allowed {@code Cpus_allowed_list} of its status
      * @param nice its nice value
      * @param isFirst whether it is its process's first thread
-     * @param online the processors of this node
+     * @param usable the processors that its cgroup lets it use
      */
     public static Optional<ThreadSettings> read(
-            int thread, int id, String allowed, int nice, boolean isFirst, BitSet online) throws IOException {
+            int thread, int id, String allowed, int nice, boolean isFirst, BitSet usable) throws IOException {
         String own = "/proc/" + thread;
-        String processors = allowed.isEmpty() || hasAll(allowed, online) ? "" : allowed;
-        long slackNs = ProcFiles.text(own + "/timerslack_ns", TEXT_BYTES)
-                .map(text -> Long.parseLong(text.strip()))
-                .filter(ns -> ns != USUAL_SLACK_NS)
-                .orElse(0L);
+        String processors = allowed.isEmpty() || hasAll(allowed, usable) ? "" : allowed;
+        long slackNs = slackNs(own);
         String filter = isFirst
                 ? ProcFiles.text(own + "/coredump_filter", TEXT_BYTES)
                         .map(text -> text.strip().replaceFirst("^0+(?=.)", ""))
@@ -63,6 +61,18 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
                 : "";
         ThreadSettings read = new ThreadSettings(id, processors, ioPriority(thread, nice), slackNs, filter);
         return read.areUsual() ? Optional.empty() : Optional.of(read);
+    }
+
+    /** Only who may change it may read it: without CAP_SYS_NICE the copy's timers are as late as usual. */
+    private static long slackNs(String own) throws IOException {
+        try {
+            return ProcFiles.text(own + "/timerslack_ns", TEXT_BYTES)
+                    .map(text -> Long.parseLong(text.strip()))
+                    .filter(ns -> ns != USUAL_SLACK_NS)
+                    .orElse(0L);
+        } catch (AccessDeniedException e) {
+            return 0;
+        }
     }
 
     private boolean areUsual() {

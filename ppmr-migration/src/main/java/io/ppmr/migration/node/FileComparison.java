@@ -51,10 +51,15 @@ public final class FileComparison {
 
     private static final int KEY_BYTES = 16;
     private static final Duration LEAST_CONTENT_LIMIT = Duration.ofSeconds(30);
+    private static final Duration MOST_CONTENT_LIMIT = Duration.ofMinutes(10);
     /** A disk or a server that reads more slowly than this counts as one that does not answer. */
     private static final long LEAST_BYTES_A_SECOND = 10 << 20;
 
-    private static final int LENGTH_TRIES = 5;
+    private static final int LENGTH_TRIES = 25;
+    /** Between two looks: clients of network filesystems ask their servers for a length once a second or so. */
+    private static final long LENGTH_PAUSE_MS = 200;
+
+    private static final int DENIED = 13;
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
     /** The node to which the job would go. */
@@ -105,6 +110,8 @@ public final class FileComparison {
     private final Set<ByteBuffer> known = new HashSet<>();
     /** Files that can be written and are one object at both nodes, by the digests of their paths. */
     private final Set<ByteBuffer> shared = new HashSet<>();
+
+    private boolean held;
 
     private final List<Pending> page = new ArrayList<>();
     private int pageChars;
@@ -326,6 +333,9 @@ public final class FileComparison {
     private Verdict contents(Pending one, FileRules rules)
             throws IOException, CheckpointException, InterruptedException {
         Duration limit = contentLimit(one.here().lengthBytes());
+        if (held && limit.compareTo(LEAST_CONTENT_LIMIT) > 0) {
+            limit = LEAST_CONTENT_LIMIT;
+        }
         String here = looker.content(one.question(), one.here(), limit);
         String there = ask('c', List.of(one.path()), limit.plus(FileLooker.ANSWER_LIMIT))
                 .lines()
@@ -335,7 +345,13 @@ public final class FileComparison {
 
     /** Returns how long it may take to read so much. */
     public static Duration contentLimit(long bytes) {
-        return LEAST_CONTENT_LIMIT.plusSeconds(bytes / LEAST_BYTES_A_SECOND);
+        Duration limit = LEAST_CONTENT_LIMIT.plusSeconds(bytes / LEAST_BYTES_A_SECOND);
+        return limit.compareTo(MOST_CONTENT_LIMIT) < 0 ? limit : MOST_CONTENT_LIMIT;
+    }
+
+    /** From now on the ranks stand still, so contents are compared for a short time alone. */
+    public void whileHeld() {
+        held = true;
     }
 
     private void decide(Pending one, Verdict verdict) {
@@ -423,6 +439,10 @@ public final class FileComparison {
             List<Written> differ = new ArrayList<>();
             for (int at = 0; at < left.size(); at++) {
                 Written file = left.get(at);
+                if (FileFacts.error(there.get(at)) == DENIED) {
+                    // It was opened by another user, or before its mode was changed: its length is not known there.
+                    continue;
+                }
                 long seen = length(there.get(at), file, "at the target");
                 if (seen < before.get(file) || seen > flushed(file, flusher)) {
                     why = file.file() + ", which has " + before.get(file) + " bytes here and " + seen
@@ -431,6 +451,9 @@ public final class FileComparison {
                 }
             }
             left = differ;
+            if (!left.isEmpty()) {
+                Thread.sleep(LENGTH_PAUSE_MS);
+            }
         }
         return left.isEmpty()
                 ? Optional.empty()

@@ -11,7 +11,7 @@ import java.util.List;
 public record JobFiles(PathPatterns equivalent) {
     /** The files that name services map into each process that has asked them: each node's own has the same names. */
     public static final List<String> USUALLY_EQUIVALENT =
-            List.of("/var/lib/sss/mc/*", "/run/nscd/*", "/var/cache/nscd/*");
+            List.of("/var/lib/sss/mc/*", "/run/nscd/*", "/var/cache/nscd/*", "/var/db/nscd/*");
 
     /** The usual ones. */
     public static final JobFiles USUAL = new JobFiles(new PathPatterns(USUALLY_EQUIVALENT));

@@ -396,6 +396,7 @@ final class SourceSession {
             return Optional.empty();
         }
         Map<Integer, List<ProcessIdentity>> own = ofLeg(held);
+        comparison.whileHeld();
         Optional<String> opened = comparison.compare(own);
         return opened.isPresent()
                 ? opened.map(why -> "it has come to open this while it was being moved: " + why)

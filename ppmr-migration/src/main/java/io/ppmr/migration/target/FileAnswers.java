@@ -63,9 +63,13 @@ final class FileAnswers implements Closeable {
         }
         Thread thread = new Thread(
                 () -> {
-                    Seen seen = answer(question);
-                    busy.set(false);
                     try {
+                        Seen seen;
+                        try {
+                            seen = answer(question);
+                        } finally {
+                            busy.set(false);
+                        }
                         link.send(seen);
                     } catch (IOException e) {
                         LOG.debug("nobody waits for an answer about files any more: {}", e.toString());
@@ -99,6 +103,9 @@ final class FileAnswers implements Closeable {
             return new Seen(FileComparison.kernel(), ignored, lines(question), "");
         } catch (CheckpointException e) {
             return failed(String.valueOf(e.getMessage()));
+        } catch (RuntimeException e) {
+            LOG.error("a question about files cannot be answered", e);
+            return failed("it cannot answer what was asked about files: " + e);
         }
     }
 

@@ -292,7 +292,8 @@ final class TargetSessions {
         SessionEvent first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
         Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
         if (heard.isPresent()) {
-            first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
+            // The source may look at its own files first.
+            first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
         }
         while (heard.isPresent() && first instanceof SessionEvent.Said said && said.message() instanceof Look look) {
             from.events().handled(said);

@@ -1,0 +1,15 @@
+package io.ppmr.os;
+
+import java.io.IOException;
+
+/**
+ * No descriptor of another process can be borrowed here: the kernel is older than Linux 5.6, or the node denies this
+ * process pidfd_getfd(2). It says nothing of the descriptor.
+ */
+public final class CannotBorrowException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    CannotBorrowException(String message) {
+        super(message);
+    }
+}
