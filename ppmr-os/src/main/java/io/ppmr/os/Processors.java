@@ -46,8 +46,8 @@ public final class Processors {
     }
 
     /**
-     * Returns the processors that run and that the cpuset of a process's cgroup lets it use, cgroups(7). A cpuset is the
-     * node's own, so it is no setting of the process.
+     * Returns the processors that run and that the cpuset of a process's cgroup lets it use, cgroups(7). A cpuset is
+     * the node's own, so it is no setting of the process.
      */
     public static BitSet usableBy(int pid) throws IOException {
         BitSet usable = online();

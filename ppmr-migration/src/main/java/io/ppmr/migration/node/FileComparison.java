@@ -33,6 +33,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -57,7 +59,7 @@ public final class FileComparison {
 
     private static final int LENGTH_TRIES = 25;
     /** Between two looks: clients of network filesystems ask their servers for a length once a second or so. */
-    private static final long LENGTH_PAUSE_MS = 200;
+    private static final long LENGTH_PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
     private static final int DENIED = 13;
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -452,7 +454,10 @@ public final class FileComparison {
             }
             left = differ;
             if (!left.isEmpty()) {
-                Thread.sleep(LENGTH_PAUSE_MS);
+                LockSupport.parkNanos(LENGTH_PAUSE_NS);
+                if (Thread.interrupted()) {
+                    throw new InterruptedException();
+                }
             }
         }
         return left.isEmpty()
