@@ -90,10 +90,11 @@ public final class FileMappings {
             query.putLong(ADDRESS_OFFSET, from);
             if (LibC.CALLS.ioctl(descriptor, PROCMAP_QUERY, query.address()) < 0) {
                 int errno = LibC.errno();
-                if (errno == ENOENT) {
+                // ESRCH: the process has ended, or runs another program by now. The text ends there, too.
+                if (errno == ENOENT || errno == ESRCH) {
                     return true;
                 }
-                if (errno == ESRCH || from != 0) {
+                if (from != 0) {
                     throw new IOException(maps + " cannot be asked: " + LibC.describe(errno));
                 }
                 return false;
