@@ -41,6 +41,28 @@ public final class ByteRangeSet {
         replace(first, last, newStart, newEnd);
     }
 
+    /** Removes the offsets from {@code start} up to, not including, {@code end}. */
+    public void remove(long start, long end) {
+        int first = firstEndingAfter(start);
+        if (start >= end || first == count || starts[first] >= end) {
+            return;
+        }
+        long headStart = starts[first];
+        int last = first;
+        long tailEnd = start;
+        while (last < count && starts[last] < end) {
+            tailEnd = ends[last];
+            last++;
+        }
+        delete(first, last);
+        if (tailEnd > end) {
+            replace(first, first, end, tailEnd);
+        }
+        if (headStart < start) {
+            replace(first, first, headStart, start);
+        }
+    }
+
     /** Removes every offset from {@code size} on. */
     public void truncate(long size) {
         while (count > 0 && starts[count - 1] >= size) {
@@ -77,6 +99,12 @@ public final class ByteRangeSet {
     private int firstEndingAfter(long offset) {
         int range = firstEndingAtOrAfter(offset);
         return range < count && ends[range] == offset ? range + 1 : range;
+    }
+
+    private void delete(int first, int last) {
+        System.arraycopy(starts, last, starts, first, count - last);
+        System.arraycopy(ends, last, ends, first, count - last);
+        count -= last - first;
     }
 
     /** Puts one range in place of those from {@code first} up to, not including, {@code last}. */

@@ -17,8 +17,12 @@ import org.junit.jupiter.api.Test;
 class ByteRangeSetTest {
     private static final int SPACE = 96;
 
-    /** Adds a range; cuts the set at {@code start} instead if {@code end} is negative. */
-    record Step(int start, int end) {
+    /** Adds or removes a range; cuts the set at {@code start} instead if {@code end} is negative. */
+    record Step(int start, int end, boolean removes) {
+        Step(int start, int end) {
+            this(start, end, false);
+        }
+
         boolean cuts() {
             return end < 0;
         }
@@ -31,10 +35,13 @@ class ByteRangeSetTest {
         Arbitrary<Step> shortAdds = Combinators.combine(
                         offset, Arbitraries.integers().between(0, 4))
                 .as((start, length) -> new Step(start, start + length));
+        Arbitrary<Step> removes = Combinators.combine(offset, offset)
+                .as((start, end) -> new Step(Math.min(start, end), Math.max(start, end), true));
         Arbitrary<Step> cuts = offset.map(size -> new Step(size, -1));
         return Arbitraries.frequencyOf(
                         net.jqwik.api.Tuple.of(3, adds),
                         net.jqwik.api.Tuple.of(8, shortAdds),
+                        net.jqwik.api.Tuple.of(3, removes),
                         net.jqwik.api.Tuple.of(1, cuts))
                 .list()
                 .ofMaxSize(60);
@@ -48,6 +55,9 @@ class ByteRangeSetTest {
             if (step.cuts()) {
                 set.truncate(step.start());
                 model.clear(step.start(), SPACE * 2);
+            } else if (step.removes()) {
+                set.remove(step.start(), step.end());
+                model.clear(step.start(), step.end());
             } else {
                 set.add(step.start(), step.end());
                 model.set(step.start(), Math.max(step.start(), step.end()));

@@ -34,6 +34,15 @@ public interface LibC {
     /** O_CLOEXEC. */
     int OPEN_CLOSE_ON_EXEC = 0x80000;
 
+    /** O_RDWR. */
+    int OPEN_READ_WRITE = 2;
+
+    /** O_NOFOLLOW. */
+    int OPEN_NO_LINK = 0x20000;
+
+    /** FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE. */
+    int PUNCH_HOLE = 3;
+
     /** SOCK_DGRAM. */
     int DATAGRAMS = 2;
 
@@ -185,6 +194,12 @@ public interface LibC {
     int statfs(@In byte[] path, @Out byte[] to);
 
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
+
+    long pwrite(int descriptor, long from, long lengthBytes, long offset);
+
+    int ftruncate(int descriptor, long lengthBytes);
+
+    int fallocate(int descriptor, int mode, long offset, long lengthBytes);
 
     long write(int descriptor, long address, long lengthBytes);
 

@@ -130,10 +130,10 @@ class CriuPatternIT {
 
     @Tag("soak")
     @Test
-    void shouldFailByNameWhenTheImageFitsNeitherPoolNorStaging() throws Exception {
+    void shouldFailByNameWhenTheImageDoesNotFitStaging() throws Exception {
         try (ReplayJob job = job(restore());
                 ServicePair pair = pair(job, 16 << 20)) {
-            job.rollsBack(pair, "pages-1.img", "does not fit", "pool.size or staging.limit");
+            job.rollsBack(pair, "pages-1.img", "does not fit staging", "staging.limit");
         }
     }
 }

@@ -74,7 +74,7 @@ final class Nodes implements AutoCloseable {
                         Files.createDirectory(directory.resolve(name)),
                         Files.createDirectory(directory.resolve(name + "-work")),
                         POOL,
-                        new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 << 20, Duration.ofSeconds(60)),
+                        new TransferSettings(Path.of("/dev/shm"), 64 << 20, 16 << 20, Duration.ofSeconds(60)),
                         KEY,
                         List.of(restores),
                         Duration.ofMinutes(5),

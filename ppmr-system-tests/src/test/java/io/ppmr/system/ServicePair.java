@@ -53,8 +53,7 @@ public final class ServicePair implements AutoCloseable {
         private JobBounds bounds = JobBounds.USUAL;
         private JobFiles files = JobFiles.USUAL;
         private PreSharedKey sourceKey = KEY;
-        private long stagingBytes;
-        private long indexBytes = 4 << 20;
+        private long stagingBytes = 64 << 20;
         private Duration stallLimit = Duration.ofSeconds(20);
         private Duration discardDeadline = Duration.ofMinutes(5);
         private boolean unknownUsers = true;
@@ -71,7 +70,6 @@ public final class ServicePair implements AutoCloseable {
             sourcePool = other.sourcePool;
             sourceKey = other.sourceKey;
             stagingBytes = other.stagingBytes;
-            indexBytes = other.indexBytes;
             stallLimit = other.stallLimit;
             discardDeadline = other.discardDeadline;
             unknownUsers = other.unknownUsers;
@@ -111,10 +109,6 @@ public final class ServicePair implements AutoCloseable {
         /** Retained images may wait in so much memory. */
         public Options staging(long bytes) {
             return changed(next -> next.stagingBytes = bytes);
-        }
-
-        Options index(long bytes) {
-            return changed(next -> next.indexBytes = bytes);
         }
 
         Options stall(Duration limit) {
@@ -180,23 +174,15 @@ public final class ServicePair implements AutoCloseable {
             TransportChoice sourceChoice,
             TransportChoice targetChoice)
             throws IOException, InterruptedException {
-        NodeProbe probe = new NodeProbe(
-                Path.of("/"),
-                options.pool.poolBytes() + options.stagingBytes,
-                options.pool.chunkBytes(),
-                options.restores);
+        NodeProbe probe =
+                new NodeProbe(Path.of("/"), options.stagingBytes, options.pool.chunkBytes(), options.restores);
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
                         Files.createDirectory(directory.resolve("target")),
                         Files.createDirectory(directory.resolve("target-work")),
                         options.pool,
-                        new TransferSettings(
-                                Path.of("/dev/shm"),
-                                options.stagingBytes,
-                                options.indexBytes,
-                                16 << 20,
-                                options.stallLimit),
+                        new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
                         KEY,
                         options.restores,
                         Duration.ofMinutes(5),

@@ -51,7 +51,7 @@ class SparesIT {
                         ServicePair.Options.with(job.checkpointer()).restores(List.of()));
                 ServicePair withoutRoom = new ServicePair(
                         Files.createDirectory(directory.resolve("without-room")),
-                        ServicePair.Options.with(job.checkpointer()).staging(0));
+                        ServicePair.Options.with(job.checkpointer()).staging(8 << 20));
                 ServicePair withoutMemory = new ServicePair(
                         Files.createDirectory(directory.resolve("without-memory")),
                         ServicePair.Options.with(job.checkpointer()).staging(64 << 20),
@@ -78,9 +78,8 @@ class SparesIT {
         for (String reason : List.of(
                 "cannot be reached",
                 "refuses: this node is not configured to restore",
-                "has to wait here as a whole; pool and staging have room for 8 MiB",
-                "and as much again for its image, since staging is in memory, and 1 MiB to find its image in staging,"
-                        + " 8 MiB are available here")) {
+                "has to wait here as a whole; staging has room for 8 MiB",
+                "and as much again for its image, since staging is in memory, 8 MiB are available here")) {
             assertTrue(said.contains(reason), () -> reason + " is not in: " + said);
         }
     }

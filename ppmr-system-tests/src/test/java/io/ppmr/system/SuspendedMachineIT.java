@@ -72,7 +72,7 @@ class SuspendedMachineIT {
                         Files.createDirectory(directory.resolve("mount")),
                         Files.createDirectory(directory.resolve("work")),
                         POOL,
-                        new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 << 20, Duration.ofSeconds(60)),
+                        new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(60)),
                         new PreSharedKey("a key that only this test knows, 32+".getBytes(StandardCharsets.US_ASCII)),
                         List.of(),
                         Duration.ofMinutes(5),

@@ -95,19 +95,13 @@ class UnfitTargetIT {
         }
     }
 
-    @Tag("soak")
     @Test
-    void shouldRefuseWhenTheIndexOfARetainedImageHasNoRoom() throws Exception {
+    void shouldRefuseARetainedImageWhenTheTargetHasNoStaging() throws Exception {
         try (ReplayJob job = new ReplayJob(directory).retained().rank(CHECKPOINT, RESTART)) {
-            String reason = refused(
-                            ServicePair.Options.with(job.checkpointer())
-                                    .staging(64 << 20)
-                                    .index(0),
-                            here -> here,
-                            job)
+            String reason = refused(ServicePair.Options.with(job.checkpointer()).staging(0), here -> here, job)
                     .reason();
-            assertTrue(reason.contains("takes 1 MiB of memory, and staging.index allows 0 MiB"), reason);
-            assertTrue(reason.contains("raise staging.index on this node"), reason);
+            assertTrue(reason.contains("wait in staging, and this node has none (staging.limit = 0)"), reason);
+            assertTrue(reason.contains("set staging.limit of this target"), reason);
         }
     }
 

@@ -18,7 +18,7 @@ import io.ppmr.target.image.FilePrefixStore;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.ReceiveSlot;
-import io.ppmr.target.image.StagingArea;
+import io.ppmr.target.image.Staging;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -51,7 +51,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
     private final Object ledgerLock = new Object();
     private final int[] fileOf;
     private ArrivingImages images;
-    private StagingArea staging;
+    private Staging staging;
     private CreditLedger ledger;
     private boolean over;
     private String directory;
@@ -84,7 +84,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         int readers = Integer.parseInt(words.get(0));
         long bytes = Long.parseLong(words.get(1));
         directory = TargetNode.DIRECTORY + ++runs;
-        staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 0);
+        staging = new Staging(Path.of("/dev/shm"), 0);
         images = new ArrivingImages(
                 new ArrivingImages.Setting(
                         directory,
@@ -125,7 +125,6 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         }
         images.discard();
         ledger.reclaimAll();
-        staging.close();
         view.remove(directory);
         heads.reset();
         uncovered.set(0);
@@ -198,7 +197,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
     }
 
     @Override
-    public void indexFull(ArrivingFile file) {
+    public void stagingFailed(ArrivingFile file, String reason) {
         LOG.error("file {}: its index is full", file.name());
     }
 

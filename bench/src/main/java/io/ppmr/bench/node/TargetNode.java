@@ -58,7 +58,7 @@ final class TargetNode implements NodeMain.BenchNode {
     private static final Logger LOG = LoggerFactory.getLogger(TargetNode.class);
     private static final int BOUNCE_MAX = 8;
     static final TransferSettings SETTINGS =
-            new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 << 20, Duration.ofSeconds(20));
+            new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(20));
 
     private final PoolGeometry geometry;
     private final int bounceBuffers;

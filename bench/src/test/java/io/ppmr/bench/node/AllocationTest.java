@@ -17,7 +17,7 @@ import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageListener;
 import io.ppmr.target.image.RankImage;
 import io.ppmr.target.image.ReceiveSlot;
-import io.ppmr.target.image.StagingArea;
+import io.ppmr.target.image.Staging;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -93,7 +93,7 @@ class AllocationTest {
     private final class Target implements ImageListener, CreditLedger.Decisions, AutoCloseable {
         private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.HEAD_BYTES);
         private final BufferPool pool = new BufferPool(geometry.plus(1));
-        private final StagingArea staging = new StagingArea(Path.of("/dev/shm"), geometry, 0, 0);
+        private final Staging staging = new Staging(Path.of("/dev/shm"), 0);
         private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
         private final ArrivingFile file = new ArrivingFile(
                 1, "/m/rank-0/f", new RankImage(0, name -> true), geometry, BufferUtil.address(head), staging, this);
@@ -137,7 +137,7 @@ class AllocationTest {
         }
 
         @Override
-        public void indexFull(ArrivingFile of) {
+        public void stagingFailed(ArrivingFile of, String reason) {
             throw new AssertionError("there is no staging here");
         }
 
@@ -158,7 +158,7 @@ class AllocationTest {
 
         @Override
         public void close() {
-            staging.close();
+            file.discard();
         }
     }
 }

@@ -36,7 +36,6 @@ public record TargetConfig(
     private static final String OWN_STAGING = ".staging";
 
     private static final int MAX_MIGRATIONS = 32;
-    private static final long MIN_INDEX_BYTES = 1 << 20;
 
     private static final ConfigSection TOP = ConfigSection.top("The service itself.", ServiceConfig.TOP);
     static final ConfigKey<InetSocketAddress> LISTEN =
@@ -79,24 +78,19 @@ public record TargetConfig(
             "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
 
     private static final ConfigSection STAGING = ConfigSection.once(
-            "staging", "Where bytes wait that do not fit the pool: images that are read in any order.");
+            "staging",
+            "Where the files of an image wait that are read in any order, and what the pool cannot keep of others.");
     private static final ConfigKey<Path> STAGING_DIRECTORY = STAGING.optional(
             "directory",
             ValueType.PATH,
-            "where the staging file is made, in a folder that no user can fill; without it in memory: in a tmpfs of the"
+            "where its files are made, in a folder that no user can fill; without it in memory: in a tmpfs of the"
                     + " service's own in its work_directory, as large as limit for each of its migrations");
     private static final ConfigKey<Long> STAGING_LIMIT = STAGING.withDefault(
             "limit",
             ValueType.SIZE,
-            "1g",
-            "how large staging of a migration may become; a CRIU image that exceeds it and the pool fails, 0 is none");
-
-    private static final ConfigKey<Long> STAGING_INDEX = STAGING.withDefault(
-            "index",
-            ValueType.SIZE,
-            "128m",
-            "memory of a migration for what lies where in staging, at least 1m: 12 bytes for each chunk of an image,"
-                    + " so 128m are enough for 1 TiB in chunks of 128k; taken as it is needed");
+            "1032m",
+            "how much staging of a migration may take; a CRIU image that exceeds it fails, and with 0 a job is refused"
+                    + " whose image is read in any order");
 
     private static final ConfigSection HEADS =
             ConfigSection.once("heads", "The heads of the files, which stay readable.");
@@ -163,9 +157,6 @@ public record TargetConfig(
         InetSocketAddress listen = top.get(LISTEN);
         ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofTarget(top));
         ConfigFile.Section staging = file.section(STAGING);
-        if (staging.get(STAGING_INDEX) != null && staging.get(STAGING_INDEX) < MIN_INDEX_BYTES) {
-            staging.bad(STAGING_INDEX, "is too small for the index of any image: it must be 1m or more");
-        }
         long stagingLimitBytes = staging.get(STAGING_LIMIT);
         Path stagingDirectory = staging.get(STAGING_DIRECTORY);
         int migrations = top.get(MIGRATIONS);
@@ -191,7 +182,6 @@ public record TargetConfig(
                                 .or(() -> Optional.ofNullable(stagingDirectory))
                                 .orElse(service.workDirectory()),
                         stagingLimitBytes,
-                        staging.get(STAGING_INDEX),
                         file.section(HEADS).get(HEADS_LIMIT),
                         top.get(STALL_LIMIT)),
                 service.key(),

@@ -293,7 +293,7 @@ public final class WarmUp implements AutoCloseable {
                 made(TARGET),
                 made(TARGET_WORK),
                 pool,
-                new TransferSettings(folder, 0, 0, HEADS_BYTES, STEP_LIMIT),
+                new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
                 key,
                 List.of(copier),
                 STEP_LIMIT,

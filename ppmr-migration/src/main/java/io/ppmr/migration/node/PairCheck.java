@@ -5,7 +5,7 @@ import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.protocol.data.ReadingMode;
-import io.ppmr.target.image.StagingArea;
+import io.ppmr.target.image.Staging;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
  */
 public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
-    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "index", "files", "pids");
+    public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "files", "pids");
 
     private static final long MIB = 1 << 20;
     private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d{1,9})\\.(\\d{1,9})");
@@ -32,9 +32,8 @@ public final class PairCheck {
      * @param promisedBytes memory that migrations under way here will still take
      * @param whyStagingIsSmall why images find less room than is configured, in words that follow a number; empty if
      *     they do not
-     * @param indexLimitBytes memory that one migration may take to know what lies where in staging
      */
-    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall, long indexLimitBytes) {}
+    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {}
 
     private final NodeFacts source;
     private final JobFacts job;
@@ -72,7 +71,6 @@ public final class PairCheck {
         if (!job.checkpointer().isEmpty()) {
             check.memory();
             check.staging();
-            check.index();
             check.pids();
         }
         return check.findings;
@@ -166,7 +164,7 @@ public final class PairCheck {
     }
 
     private void memory() {
-        long indexBytes = indexBytes();
+        long mapBytes = mapBytes();
         long waitsInMemoryBytes = room.stagingInMemory() ? waitingBytes() : 0;
         String text = "the job has " + job.residentBytes() / MIB + " MiB, "
                 + (waitsInMemoryBytes > 0
@@ -176,13 +174,12 @@ public final class PairCheck {
                                         : waitsInMemoryBytes / MIB + " MiB")
                                 + " for its image, since staging is in memory, "
                         : "")
-                + (indexBytes > 0 ? "and " + indexBytes / MIB + " MiB to find its image in staging, " : "")
                 + target.availableBytes() / MIB + " MiB are available here"
                 + (room.promisedBytes() > 0
                         ? ", of which " + room.promisedBytes() / MIB + " MiB are for migrations under way"
                         : "");
         boolean enough =
-                job.residentBytes() + waitsInMemoryBytes + indexBytes <= target.availableBytes() - room.promisedBytes();
+                job.residentBytes() + waitsInMemoryBytes + mapBytes <= target.availableBytes() - room.promisedBytes();
         String remedy = "free memory on this node, or name another spare node";
         findings.add(Finding.failUnless(enough, "memory", text, text, remedy));
     }
@@ -191,8 +188,8 @@ public final class PairCheck {
         if (reading == ReadingMode.STREAMED) {
             return;
         }
-        String text = "an image of about " + waitingBytes() / MIB + " MiB has to wait here as a whole; pool and"
-                + " staging have room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
+        String text = "an image of about " + waitingBytes() / MIB + " MiB has to wait here as a whole; staging"
+                + " has room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
         findings.add(Finding.failUnless(waitingBytes() <= target.stagingBytes(), "staging", text, text, remedy));
     }
@@ -202,20 +199,9 @@ public final class PairCheck {
         return reading == ReadingMode.RETAINED ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
     }
 
-    /** Returns what this node would keep in memory to know where the image lies that waits here as a whole. */
-    private long indexBytes() {
-        return reading == ReadingMode.RETAINED ? StagingArea.indexBytes(waitingBytes(), target.chunkBytes()) : 0;
-    }
-
-    private void index() {
-        if (reading == ReadingMode.STREAMED) {
-            return;
-        }
-        String text = "to know where an image of about " + waitingBytes() / MIB + " MiB lies in staging takes "
-                + indexBytes() / MIB + " MiB of memory, and staging.index allows " + room.indexLimitBytes() / MIB
-                + " MiB";
-        String remedy = "raise staging.index on this node, or pool.chunk on both, or name another spare node";
-        findings.add(Finding.failUnless(indexBytes() <= room.indexLimitBytes(), "index", text, text, remedy));
+    /** Returns the memory that this node would take to know what has come of an image that waits here as a whole. */
+    private long mapBytes() {
+        return reading == ReadingMode.RETAINED ? Staging.mapBytes(waitingBytes()) : 0;
     }
 
     private void pids() {

@@ -109,8 +109,7 @@ final class Admission {
             long promisedBytes = underWay.stream()
                     .mapToLong(incoming -> incoming.promisedMemoryBytes(takesMemory))
                     .sum();
-            long poolBytes = settings.pool().poolBytes();
-            long limitBytes = Math.max(0, node.stagingBytes() - poolBytes);
+            long limitBytes = node.stagingBytes();
             long leftBytes = Math.max(0, freeBytes - promisedStagingBytes);
             String why = leftBytes >= limitBytes
                     ? ""
@@ -118,10 +117,8 @@ final class Admission {
                             + (promisedStagingBytes > 0
                                     ? ", of which " + promisedStagingBytes / MIB + " MiB are for migrations under way"
                                     : "");
-            NodeFacts here = node.withStaging(poolBytes + Math.min(limitBytes, leftBytes));
-            return new AvailableRoom(
-                    here,
-                    new Room(inMemory, promisedBytes, why, settings.transfer().stagingIndexLimitBytes()));
+            NodeFacts here = node.withStaging(Math.min(limitBytes, leftBytes));
+            return new AvailableRoom(here, new Room(inMemory, promisedBytes, why));
         }
     }
 
@@ -228,6 +225,12 @@ final class Admission {
                         + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
                         + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
                         + " checkpointer that runs as the job's user (for CRIU: as_job_user = true at both nodes)"));
+        heard.flatMap(Visitor::tool)
+                .filter(tool -> tool.readingMode() == ReadingMode.RETAINED)
+                .filter(tool -> settings.transfer().stagingLimitBytes() == 0)
+                .ifPresent(tool -> reasons.add("images of checkpointer " + tool.name()
+                        + " wait in staging, and this node has none (staging.limit = 0). Remedy: set staging.limit of"
+                        + " this target to the size of the largest image"));
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             reasons.add("its name is not made of letters, digits, '-' and '_'");
         }

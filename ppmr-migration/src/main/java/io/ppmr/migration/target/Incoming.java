@@ -3,7 +3,7 @@ package io.ppmr.migration.target;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.data.DataMessage;
-import io.ppmr.target.image.StagingArea;
+import io.ppmr.target.image.Staging;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.Outcome;
 
@@ -32,12 +32,12 @@ final class Incoming {
         transfer = begun;
     }
 
-    /** The bytes that its restored ranks, the image's index and, where that is in memory, the image will still take. */
+    /** Returns the memory that its ranks, its page map and, where that is in memory, its image will still take. */
     long promisedMemoryBytes(boolean stagingInMemory) {
         DataMessage.Progress progress = progress();
         long stagingBytes = promisedStagingBytes();
-        long indexBytes = stagingBytes > 0 ? StagingArea.indexBytes(stagingBytes, begin.chunkBytes()) : 0;
-        return left(progress.readBytes()) + indexBytes + (stagingInMemory ? stagingBytes : 0);
+        long mapBytes = stagingBytes > 0 ? Staging.mapBytes(stagingBytes) : 0;
+        return left(progress.readBytes()) + mapBytes + (stagingInMemory ? stagingBytes : 0);
     }
 
     /** Returns the bytes that it will still put into staging. */

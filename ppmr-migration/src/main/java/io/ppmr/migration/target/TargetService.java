@@ -105,7 +105,7 @@ public final class TargetService implements AutoCloseable {
     private static Supplier<NodeFacts> probe(TargetSettings settings) {
         return new NodeProbe(
                 Path.of("/"),
-                settings.pool().poolBytes() + settings.transfer().stagingLimitBytes(),
+                settings.transfer().stagingLimitBytes(),
                 settings.pool().chunkBytes(),
                 settings.checkpointers())::facts;
     }

@@ -34,7 +34,7 @@ class AvailableRoomTest {
                 null,
                 null,
                 POOL,
-                new TransferSettings(staging, 0, 5 * MIB, 0, Duration.ZERO),
+                new TransferSettings(staging, 0, 0, Duration.ZERO),
                 null,
                 List.of(),
                 null,
@@ -77,11 +77,10 @@ class AvailableRoomTest {
 
     @Test
     void shouldHaveWhatIsConfiguredWhenNothingElseLimitsIt() {
-        AvailableRoom room = AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory), List.of());
-        assertEquals(POOL.poolBytes() + MIB, room.node().stagingBytes());
+        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory), List.of());
+        assertEquals(MIB, room.node().stagingBytes());
         assertEquals("", room.room().whyStagingIsSmall());
         assertEquals(0, room.room().promisedBytes());
-        assertEquals(5 * MIB, room.room().indexLimitBytes());
     }
 
     @Test
@@ -94,32 +93,28 @@ class AvailableRoomTest {
     }
 
     @Test
-    void shouldHaveThePoolAloneWhenThereIsNoPlaceForStaging() {
-        AvailableRoom room =
-                AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory.resolve("none")), List.of());
-        assertEquals(POOL.poolBytes(), room.node().stagingBytes());
+    void shouldHaveNoRoomWhenThereIsNoPlaceForStaging() {
+        AvailableRoom room = AvailableRoom.of(node(MIB), settings(directory.resolve("none")), List.of());
+        assertEquals(0, room.node().stagingBytes());
         assertTrue(room.room().whyStagingIsSmall().contains("has 0 MiB left"), room.toString());
     }
 
     @Test
     void shouldLeaveToOthersWhatTheyWillTake() {
         long much = Long.MAX_VALUE / 8;
-        AvailableRoom streamed =
-                AvailableRoom.of(node(POOL.poolBytes()), settings(directory), List.of(incoming(7 * MIB, false)));
+        AvailableRoom streamed = AvailableRoom.of(node(0), settings(directory), List.of(incoming(7 * MIB, false)));
         assertEquals(7 * MIB, streamed.room().promisedBytes());
-        AvailableRoom retained =
-                AvailableRoom.of(node(POOL.poolBytes() + MIB), settings(directory), List.of(incoming(much, true)));
-        assertEquals(POOL.poolBytes(), retained.node().stagingBytes());
+        AvailableRoom retained = AvailableRoom.of(node(MIB), settings(directory), List.of(incoming(much, true)));
+        assertEquals(0, retained.node().stagingBytes());
         assertTrue(
                 retained.room().whyStagingIsSmall().contains("MiB are for migrations under way"), retained.toString());
     }
 
     @Test
     void shouldCountAnImageAsMemoryWhereStagingIsInMemory() {
-        AvailableRoom room =
-                AvailableRoom.of(node(POOL.poolBytes()), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
+        AvailableRoom room = AvailableRoom.of(node(0), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
         assertTrue(room.room().stagingInMemory());
-        // Its ranks, its image, and the index of that.
-        assertEquals(3 * MIB, room.room().promisedBytes());
+        // Its ranks, its image, and one leaf of the map of that.
+        assertEquals(2 * MIB + 1024, room.room().promisedBytes());
     }
 }

@@ -13,7 +13,7 @@ import java.util.List;
  * @param jdk the version of the Java that the service runs on
  * @param clockEpochMs its clock when the facts were collected
  * @param availableBytes memory that processes can still have, {@code MemAvailable} in proc(5)
- * @param stagingBytes how much of a retained image can wait here: the pool and what staging may grow to; 0 at a source
+ * @param stagingBytes how much of a retained image can wait here, in staging; 0 at a source
  * @param chunkBytes of its pool
  * @param cpuFeatures instructions that programs may use, by the kernel's names in {@code /proc/cpuinfo}
  * @param rdmaPorts its RDMA ports that are up, as {@code DEVICE/PORT}

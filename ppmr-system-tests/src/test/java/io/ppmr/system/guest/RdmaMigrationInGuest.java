@@ -100,7 +100,7 @@ class RdmaMigrationInGuest {
                         Files.createDirectory(directory.resolve("target")),
                         Files.createDirectory(directory.resolve("target-work")),
                         geometry,
-                        new TransferSettings(Path.of("/dev/shm"), 0, 0, 16 * MIB, SILENCE),
+                        new TransferSettings(Path.of("/dev/shm"), 0, 16 * MIB, SILENCE),
                         key,
                         List.of(checkpointer()),
                         LONG,

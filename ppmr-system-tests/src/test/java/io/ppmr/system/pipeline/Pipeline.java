@@ -141,7 +141,7 @@ public final class Pipeline implements AutoCloseable {
         ControlLink sourceLink = new ControlLink(control.near(), 1, SILENCE_NS);
         Joined joined = joining.join(sourcePool, targetPool, sourceLink, targetLink, this::fail);
         transfer = new Transfer(
-                new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 4 << 20, 1 << 20, shape.stall),
+                new TransferSettings(Path.of("/dev/shm"), shape.stagingBytes, 1 << 20, shape.stall),
                 targetPool,
                 shape.bounceBuffers,
                 targetLink,

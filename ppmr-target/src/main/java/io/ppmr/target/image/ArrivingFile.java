@@ -27,7 +27,7 @@ public final class ArrivingFile {
     private final boolean streamed;
     private final ImageListener listener;
 
-    private final WindowSlots slots;
+    private final FileBytes bytes;
     private final FilePrefix head;
     private String name;
     private long size;
@@ -46,7 +46,7 @@ public final class ArrivingFile {
 
     /**
      * @param headAddress native address of room for its prefix
-     * @param staging where windows are kept that the pool cannot keep
+     * @param staging where bytes are kept that the pool does not keep
      */
     public ArrivingFile(
             int id,
@@ -54,7 +54,7 @@ public final class ArrivingFile {
             RankImage rank,
             PoolGeometry geometry,
             long headAddress,
-            StagingArea staging,
+            Staging staging,
             ImageListener listener) {
         this.id = id;
         this.name = name;
@@ -63,7 +63,7 @@ public final class ArrivingFile {
         this.streamed = rank.streams(name);
         this.head = new FilePrefix(headAddress);
         this.listener = listener;
-        this.slots = new WindowSlots(this, geometry, staging, new SlotEvents());
+        this.bytes = new FileBytes(this, geometry, staging, new SlotEvents());
         noteCoverage();
     }
 
@@ -109,9 +109,9 @@ public final class ArrivingFile {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Tells whether a receive slot or a place in staging holds a window, or is granted for it. */
+    /** Tells whether a chunk of the pool holds a window, or is granted for it. */
     public synchronized boolean isHeld(long window) {
-        return slots.isHeld(window);
+        return bytes.isHeld(window);
     }
 
     /**
@@ -128,7 +128,7 @@ public final class ArrivingFile {
         long start = window * geometry.chunkBytes();
         writtenTo = coveredTo(writtenTo, start);
         long at = writtenTo;
-        while (at < start && at >= FilePrefix.BYTES && slots.isExpected(geometry.windowOf(at))) {
+        while (at < start && at >= FilePrefix.BYTES && bytes.isExpected(geometry.windowOf(at))) {
             at = coveredTo((geometry.windowOf(at) + 1) * geometry.chunkBytes(), start);
         }
         return at < start;
@@ -138,7 +138,7 @@ public final class ArrivingFile {
     private long coveredTo(long offset, long limit) {
         long at = offset;
         while (at < limit) {
-            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : slots.coveredTo(at);
+            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : bytes.coveredTo(at);
             if (to == at) {
                 return at;
             }
@@ -147,9 +147,14 @@ public final class ArrivingFile {
         return at;
     }
 
-    /** From now on this receive slot holds the window. */
+    /** Returns how much room staging needs for what is still missing of a window. */
+    synchronized long missingBytes(long window) {
+        return bytes.missingBytes(window);
+    }
+
+    /** This chunk is granted for a window of a stream: it holds the window, or its bytes are to be staged. */
     public synchronized void hold(ReceiveSlot slot) {
-        slots.hold(slot);
+        bytes.hold(slot);
         noteCoverage();
     }
 
@@ -159,12 +164,12 @@ public final class ArrivingFile {
      * @return whether one does; it stays until the piece has come or {@link #giveUp} was called
      */
     public synchronized boolean addPiece(ReceiveSlot bounce) {
-        return slots.addPiece(bounce);
+        return bytes.addPiece(bounce);
     }
 
     /** A credit was not needed. */
     public synchronized void giveUp(ReceiveSlot slot) {
-        slots.giveUp(slot);
+        bytes.giveUp(slot);
         noteCoverage();
     }
 
@@ -177,7 +182,7 @@ public final class ArrivingFile {
                     + "; a streamed image cannot be rewritten behind its reader: "
                     + "configure the checkpointer as retained");
         }
-        slots.put(offset, end, slot);
+        bytes.put(offset, end, slot);
         size = Math.max(size, end);
         dropIfUnreachable();
     }
@@ -199,7 +204,7 @@ public final class ArrivingFile {
             throw new ImageException("file " + name + " was cut to " + newSize
                     + " bytes after a restart had read further; configure the checkpointer as retained");
         }
-        slots.remove(newSize, Long.MAX_VALUE);
+        bytes.remove(newSize, Long.MAX_VALUE);
         head.truncate(newSize);
         writtenTo = Math.min(writtenTo, newSize);
         size = newSize;
@@ -237,8 +242,17 @@ public final class ArrivingFile {
 
     private void dropIfUnreachable() {
         if (isUnreachable()) {
-            slots.remove(0, Long.MAX_VALUE);
+            forget(0, Long.MAX_VALUE);
             noteCoverage();
+        }
+    }
+
+    /** These bytes are the file's no more. */
+    private void forget(long from, long to) {
+        try {
+            bytes.remove(from, to);
+        } catch (ImageException e) {
+            listener.stagingFailed(this, e.getMessage());
         }
     }
 
@@ -255,7 +269,7 @@ public final class ArrivingFile {
 
     /** Frees every receive slot; for the end of a session, when no transport works on them any more. */
     public synchronized void discard() {
-        slots.discard();
+        bytes.discard();
         noteCoverage();
     }
 
@@ -271,14 +285,15 @@ public final class ArrivingFile {
 
     /** Tells whether a receive slot may move to staging: its bytes have come, and nobody waits in its window. */
     public synchronized boolean canEvict(ReceiveSlot slot) {
-        return !readerWaitsIn(slot.window()) && slots.canEvict(slot);
+        return !readerWaitsIn(slot.window()) && bytes.canEvict(slot);
     }
 
-    /** Moves a receive slot's bytes into a fresh one of staging, which holds the window from now on. */
-    public synchronized boolean evict(ReceiveSlot slot, ReceiveSlot staged) {
+    /** Moves a receive slot's bytes to staging, which has room for them, and frees it; false if it may not. */
+    public synchronized boolean evict(ReceiveSlot slot) {
         boolean possible = canEvict(slot);
         if (possible) {
-            slots.evict(slot, staged);
+            bytes.evict(slot);
+            noteCoverage();
         }
         return possible;
     }
@@ -300,7 +315,7 @@ public final class ArrivingFile {
 
     /** The bytes that were advertised for a receive slot, or came unasked, are in it. */
     public synchronized void arrived(ReceiveSlot slot) {
-        slots.arrived(slot);
+        bytes.arrived(slot);
         signal();
         noteCoverage();
     }
@@ -333,19 +348,14 @@ public final class ArrivingFile {
         return copied;
     }
 
-    /**
-     * Throws away a range that the reader does not need any more, where it is kept.
-     *
-     * @return false if the index has no room to note the hole, and a part of the range is still there
-     */
-    public synchronized boolean punchHole(long offset, long lengthBytes) {
-        boolean punched = slots.remove(offset, offset + lengthBytes);
+    /** Throws away a range that the reader does not need any more, where it is kept. */
+    public synchronized void punchHole(long offset, long lengthBytes) throws ImageException {
+        bytes.remove(offset, offset + lengthBytes);
         noteCoverage();
-        return punched;
     }
 
     /** Counts a reader that needs a receive slot before the one it leaves can be granted to others. */
-    private final class SlotEvents implements WindowSlots.Events {
+    private final class SlotEvents implements FileBytes.Events {
         @Override
         public void slotFree(ReceiveSlot slot) {
             noteCoverage();
@@ -359,13 +369,13 @@ public final class ArrivingFile {
         }
 
         @Override
-        public void indexFull() {
-            listener.indexFull(ArrivingFile.this);
+        public void stagingFailed(ImageException reason) {
+            listener.stagingFailed(ArrivingFile.this, reason.getMessage());
         }
     }
 
     private void noteCoverage() {
-        boolean now = streamed && !ended && !isUnreachable() && !slots.isHeld(geometry.windowOf(handedTo));
+        boolean now = streamed && !ended && !isUnreachable() && !bytes.isCovered(geometry.windowOf(handedTo));
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);
@@ -380,26 +390,31 @@ public final class ArrivingFile {
     private int copyNext(long address, int lengthBytes, long offset) {
         if (offset < FilePrefix.BYTES) {
             int inHead = (int) Math.min(lengthBytes, FilePrefix.BYTES - offset);
-            int bytes = head.copy(address, inHead, offset);
-            return bytes > 0 ? bytes : copyHole(address, inHead, offset, head.nextFrom(offset));
+            int length = head.copy(address, inHead, offset);
+            return length > 0 ? length : copyHole(address, inHead, offset, head.nextFrom(offset));
         }
         if (streamed && offset < handedTo && offset < size) {
             listener.seekRefused(this, offset);
             return Errno.ESPIPE.negated();
         }
-        if (!slots.find(offset)) {
-            return copyHole(address, lengthBytes, offset, slots.nextStart(offset));
+        if (!bytes.find(offset)) {
+            return copyHole(address, lengthBytes, offset, bytes.nextStart(offset));
         }
-        if (!slots.foundArrived()) {
+        if (!bytes.foundArrived()) {
             return 0;
         }
-        int bytes = (int) Math.min(lengthBytes, slots.foundBytes());
-        UnsafeApi.copyMemory(slots.foundAddress(), address, bytes);
-        if (streamed && offset > handedTo) {
-            slots.skip(handedTo, offset);
+        int length = (int) Math.min(lengthBytes, bytes.foundBytes());
+        try {
+            bytes.copyFound(address, length, offset);
+        } catch (ImageException e) {
+            listener.stagingFailed(this, e.getMessage());
+            return Errno.EIO.negated();
         }
-        handOver(offset + bytes);
-        return bytes;
+        if (streamed && offset > handedTo) {
+            bytes.skip(handedTo, offset);
+        }
+        handOver(offset + length);
+        return length;
     }
 
     /** A gap is zeros, but only once the file has ended: until then it may be filled. */
@@ -407,10 +422,10 @@ public final class ArrivingFile {
         if (!ended || offset >= size) {
             return 0;
         }
-        int bytes = (int) Math.min(lengthBytes, Math.min(gapEnd, size) - offset);
-        UnsafeApi.setMemory(address, bytes, (byte) 0);
-        handOver(offset + bytes);
-        return bytes;
+        int length = (int) Math.min(lengthBytes, Math.min(gapEnd, size) - offset);
+        UnsafeApi.setMemory(address, length, (byte) 0);
+        handOver(offset + length);
+        return length;
     }
 
     private void handOver(long to) {
@@ -418,7 +433,7 @@ public final class ArrivingFile {
             // Also what was skipped by a seek forward: a stream is not read twice.
             long from = handedTo;
             handedTo = to;
-            slots.remove(from, to);
+            forget(from, to);
         }
         noteCoverage();
     }

@@ -144,9 +144,10 @@ public final class ArrivingImageView implements FilesystemView {
         if ((mode & PUNCH_HOLE) == 0 || file.streamed()) {
             throw readOnly(file.name());
         }
-        if (!file.punchHole(offset, lengthBytes)) {
-            throw new ErrnoException(
-                    Errno.ENOSPC, file.name() + ": the index of staging has no room for a hole (staging.index)");
+        try {
+            file.punchHole(offset, lengthBytes);
+        } catch (ImageException e) {
+            throw new ErrnoException(Errno.ENOSPC, file.name() + ": " + e.getMessage(), e);
         }
     }
 

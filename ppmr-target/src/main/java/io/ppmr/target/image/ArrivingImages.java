@@ -38,7 +38,7 @@ public final class ArrivingImages {
     private final NodeTree<ArrivingFile> tree;
     private final PoolGeometry geometry;
     private final FilePrefixStore heads;
-    private final StagingArea staging;
+    private final Staging staging;
     private final ImageListener listener;
     private final int uid;
     private final int gid;
@@ -66,8 +66,8 @@ public final class ArrivingImages {
             int gid,
             List<Integer> ranks) {}
 
-    /** @param staging for windows that the pool cannot keep; outlives this */
-    public ArrivingImages(Setting setting, StagingArea staging, ImageListener listener) throws ErrnoException {
+    /** @param staging for bytes that the pool does not keep; outlives this */
+    public ArrivingImages(Setting setting, Staging staging, ImageListener listener) throws ErrnoException {
         root = "/" + setting.directory;
         habits = setting.habits;
         tree = setting.tree;

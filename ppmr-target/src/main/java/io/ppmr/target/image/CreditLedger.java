@@ -18,9 +18,8 @@ import org.agrona.collections.LongHashSet;
  * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
  * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
  * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
- * staging, pass through one and leave it as soon as they have come; where there is no stream, up to half of the pool is
- * lent to them. {@code docs/architecture.md} argues why this cannot
- * lock up.
+ * staging, pass through one and leave it as soon as they have come. All bytes of a retained file go to staging, by a
+ * general chunk or, if none is free, a bounce buffer. {@code docs/architecture.md} argues why this cannot lock up.
  *
  * <p>A transfer can stand still because its programs wait for each other: a restart for a file that its checkpointer
  * writes later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.
@@ -112,7 +111,7 @@ public final class CreditLedger {
     }
 
     private final BufferPool pool;
-    private final StagingArea staging;
+    private final Staging staging;
     private final Decisions decisions;
     private final int poolChunks;
     private final int bounceBuffers;
@@ -126,14 +125,10 @@ public final class CreditLedger {
     private int generalUsed;
     private int unusedGrants;
     private int bounceUsed;
-    /** Chunks of the pool that are bounce buffers until they are taken back. */
-    private int lentChunks;
 
     private int blockedCount;
     /** The windows that the writers of all files will probably need next. */
     private int windowsAhead;
-
-    private long stagedBytes;
 
     /**
      * @param bounceBuffers how many of the pool's chunks are bounce buffers
@@ -143,7 +138,7 @@ public final class CreditLedger {
     public CreditLedger(
             BufferPool pool,
             int bounceBuffers,
-            StagingArea staging,
+            Staging staging,
             int expectedStreams,
             IntSupplier uncoveredStreams,
             Decisions decisions) {
@@ -159,11 +154,6 @@ public final class CreditLedger {
         for (int chunk = 0; chunk < chunks; chunk++) {
             chunkSlots[chunk] = new ReceiveSlot(chunk, chunk, pool.address(chunk));
         }
-    }
-
-    /** Bytes that have gone to staging. */
-    public long stagedBytes() {
-        return stagedBytes;
     }
 
     /** Tells whether a writer stands still for want of a receive slot. */
@@ -278,7 +268,7 @@ public final class CreditLedger {
         }
     }
 
-    /** The receive slot with this index, or null; those of staging have none. */
+    /** The receive slot with this index, or null. */
     public ReceiveSlot slot(int index) {
         return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : null;
     }
@@ -297,12 +287,7 @@ public final class CreditLedger {
 
     /** A chunk's receive slot is empty again. */
     public void freed(ReceiveSlot slot) {
-        switch (slot.kind()) {
-            case RESERVED -> reservedUsed--;
-            case GENERAL -> generalUsed--;
-            case BOUNCE -> bounceUsed--;
-            case STAGING -> throw new IllegalArgumentException(slot + " is freed where it lies");
-        }
+        count(slot.kind(), -1);
         pool.ready(slot.chunk());
         pool.release(slot.chunk());
     }
@@ -357,42 +342,44 @@ public final class CreditLedger {
             if (file == null || slot.kind() == ReceiveSlot.Kind.BOUNCE || !file.canEvict(slot)) {
                 continue;
             }
-            ReceiveSlot staged = staging.claim();
-            if (staged == null) {
+            long bytes = file.missingBytes(slot.window());
+            if (!staging.reserve(bytes)) {
                 return false;
             }
-            staged.grant(ReceiveSlot.Kind.STAGING, file, slot.window());
-            if (file.evict(slot, staged)) {
-                stagedBytes += pool.geometry().chunkBytes();
+            boolean evicted = file.evict(slot);
+            staging.release(bytes);
+            if (evicted) {
                 return true;
             }
-            staged.revoke();
-            staging.release(staged);
         }
         return false;
     }
 
     private String stuckAtPool(ArrivingFile file) {
         return "a restart waits for file " + file.name() + ", but every chunk of the pool holds bytes that no "
-                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or " + staging.remedy()
-                + " of the target";
+                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
     }
 
     private String stuckAtOrder(ArrivingFile file) {
         return "file " + file.name() + " is written but not read, while a restart waits for another file of rank "
                 + file.rank().rank() + " that its checkpointer writes later; the pool is full and "
-                + staging.whyNone() + ": raise pool.size or " + staging.remedy() + " of the target";
+                + staging.whyNone() + ": raise pool.size or staging.limit of the target";
     }
 
     /** Said only when nothing moves and no grant is out: until then one may come back unused. */
     private void denyWhatCannotFit() {
         for (Requests requests : queue) {
-            if (requests.isBlocked() && bounceUsed < bounceLimit() && isKept(requests)) {
+            if (requests.isBlocked() && bounceUsed < bounceBuffers && isKept(requests)) {
                 long window = requests.blockedWindow;
                 block(requests, NO_WINDOW);
-                String message = "file " + requests.file.name() + ": its image does not fit the pool of "
-                        + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and staging ("
-                        + staging.whyNone() + "): raise pool.size or " + staging.remedy() + " of the target";
+                boolean streamed = requests.file.streamed();
+                String message = "file " + requests.file.name() + ": its image does not fit "
+                        + (streamed
+                                ? "the pool of "
+                                        + poolChunks * (long) pool.geometry().chunkBytes() + " bytes and "
+                                : "")
+                        + "staging (" + staging.whyNone() + "): raise "
+                        + (streamed ? "pool.size or " : "") + "staging.limit of the target";
                 decisions.denied(requests.file, window, DenyReason.NO_SPACE, message);
             }
         }
@@ -439,51 +426,25 @@ public final class CreditLedger {
             }
             // A reader emptied the holder in between: the window needs a receive slot of its own after all.
         }
-        boolean needed = blocked && file.streamed() && file.readerWaitsIn(window);
-        int used = reservedUsed + generalUsed + lentChunks;
+        if (!file.streamed()) {
+            return grantStaged(requests, window, mayUseGeneral());
+        }
+        boolean needed = blocked && file.readerWaitsIn(window);
         if (needed
                 && reservedUsed < poolChunks / 2
-                && used < poolChunks
+                && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, window, ReceiveSlot.Kind.RESERVED)) {
             return true;
         }
-        if (used < poolChunks - reserveLimit() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
+        if (mayUseGeneral() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
             return true;
         }
-        if (!file.mayStage() && !(blocked && file.hasGapBefore(window))) {
-            return false;
-        }
-        if (bounceUsed == bounceLimit()) {
-            lendChunk();
-            return false;
-        }
-        if (grantStaged(requests, window)) {
-            return true;
-        }
-        // What staging cannot keep the pool may.
-        return takeBackChunk() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL);
+        boolean stages = file.mayStage() || (blocked && file.hasGapBefore(window));
+        return stages && grantStaged(requests, window, false);
     }
 
-    private int bounceLimit() {
-        return bounceBuffers + lentChunks;
-    }
-
-    /**
-     * Makes a chunk of the pool a bounce buffer where no stream needs the pool; what is in it moves to staging. A
-     * bounce buffer is taken for as long as its credit and its bytes travel, so a network that delays by a millisecond
-     * carries no more in two than all of them hold. At most half of the pool is lent.
-     */
-    private void lendChunk() {
-        if (createdStreams == 0 && expectedStreams == 0 && lentChunks < poolChunks / 2 && evictOne()) {
-            lentChunks++;
-        }
-    }
-
-    /** Ends the loan of a chunk that no bytes pass through. */
-    private boolean takeBackChunk() {
-        boolean unused = lentChunks > 0 && bounceUsed < bounceLimit();
-        lentChunks -= unused ? 1 : 0;
-        return unused;
+    private boolean mayUseGeneral() {
+        return reservedUsed + generalUsed < poolChunks - reserveLimit();
     }
 
     private boolean grantChunk(Requests requests, long window, ReceiveSlot.Kind kind) {
@@ -493,19 +454,23 @@ public final class CreditLedger {
         }
         ReceiveSlot slot = chunkSlots[chunk];
         slot.grant(kind, requests.file, window);
-        if (kind == ReceiveSlot.Kind.RESERVED) {
-            reservedUsed++;
-        } else {
-            generalUsed++;
-        }
+        count(kind, 1);
         requests.file.hold(slot);
         grant(requests, slot);
         return true;
     }
 
+    private void count(ReceiveSlot.Kind kind, int change) {
+        switch (kind) {
+            case RESERVED -> reservedUsed += change;
+            case GENERAL -> generalUsed += change;
+            case BOUNCE -> bounceUsed += change;
+        }
+    }
+
     /** Grants a bounce buffer whose bytes go into the receive slot that holds the window, if one still does. */
     private boolean grantPiece(Requests requests, long window) {
-        int chunk = bounceUsed == bounceLimit() ? BufferPool.NONE : pool.tryClaim();
+        int chunk = bounceUsed == bounceBuffers ? BufferPool.NONE : pool.tryClaim();
         if (chunk == BufferPool.NONE) {
             return false;
         }
@@ -521,19 +486,29 @@ public final class CreditLedger {
         return true;
     }
 
-    private boolean grantStaged(Requests requests, long window) {
-        ReceiveSlot staged = staging.claim();
-        if (staged == null) {
+    /** Grants a chunk whose bytes go to staging, if that has room for them. */
+    private boolean grantStaged(Requests requests, long window, boolean general) {
+        if (!general && bounceUsed == bounceBuffers) {
             return false;
         }
-        staged.grant(ReceiveSlot.Kind.STAGING, requests.file, window);
-        requests.file.hold(staged);
-        boolean granted = grantPiece(requests, window);
-        if (!granted) {
-            requests.file.giveUp(staged);
+        long bytes = requests.file.missingBytes(window);
+        if (!staging.reserve(bytes)) {
             return false;
         }
-        stagedBytes += pool.geometry().chunkBytes();
+        int chunk = pool.tryClaim();
+        if (chunk == BufferPool.NONE) {
+            staging.release(bytes);
+            return false;
+        }
+        ReceiveSlot slot = chunkSlots[chunk];
+        ReceiveSlot.Kind kind = general ? ReceiveSlot.Kind.GENERAL : ReceiveSlot.Kind.BOUNCE;
+        slot.grant(kind, requests.file, window);
+        slot.stage(bytes);
+        count(kind, 1);
+        if (requests.file.streamed()) {
+            requests.file.hold(slot);
+        }
+        grant(requests, slot);
         return true;
     }
 
@@ -590,7 +565,7 @@ public final class CreditLedger {
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
     private boolean tryGrantAnyChunk(Requests requests) {
         boolean given = !requests.file.isHeld(requests.blockedWindow)
-                && reservedUsed + generalUsed + lentChunks < poolChunks
+                && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {
             block(requests, NO_WINDOW);

@@ -82,19 +82,13 @@ final class Extents {
         }
     }
 
-    /** Another knows of these bytes from now on; no extent reaches out of them, and no receive slot is told. */
-    void forget(long start, long end) {
-        int first = firstEndingAfter(start);
-        int last = first;
-        while (last < count && starts[last] < end) {
-            last++;
+    /** The first extent of a receive slot that starts before {@code end} and ends behind {@code start}, or -1. */
+    int next(ReceiveSlot slot, long start, long end) {
+        int extent = firstEndingAfter(start);
+        while (extent < count && starts[extent] < end && slots[extent] != slot) {
+            extent++;
         }
-        int forgotten = last - first;
-        System.arraycopy(starts, last, starts, first, count - last);
-        System.arraycopy(ends, last, ends, first, count - last);
-        System.arraycopy(slots, last, slots, first, count - last);
-        Arrays.fill(slots, count - forgotten, count, null);
-        count -= forgotten;
+        return extent < count && starts[extent] < end ? extent : -1;
     }
 
     /** The bytes of one receive slot, all of which lie in this window, are another's now, at the same places. */

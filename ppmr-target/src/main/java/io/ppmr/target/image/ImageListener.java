@@ -9,11 +9,11 @@ public interface ImageListener {
     /** Nothing of the file is in this chunk any more: the agent may grant it anew. */
     void slotFree(ReceiveSlot slot);
 
-    /** A place in staging is free: the agent may grant it anew. */
+    /** There is more room in staging: the agent may grant it. */
     default void stagingFree() {}
 
-    /** The index of staging has no room for bytes that have come: the image can never be whole. */
-    void indexFull(ArrivingFile file);
+    /** Bytes that have come cannot be staged, or not be read from there: the image can never be whole. */
+    void stagingFailed(ArrivingFile file, String reason);
 
     /** A reader waits for bytes that have not come. */
     default void readerWaits(ArrivingFile file) {}

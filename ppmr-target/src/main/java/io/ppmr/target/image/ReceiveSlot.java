@@ -3,8 +3,8 @@ package io.ppmr.target.image;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Room for one window of one file at the target: a chunk of the pool, or a chunk-sized piece of staging. A byte of the
- * file lies at its own offset in the window, so pieces of a window can be put together in one receive slot.
+ * Room for one window of one file at the target: a chunk of the pool. A byte of the file lies at its own offset in the
+ * window, so pieces of a window can be put together in one receive slot.
  *
  * <p>The {@link CreditLedger} grants it, on the session's agent, to a file; until the file has given it up its
  * contents are the file's, and guarded by the file's lock.
@@ -16,24 +16,20 @@ public final class ReceiveSlot {
         RESERVED,
         /** The rest of the pool. */
         GENERAL,
-        /** Chunks beside the pool through which bytes pass on their way into another receive slot. */
-        BOUNCE,
-        /** A piece of staging. */
-        STAGING
+        /** Chunks beside the pool through which bytes pass on their way into another receive slot, or to staging. */
+        BOUNCE
     }
-
-    private static final int NONE = -1;
 
     private final int index;
     private final int chunk;
-
-    // Written by who has it alone: of staging, when it is made of a place.
-    private int place = NONE;
-    private long address;
+    private final long address;
 
     // Written by the session's agent, before the file has it.
     private Kind kind;
     private long window;
+    private boolean staged;
+    /** The room in staging that is set aside for its bytes; who takes it gives it back. */
+    private long reservedBytes;
     /** Its credit is neither used nor given back; who makes that false has used it. */
     private final AtomicBoolean open = new AtomicBoolean();
     /** Null while it is free: set by the session's agent, and null again under the file's lock. Read by any thread. */
@@ -54,28 +50,12 @@ public final class ReceiveSlot {
         this.address = address;
     }
 
-    /** One of staging, which is nowhere before {@link #lieAt}. */
-    ReceiveSlot() {
-        this(NONE, NONE, 0);
-    }
-
-    /** It is a piece of staging from now on. */
-    void lieAt(int stagingPlace, long placeAddress) {
-        place = stagingPlace;
-        address = placeAddress;
-    }
-
-    /** The place in staging, or -1 for a chunk of the pool. */
-    int place() {
-        return place;
-    }
-
-    /** Names it on the wire and in pulls; -1 for a piece of staging, which is named in neither. */
+    /** Names it on the wire and in pulls. */
     public int index() {
         return index;
     }
 
-    /** The chunk of the pool, or -1 for a piece of staging. */
+    /** The chunk of the pool. */
     public int chunk() {
         return chunk;
     }
@@ -106,14 +86,21 @@ public final class ReceiveSlot {
         window = grantedWindow;
         liveBytes = 0;
         pieces = 0;
-        // Nothing is pulled into staging: what goes there comes through a bounce buffer.
-        arrived = grantedKind == Kind.STAGING;
+        arrived = false;
+        staged = false;
+        reservedBytes = 0;
         skippedFrom = Long.MAX_VALUE;
         destination = null;
         nextWaiting = null;
         firstWaiting = null;
         file = grantedFile;
-        open.set(grantedKind != Kind.STAGING);
+        open.set(true);
+    }
+
+    /** Its bytes leave it for staging when they have come, where so much room is set aside for them. */
+    void stage(long reserved) {
+        staged = true;
+        reservedBytes = reserved;
     }
 
     /** Takes it back from who has it: a file that never heard of it, or one in which nothing happens any more. */
@@ -142,6 +129,18 @@ public final class ReceiveSlot {
     }
 
     // ---- the file, under its lock -----------------------------------------------------------------------------
+
+    /** Tells whether its bytes leave it for staging. */
+    boolean isStaged() {
+        return staged;
+    }
+
+    /** Takes the room in staging that was set aside for it. */
+    long takeReserved() {
+        long taken = reservedBytes;
+        reservedBytes = 0;
+        return taken;
+    }
 
     /** Its own pull has ended, or there will be none. */
     void arrive() {
@@ -230,6 +229,6 @@ public final class ReceiveSlot {
 
     @Override
     public String toString() {
-        return "slot " + (place == NONE ? index : "at " + place) + " (" + kind + ", window " + window + ")";
+        return "slot " + index + " (" + kind + ", window " + window + ")";
     }
 }

@@ -110,9 +110,8 @@ final class AgentInbox implements ImageListener {
     }
 
     @Override
-    public void indexFull(ArrivingFile file) {
-        fail("file " + file.name() + ": what is known of its pieces in staging does not fit the memory for that:"
-                + " raise staging.index of the target");
+    public void stagingFailed(ArrivingFile file, String reason) {
+        fail("file " + file.name() + ": " + reason);
     }
 
     @Override

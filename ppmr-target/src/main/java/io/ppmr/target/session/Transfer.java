@@ -19,7 +19,7 @@ import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.image.CreditLedger;
 import io.ppmr.target.image.ImageException;
 import io.ppmr.target.image.ReceiveSlot;
-import io.ppmr.target.image.StagingArea;
+import io.ppmr.target.image.Staging;
 import io.ppmr.target.metrics.TargetHops;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
@@ -47,7 +47,7 @@ public final class Transfer {
     private final AgentInbox inbox;
     private final Answers answers;
     private final ArrivingImages images;
-    private final StagingArea staging;
+    private final Staging staging;
     private final CreditLedger ledger;
     private final Incoming incoming;
     private final TransferWatch watch;
@@ -86,11 +86,7 @@ public final class Transfer {
         int chunks = pool.geometry().chunkCount();
         inbox = new AgentInbox(link, hops, chunks, onFailure);
         answers = new Answers(link, inbox::fail);
-        staging = new StagingArea(
-                settings.stagingDirectory(),
-                pool.geometry(),
-                settings.stagingLimitBytes(),
-                settings.stagingIndexLimitBytes());
+        staging = new Staging(settings.stagingDirectory(), settings.stagingLimitBytes());
         images = new ArrivingImages(imageSetting, staging, inbox);
         // Chunks are kept for readers of streams; a retained image may fill the pool. Of a rank with several streams
         // one
@@ -224,7 +220,7 @@ public final class Transfer {
             }
         }
         timeline.sample(nowNs, readBytes);
-        gauges.show(incoming.queued(), incoming.inFlight(), staging.usedBytes(), ledger.stagedBytes());
+        gauges.show(incoming.queued(), incoming.inFlight(), staging.usedBytes(), staging.writtenBytes());
         return stagingFreed ? freed + 1 : freed;
     }
 
@@ -253,7 +249,7 @@ public final class Transfer {
 
     /** A step of the progress that the source shows. */
     public DataMessage.Progress progress() {
-        lastProgress = new DataMessage.Progress(arrivedBytes(), inbox.readBytes(), ledger.stagedBytes());
+        lastProgress = new DataMessage.Progress(arrivedBytes(), inbox.readBytes(), staging.writtenBytes());
         return lastProgress;
     }
 
@@ -266,7 +262,7 @@ public final class Transfer {
         return new TransferReport(
                 arrivedBytes(),
                 inbox.readBytes(),
-                ledger.stagedBytes(),
+                staging.writtenBytes(),
                 peakResidentBytes,
                 timeline.firstReadNs(),
                 timeline.samples());
@@ -289,8 +285,7 @@ public final class Transfer {
             LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
         }
         ledger.reclaimAll();
-        staging.close();
-        gauges.show(0, 0, 0, ledger.stagedBytes());
+        gauges.show(0, 0, 0, staging.writtenBytes());
     }
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {

@@ -13,6 +13,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.Errno;
 import io.ppmr.target.image.ImageFixture.Got;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -183,7 +184,6 @@ class ArrivingFileTest {
                     Arrays.copyOfRange(bytes, 500, 600),
                     retained.read(HEAD_BYTES + 500, 100).bytes());
         }
-        assertEquals(List.of(), retained.free);
         assertEquals(0, retained.seeksRefused.get());
     }
 
@@ -208,11 +208,22 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeWhatIsPunchedOutOfARetainedFile() throws Exception {
-        ReceiveSlot slot = retained.bring(HEAD_BYTES, bytes(13, 1000));
+        retained.bring(HEAD_BYTES, bytes(13, 1000));
+        assertEquals(4096, retained.staging.usedBytes());
         retained.file.punchHole(HEAD_BYTES, 999);
-        assertEquals(List.of(), retained.free);
+        assertEquals(4096, retained.staging.usedBytes());
         retained.file.punchHole(HEAD_BYTES + 999, 1);
+        assertEquals(0, retained.staging.usedBytes());
+        assertEquals(1, retained.stagingFreed.get());
+    }
+
+    @Test
+    void shouldFreeAChunkAsSoonAsARetainedFileHasItsBytes() throws Exception {
+        ReceiveSlot slot = retained.advertise(HEAD_BYTES, bytes(13, 1000));
+        assertEquals(List.of(), retained.free);
+        retained.arrive(slot);
         assertEquals(List.of(slot), retained.free);
+        assertArrayEquals(bytes(13, 1000), retained.read(HEAD_BYTES, 1000).bytes());
     }
 
     // ---- size, holes, end -------------------------------------------------------------------------------------
@@ -241,7 +252,7 @@ class ArrivingFileTest {
         retained.file.end(6000);
         byte[] expected = Arrays.copyOf(bytes(16, 1000), 6000);
         assertArrayEquals(expected, retained.read(0, 10_000).bytes());
-        assertEquals(1, retained.free.size());
+        assertEquals(0, retained.staging.usedBytes());
     }
 
     @Test
@@ -256,15 +267,15 @@ class ArrivingFileTest {
 
     @Test
     void shouldJoinAPieceThatComesBeforeTheSlotThatItBelongsInto() throws Exception {
-        ReceiveSlot holder = retained.advertise(HEAD_BYTES, bytes(18, 100));
-        ReceiveSlot piece = retained.advertise(HEAD_BYTES + 50, bytes(19, 100));
-        retained.arrive(piece);
-        assertEquals(List.of(), retained.free, "the piece waits in its own chunk");
-        retained.arrive(holder);
-        assertEquals(List.of(piece), retained.free);
+        ReceiveSlot holder = streamed.advertise(HEAD_BYTES, bytes(18, 100));
+        ReceiveSlot piece = streamed.advertise(HEAD_BYTES + 50, bytes(19, 100));
+        streamed.arrive(piece);
+        assertEquals(List.of(), streamed.free, "the piece waits in its own chunk");
+        streamed.arrive(holder);
+        assertEquals(List.of(piece), streamed.free);
         byte[] expected = Arrays.copyOf(bytes(18, 100), 150);
         System.arraycopy(bytes(19, 100), 0, expected, 50, 100);
-        assertArrayEquals(expected, retained.read(HEAD_BYTES, 150).bytes());
+        assertArrayEquals(expected, streamed.read(HEAD_BYTES, 150).bytes());
     }
 
     @Test
@@ -283,34 +294,37 @@ class ArrivingFileTest {
         byte[] bytes = bytes(20, 5000);
         ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes);
         assertTrue(streamed.file.canEvict(slot));
-        ReceiveSlot staged = streamed.staging.claim();
-        ReceiveSlots.grant(staged, ReceiveSlot.Kind.STAGING, streamed.file, 0);
-        assertTrue(streamed.file.evict(slot, staged));
+        assertTrue(streamed.file.evict(slot));
         assertEquals(List.of(slot), streamed.free);
-        assertTrue(streamed.file.isHeld(0));
-        assertArrayEquals(bytes, streamed.read(HEAD_BYTES, 5000).bytes());
         assertFalse(streamed.file.isHeld(0));
+        assertEquals(0, streamed.uncovered.get(), "its reader needs no receive slot");
+        assertEquals(8192, streamed.staging.usedBytes());
+        assertArrayEquals(bytes, streamed.read(HEAD_BYTES, 5000).bytes());
         assertEquals(0, streamed.staging.usedBytes());
         assertEquals(1, streamed.stagingFreed.get());
     }
 
     @Test
-    void shouldSayThatTheIndexIsFullAndKeepTheBytes() throws Exception {
-        ReceiveSlot staged = retained.staging.claim();
-        IndexMemory memory = retained.staging.index();
-        while (memory.claim(IndexMemory.Block.RUN) != IndexMemory.NONE) {
-            // Nothing is left for the window that comes.
-        }
-        assertNull(retained.staging.claim());
-        ReceiveSlots.grant(staged, ReceiveSlot.Kind.STAGING, retained.file, 1);
-        retained.file.hold(staged);
-        byte[] bytes = bytes(22, 300);
-        retained.bring(CHUNK_BYTES + 5, bytes);
-        assertEquals(1, retained.indexFull.get());
-        assertTrue(retained.file.isHeld(1));
-        assertArrayEquals(bytes, retained.read(CHUNK_BYTES + 5, 300).bytes());
-        retained.file.discard();
-        assertEquals(0, retained.staging.usedBytes());
+    void shouldGiveStagedBytesOnlyUntilNewOnesAreAdvertised() throws Exception {
+        byte[] old = bytes(20, 5000);
+        assertTrue(streamed.file.evict(streamed.bring(HEAD_BYTES, old)));
+        byte[] later = bytes(21, 1000);
+        ReceiveSlot slot = streamed.advertise(HEAD_BYTES + 2000, later);
+        CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES + 1000, 3000);
+        streamed.arrive(slot);
+        byte[] expected = Arrays.copyOfRange(old, 1000, 4000);
+        System.arraycopy(later, 0, expected, 1000, 1000);
+        assertArrayEquals(expected, get(got).bytes());
+    }
+
+    @Test
+    void shouldSayWhyBytesCannotBeStaged() throws Exception {
+        ImageFixture lost = new ImageFixture(false, new Staging(Path.of("/no-such-folder"), CHUNK_BYTES));
+        ReceiveSlot slot = lost.bring(HEAD_BYTES, bytes(22, 300));
+        assertEquals(List.of(slot), lost.free);
+        assertEquals(1, lost.stagingFailures.size());
+        assertTrue(lost.stagingFailures.get(0).contains("/no-such-folder"), lost.stagingFailures.toString());
+        assertTrue(lost.stagingFailures.get(0).contains("staging.directory"), lost.stagingFailures.toString());
     }
 
     @Test
@@ -343,12 +357,12 @@ class ArrivingFileTest {
 
     @Test
     void shouldFreeEverySlotOnceWhenItIsDiscarded() throws Exception {
-        ReceiveSlot neverArrived = retained.advertise(HEAD_BYTES, bytes(23, 100));
-        ReceiveSlot arrived = retained.bring(CHUNK_BYTES, bytes(23, 100));
-        ReceiveSlot granted = retained.grant(5);
-        retained.file.discard();
-        assertEquals(3, retained.free.size());
-        assertTrue(retained.free.containsAll(List.of(neverArrived, arrived, granted)));
+        ReceiveSlot neverArrived = streamed.advertise(HEAD_BYTES, bytes(23, 100));
+        ReceiveSlot arrived = streamed.bring(CHUNK_BYTES, bytes(23, 100));
+        ReceiveSlot granted = streamed.grant(5);
+        streamed.file.discard();
+        assertEquals(3, streamed.free.size());
+        assertTrue(streamed.free.containsAll(List.of(neverArrived, arrived, granted)));
     }
 
     @Test

@@ -172,7 +172,7 @@ class CreditLedgerTest {
     @Test
     void shouldBringPiecesOfAHeldWindowThroughABounceBufferAndFreeItAgain() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
-            ArrivingFile file = fixture.file(retained());
+            ArrivingFile file = fixture.file(streamed());
             fixture.ledger.want(file, 0, 1, BLOCKED);
             ReceiveSlot holder = fixture.takeSlots().get(0);
             fixture.bring(file, holder, 4096, 100);
@@ -192,7 +192,7 @@ class CreditLedgerTest {
     @Test
     void shouldLetAPieceWaitWhenNoBounceBufferIsFree() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
-            RankImage rank = retained();
+            RankImage rank = streamed();
             ArrivingFile[] files = {fixture.file(rank), fixture.file(rank), fixture.file(rank)};
             for (ArrivingFile file : files) {
                 fixture.ledger.want(file, 0, 1, BLOCKED);
@@ -212,151 +212,134 @@ class CreditLedgerTest {
         }
     }
 
-    // ---- chunks that are lent ---------------------------------------------------------------------------------
-
-    /** A retained file of so many windows fills the pool, and the writer asks for the next ones. */
-    private static ArrivingFile fillPoolAndWant(LedgerFixture fixture, int poolChunks, int more) throws Exception {
-        ArrivingFile file = fixture.file(retained());
-        fixture.ledger.want(file, 0, poolChunks, BLOCKED);
-        for (ReceiveSlot slot : fixture.takeSlots()) {
-            assertSame(ReceiveSlot.Kind.GENERAL, slot.kind());
-            fixture.fill(file, slot);
-        }
-        fixture.ledger.want(file, poolChunks, more, BLOCKED);
-        while (fixture.passOnFreed() > 0) {
-            fixture.ledger.serve();
-        }
-        return file;
-    }
+    // ---- retained files ---------------------------------------------------------------------------------------
 
     @Test
-    void shouldLendHalfOfThePoolWhenAnImageGoesThroughBounceBuffersAlone() throws Exception {
+    void shouldSendARetainedFileThroughThePoolToStaging() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, 0)) {
-            ArrivingFile file = fillPoolAndWant(fixture, 8, 20);
+            ArrivingFile file = fixture.file(retained());
+            fixture.ledger.want(file, 0, 28, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
-            assertEquals(BOUNCE_BUFFERS + 4, slots.size(), "as many are under way at once");
-            for (ReceiveSlot slot : slots) {
-                assertSame(ReceiveSlot.Kind.BOUNCE, slot.kind());
-            }
+            assertEquals(8 + BOUNCE_BUFFERS, slots.size(), "as many are under way at once as there are chunks");
             int granted = 0;
             while (!slots.isEmpty()) {
                 granted += slots.size();
                 for (ReceiveSlot slot : slots) {
+                    assertFalse(file.isHeld(slot.window()));
                     fixture.fill(file, slot);
                 }
                 fixture.passOnFreed();
                 fixture.ledger.serve();
                 slots = fixture.takeSlots();
             }
-            assertEquals(20, granted);
-            assertEquals(24 * CHUNK_BYTES, fixture.staging.usedBytes(), "half of the pool is still one's own");
+            assertEquals(28, granted);
+            assertEquals(28 * CHUNK_BYTES - 4096, fixture.staging.usedBytes());
+            assertEquals(28 * CHUNK_BYTES - 4096, fixture.staging.writtenBytes());
+            assertEquals(8 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
             file.end(28 * CHUNK_BYTES);
             assertEquals(28 * CHUNK_BYTES, fixture.read(file, 0, 28 * CHUNK_BYTES));
         }
     }
 
-    @Test
-    void shouldLendNothingWhenAnImageFitsThePool() throws Exception {
-        try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, 0)) {
-            fillPoolAndWant(fixture, 8, 1);
-            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes(), "one bounce buffer is enough");
-        }
-    }
-
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void shouldLendNothingWhenAStreamMayNeedThePool(boolean expected) throws Exception {
+    void shouldLeaveTheReserveToStreamsWhenARetainedFileComes(boolean expected) throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, expected ? 1 : 0)) {
             if (!expected) {
-                fixture.ledger.fileEnded(fixture.file(streamed()));
+                fixture.file(streamed());
             }
             ArrivingFile file = fixture.file(retained());
             fixture.ledger.want(file, 0, 16, BLOCKED);
-            List<ReceiveSlot> slots = fixture.takeSlots();
-            for (ReceiveSlot slot : slots.subList(0, slots.size() - BOUNCE_BUFFERS)) {
-                assertSame(ReceiveSlot.Kind.GENERAL, slot.kind());
-                fixture.fill(file, slot);
-            }
-            fixture.ledger.serve();
-            assertEquals(0, fixture.passOnFreed());
-            assertEquals(List.of(), fixture.takeGranted());
+            assertEquals(7 + BOUNCE_BUFFERS, fixture.takeSlots().size());
         }
     }
 
     @Test
-    void shouldUseALentChunkForWhatStagingHasNoRoomFor() throws Exception {
-        try (LedgerFixture fixture = new LedgerFixture(8, 12 * CHUNK_BYTES, 0)) {
-            ArrivingFile file = fillPoolAndWant(fixture, 8, 13);
-            int granted = 0;
-            for (List<ReceiveSlot> slots = fixture.takeSlots(); !slots.isEmpty(); slots = fixture.takeSlots()) {
-                granted += slots.size();
-                for (ReceiveSlot slot : slots) {
-                    fixture.fill(file, slot);
-                }
+    void shouldBringARetainedFileByBounceBuffersWhenStreamsFillThePool() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, 64 * CHUNK_BYTES, 0)) {
+            fillPool(fixture, fixture.file(streamed()));
+            ArrivingFile file = fixture.file(retained());
+            for (int window = 0; window < 20; window++) {
+                fixture.ledger.want(file, window, 1, BLOCKED);
+                ReceiveSlot slot = fixture.takeSlots().get(0);
+                assertSame(ReceiveSlot.Kind.BOUNCE, slot.kind());
+                fixture.fill(file, slot);
                 fixture.passOnFreed();
-                fixture.ledger.serve();
             }
-            assertEquals(12, granted, "pool and staging are full");
-            fixture.ledger.want(file, 20, 1, BLOCKED);
-            assertEquals(List.of(), fixture.denied);
-            fixture.ledger.relieve();
-            assertEquals(1, fixture.denied.size());
-            assertEquals(20, fixture.denied.get(0).window());
-            file.end(20 * CHUNK_BYTES);
-            assertEquals(20 * CHUNK_BYTES, fixture.read(file, 0, 20 * CHUNK_BYTES));
+            assertEquals(20 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 20 * CHUNK_BYTES - 4096));
+        }
+    }
+
+    @Test
+    void shouldTakeNoRoomWhenAWindowIsWrittenAgain() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
+            ArrivingFile file = fixture.file(retained());
+            for (int again = 0; again < 5; again++) {
+                fixture.ledger.want(file, 1, 1, BLOCKED);
+                fixture.fill(file, fixture.takeSlots().get(0));
+                fixture.passOnFreed();
+                assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
+            }
+        }
+    }
+
+    @Test
+    void shouldGiveRoomBackWhenACreditIsNotUsed() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
+            ArrivingFile file = fixture.file(retained());
+            for (int again = 0; again < 5; again++) {
+                fixture.ledger.want(file, again, 1, BLOCKED);
+                fixture.ledger.returned(file, fixture.takeSlots().get(0).index());
+                fixture.passOnFreed();
+            }
+            assertEquals(0, fixture.staging.usedBytes());
         }
     }
 
     // ---- no room ----------------------------------------------------------------------------------------------
 
     @Test
-    void shouldDenyWhatFitsNeitherPoolNorStagingAndSayWhatToRaise() throws Exception {
+    void shouldDenyWhatDoesNotFitStagingAndSayWhatToRaise() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 3 * CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
-            for (int window = 0; window < 7; window++) {
+            for (int window = 1; window <= 3; window++) {
                 fixture.ledger.want(file, window, 1, BLOCKED);
-                List<ReceiveSlot> slots = fixture.takeSlots();
-                assertEquals(1, slots.size(), "window " + window);
-                assertSame(
-                        window < 4 ? ReceiveSlot.Kind.GENERAL : ReceiveSlot.Kind.BOUNCE,
-                        slots.get(0).kind());
-                fixture.fill(file, slots.get(0));
+                fixture.fill(file, fixture.takeSlots().get(0));
                 fixture.passOnFreed();
             }
-            assertEquals(3L * CHUNK_BYTES, fixture.ledger.stagedBytes());
-            fixture.ledger.want(file, 7, 1, BLOCKED);
+            assertEquals(3L * CHUNK_BYTES, fixture.staging.writtenBytes());
+            fixture.ledger.want(file, 4, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
             assertEquals(List.of(), fixture.denied, "it may still find room");
             assertNull(fixture.ledger.relieve());
             assertEquals(1, fixture.denied.size());
             LedgerFixture.Denied denied = fixture.denied.get(0);
-            assertEquals(7, denied.window());
+            assertEquals(4, denied.window());
             assertSame(DenyReason.NO_SPACE, denied.reason());
             assertTrue(denied.message().contains("/m.1/f1"), denied.message());
             assertTrue(denied.message().contains("staging is limited to 49152 bytes"), denied.message());
-            assertTrue(denied.message().contains("raise pool.size or staging.limit"), denied.message());
+            assertTrue(denied.message().contains("raise staging.limit of the target"), denied.message());
             assertFalse(fixture.ledger.someoneIsBlocked());
-            assertEquals(7 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 7 * CHUNK_BYTES - 4096));
+            assertEquals(3 * CHUNK_BYTES, fixture.read(file, CHUNK_BYTES, 3 * CHUNK_BYTES));
         }
     }
 
     @Test
     void shouldNotDenyWhileAGrantMayComeBackUnused() throws Exception {
-        try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
+        try (LedgerFixture fixture = new LedgerFixture(4, 4 * CHUNK_BYTES, 0)) {
             RankImage rank = retained();
             ArrivingFile first = fixture.file(rank);
             ArrivingFile second = fixture.file(rank);
-            fixture.ledger.want(first, 0, 4, BLOCKED);
+            fixture.ledger.want(first, 1, 4, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             for (ReceiveSlot slot : slots.subList(0, 3)) {
                 fixture.fill(first, slot);
             }
-            fixture.ledger.want(second, 0, 1, BLOCKED);
+            fixture.passOnFreed();
+            fixture.ledger.want(second, 1, 1, BLOCKED);
             fixture.ledger.relieve();
-            assertEquals(List.of(), fixture.denied, "a chunk is granted to a writer who may not need it");
+            assertEquals(List.of(), fixture.denied, "room is granted to a writer who may not need it");
             fixture.ledger.returned(first, slots.get(3).index());
-            fixture.ledger.want(second, 0, 1, BLOCKED);
-            assertEquals(List.of(), fixture.denied, "its chunk is not back yet");
             fixture.passOnFreed();
             fixture.ledger.relieve();
             assertEquals(List.of(), fixture.denied);
@@ -390,8 +373,8 @@ class CreditLedgerTest {
             assertEquals(1, fixture.passOnFreed());
             fixture.ledger.serve();
             assertSame(waited, fixture.takeGranted().get(0).file());
-            assertEquals(CHUNK_BYTES, fixture.ledger.stagedBytes());
-            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
+            assertEquals(CHUNK_BYTES - 4096, fixture.staging.writtenBytes());
+            assertEquals(CHUNK_BYTES - 4096, fixture.staging.usedBytes());
             assertEquals(4 * CHUNK_BYTES - 4096, fixture.read(unread, 4096, 4 * CHUNK_BYTES - 4096));
             fixture.passOnFreed();
             assertEquals(0, fixture.staging.usedBytes());
@@ -411,9 +394,9 @@ class CreditLedgerTest {
             assertNull(fixture.ledger.relieve());
             ReceiveSlot bounce = fixture.takeSlots().get(0);
             assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
-            assertTrue(first.isHeld(4));
-            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
+            assertEquals(0, fixture.staging.usedBytes());
             fixture.fill(first, bounce);
+            assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
             assertEquals(5 * CHUNK_BYTES - 4096, fixture.read(first, 4096, 5 * CHUNK_BYTES - 4096));
         }
     }
@@ -484,21 +467,6 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldNameTheIndexWhenThatHasNoRoom() throws Exception {
-        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0, 0)) {
-            ArrivingFile file = fixture.file(retained());
-            fillPool(fixture, file);
-            fixture.ledger.want(file, 4, 1, BLOCKED);
-            assertEquals(List.of(), fixture.takeGranted());
-            assertNull(fixture.ledger.relieve());
-            assertEquals(1, fixture.denied.size());
-            String message = fixture.denied.get(0).message();
-            assertTrue(message.contains("the index of staging is limited to 0 bytes"), message);
-            assertTrue(message.contains("raise pool.size or staging.index of the target"), message);
-        }
-    }
-
-    @Test
     void shouldNameWhatWouldHelpWhenThereIsNoRelief() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
@@ -536,7 +504,7 @@ class CreditLedgerTest {
             fixture.ledger.want(unread, 4, 1, BLOCKED);
             assertNull(fixture.ledger.relieve());
             assertEquals(List.of(), fixture.takeGranted());
-            assertEquals(0, fixture.ledger.stagedBytes());
+            assertEquals(0, fixture.staging.writtenBytes());
         }
     }
 

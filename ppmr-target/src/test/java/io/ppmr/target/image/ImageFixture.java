@@ -29,7 +29,7 @@ final class ImageFixture implements ImageListener {
 
     final PoolGeometry geometry;
     final RankImage rank;
-    final StagingArea staging;
+    final Staging staging;
     final ArrivingFile file;
     final List<ReceiveSlot> free = new ArrayList<>();
     final AtomicInteger granted = new AtomicInteger();
@@ -37,7 +37,7 @@ final class ImageFixture implements ImageListener {
     final AtomicInteger uncovered = new AtomicInteger();
     final List<Integer> uncoveredWhenFreed = new ArrayList<>();
     final AtomicInteger stagingFreed = new AtomicInteger();
-    final AtomicInteger indexFull = new AtomicInteger();
+    final List<String> stagingFailures = new ArrayList<>();
     final AtomicInteger waits = new AtomicInteger();
     final AtomicLong bytesRead = new AtomicLong();
     private final BufferPool pool;
@@ -51,10 +51,18 @@ final class ImageFixture implements ImageListener {
     }
 
     ImageFixture(boolean streamed, int chunks) {
+        this(streamed, chunks, new Staging(Path.of("/dev/shm"), 64L * CHUNK_BYTES));
+    }
+
+    ImageFixture(boolean streamed, Staging staging) {
+        this(streamed, 64, staging);
+    }
+
+    private ImageFixture(boolean streamed, int chunks, Staging staging) {
         geometry = new PoolGeometry(CHUNK_BYTES, chunks);
         pool = new BufferPool(geometry);
         rank = new RankImage(0, name -> streamed);
-        staging = new StagingArea(Path.of("/dev/shm"), geometry, 64L * CHUNK_BYTES, 1 << 20);
+        this.staging = staging;
         file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), staging, this);
     }
 
@@ -66,7 +74,11 @@ final class ImageFixture implements ImageListener {
         ReceiveSlots.grant(slot, ReceiveSlot.Kind.BOUNCE, file, window);
         if (!file.addPiece(slot)) {
             ReceiveSlots.grant(slot, ReceiveSlot.Kind.GENERAL, file, window);
-            file.hold(slot);
+            if (file.streamed()) {
+                file.hold(slot);
+            } else {
+                slot.stage(0);
+            }
         }
         return slot;
     }
@@ -204,8 +216,8 @@ final class ImageFixture implements ImageListener {
     }
 
     @Override
-    public void indexFull(ArrivingFile full) {
-        indexFull.incrementAndGet();
+    public void stagingFailed(ArrivingFile failed, String reason) {
+        stagingFailures.add(reason);
     }
 
     @Override

@@ -22,7 +22,6 @@ import org.agrona.concurrent.UnsafeBuffer;
 final class LedgerFixture implements CreditLedger.Decisions, ImageListener, AutoCloseable {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int BOUNCE_BUFFERS = 2;
-    static final int INDEX_BYTES = 1 << 20;
 
     record Granted(ArrivingFile file, ReceiveSlot slot) {}
 
@@ -30,7 +29,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
 
     final PoolGeometry geometry;
     final BufferPool pool;
-    final StagingArea staging;
+    final Staging staging;
     final CreditLedger ledger;
     final List<Granted> granted = new ArrayList<>();
     final List<Denied> denied = new ArrayList<>();
@@ -41,13 +40,9 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     private final List<ByteBuffer> heads = new ArrayList<>();
 
     LedgerFixture(int chunks, long stagingLimitBytes, int expectedStreams) {
-        this(chunks, stagingLimitBytes, INDEX_BYTES, expectedStreams);
-    }
-
-    LedgerFixture(int chunks, long stagingLimitBytes, long indexLimitBytes, int expectedStreams) {
         geometry = new PoolGeometry(CHUNK_BYTES, chunks);
         pool = new BufferPool(geometry.plus(BOUNCE_BUFFERS));
-        staging = new StagingArea(Path.of("/dev/shm"), geometry, stagingLimitBytes, indexLimitBytes);
+        staging = new Staging(Path.of("/dev/shm"), stagingLimitBytes);
         ledger = new CreditLedger(pool, BOUNCE_BUFFERS, staging, expectedStreams, uncovered::get, this);
     }
 
@@ -145,7 +140,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
                 Thread.currentThread().interrupt();
             }
         }
-        staging.close();
+        files.forEach(ArrivingFile::discard);
     }
 
     @Override
@@ -164,8 +159,8 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     }
 
     @Override
-    public void indexFull(ArrivingFile file) {
-        throw new AssertionError("the index is full");
+    public void stagingFailed(ArrivingFile file, String reason) {
+        throw new AssertionError(reason);
     }
 
     @Override

@@ -52,6 +52,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 final class TransferFixture {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int POOL_CHUNKS = 4;
+    static final long STAGING_BYTES = 64L * CHUNK_BYTES;
     static final int STALL_S = 4;
     private static final int BOUNCE_BUFFERS = 1;
     private static final int ATTEMPT = 3;
@@ -171,7 +172,11 @@ final class TransferFixture {
         targetLink = new ControlLink(far, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
         sourceLink = new ControlLink(near, ATTEMPT, TimeUnit.MINUTES.toNanos(1));
         transfer = new Transfer(
-                new TransferSettings(Path.of("/dev/shm"), 0, 0, 1 << 20, Duration.ofSeconds(STALL_S)),
+                new TransferSettings(
+                        Path.of("/dev/shm"),
+                        mode == ReadingMode.RETAINED ? STAGING_BYTES : 0,
+                        1 << 20,
+                        Duration.ofSeconds(STALL_S)),
                 pool,
                 BOUNCE_BUFFERS,
                 targetLink,

@@ -1,0 +1,285 @@
+package io.ppmr.target.image;
+
+import io.ppmr.bufferpool.PoolGeometry;
+import java.util.ArrayList;
+import java.util.List;
+import org.agrona.UnsafeApi;
+import org.agrona.collections.Long2ObjectHashMap;
+
+/**
+ * The place of each byte of one image file: in the receive slot into which it comes, or staged. Tells when a receive
+ * slot is empty.
+ *
+ * <p>What comes into a chunk of the pool for a stream stays there until it is read: the chunk <i>holds</i> its window.
+ * A piece of a window that is held already comes through a bounce buffer and is joined to the holder. All else leaves
+ * its chunk for the {@link StagedFile} as soon as it has come. So what is on the heap is bounded by the pool, however
+ * large the file is. Guarded by the file's lock.
+ */
+final class FileBytes {
+    /** Hears of receive slots and staging, under the file's lock. */
+    interface Events {
+        /** A chunk is empty. */
+        void slotFree(ReceiveSlot slot);
+
+        /** There is more room in staging. */
+        void stagingFree();
+
+        /** Bytes that have come cannot be staged. */
+        void stagingFailed(ImageException reason);
+    }
+
+    private final ArrivingFile file;
+    private final PoolGeometry geometry;
+    private final Staging staging;
+    private final Events events;
+    private final Extents extents = new Extents(this::freeIfEmpty);
+    private final Long2ObjectHashMap<ReceiveSlot> holders = new Long2ObjectHashMap<>();
+    private final StagedFile staged;
+    /** The bounce buffers of a stream whose bytes are to be staged, and have not come. */
+    private final List<ReceiveSlot> toStage = new ArrayList<>();
+
+    private ReceiveSlot foundSlot;
+    private long foundBytes;
+
+    FileBytes(ArrivingFile file, PoolGeometry geometry, Staging staging, Events events) {
+        this.file = file;
+        this.geometry = geometry;
+        this.staging = staging;
+        this.events = events;
+        staged = new StagedFile(staging);
+    }
+
+    /** Tells whether a chunk holds a window, or is granted for it. */
+    boolean isHeld(long window) {
+        return holders.containsKey(window);
+    }
+
+    /** Tells whether bytes of a window are here, or a receive slot is granted for it. */
+    boolean isCovered(long window) {
+        return isHeld(window) || isToBeStaged(window) || staged.nextFrom(startOf(window)) < startOf(window + 1);
+    }
+
+    /** Tells whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */
+    boolean isExpected(long window) {
+        ReceiveSlot holder = holders.get(window);
+        return (holder != null && holder.expectsBytes()) || isToBeStaged(window);
+    }
+
+    private boolean isToBeStaged(long window) {
+        for (ReceiveSlot slot : toStage) {
+            if (slot.window() == window) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Returns how much room staging needs for what is still missing of a window. */
+    long missingBytes(long window) {
+        return staged.missingBytes(startOf(window), startOf(window + 1));
+    }
+
+    private long startOf(long window) {
+        return window * geometry.chunkBytes();
+    }
+
+    // ---- its bytes --------------------------------------------------------------------------------------------
+
+    /** Bytes were advertised for a receive slot. */
+    void put(long start, long end, ReceiveSlot slot) {
+        extents.put(start, end, slot);
+    }
+
+    /** These bytes are the file's no more. */
+    void remove(long start, long end) throws ImageException {
+        extents.remove(start, end);
+        if (staged.remove(start, end)) {
+            events.stagingFree();
+        }
+    }
+
+    /** Gives the start of the first bytes behind {@code offset}, or {@link Long#MAX_VALUE}. */
+    long nextStart(long offset) {
+        return Math.min(extents.nextStart(offset), staged.nextFrom(offset));
+    }
+
+    /** Gives the end of the bytes that were advertised from {@code offset} on, or an earlier such place behind it. */
+    long coveredTo(long offset) {
+        return find(offset) ? offset + foundBytes : offset;
+    }
+
+    /** Looks for a byte; if it was advertised, the methods below tell of it. */
+    boolean find(long offset) {
+        int extent = extents.find(offset);
+        if (extent >= 0) {
+            foundSlot = extents.slot(extent);
+            foundBytes = extents.end(extent) - offset;
+            return true;
+        }
+        // What comes into a receive slot takes the place of what is staged.
+        foundSlot = null;
+        foundBytes = Math.min(staged.coveredTo(offset), extents.nextStart(offset)) - offset;
+        return foundBytes > 0;
+    }
+
+    /** Returns true if the byte that was found has come. */
+    boolean foundArrived() {
+        return foundSlot == null || foundSlot.hasArrived();
+    }
+
+    /** Returns how many bytes follow it in one piece, itself included. */
+    long foundBytes() {
+        return foundBytes;
+    }
+
+    /** Copies the bytes that were found at {@code offset} to native memory. */
+    void copyFound(long address, int lengthBytes, long offset) throws ImageException {
+        if (foundSlot == null) {
+            staged.read(address, lengthBytes, offset);
+        } else {
+            UnsafeApi.copyMemory(foundSlot.address() + geometry.offsetInWindow(offset), address, lengthBytes);
+        }
+    }
+
+    /**
+     * A reader seeks from one byte to another. What is on its way into the windows that it leaves with that is skipped:
+     * chunks overtake each other, so it may have been written before what is read next.
+     */
+    void skip(long from, long to) {
+        holders.values().forEach(holder -> skip(holder, from, to));
+        toStage.forEach(slot -> skip(slot, from, to));
+    }
+
+    private void skip(ReceiveSlot slot, long from, long to) {
+        if (slot.window() >= geometry.windowOf(from) && slot.window() < geometry.windowOf(to) && slot.expectsBytes()) {
+            slot.skipFrom(from);
+        }
+    }
+
+    // ---- its receive slots ------------------------------------------------------------------------------------
+
+    /** A chunk is granted for a window of a stream; its bytes stay in it, or are to be staged. */
+    void hold(ReceiveSlot slot) {
+        if (slot.isStaged()) {
+            toStage.add(slot);
+        } else {
+            holders.put(slot.window(), slot);
+        }
+    }
+
+    boolean addPiece(ReceiveSlot bounce) {
+        ReceiveSlot holder = holders.get(bounce.window());
+        if (holder != null) {
+            bounce.attachTo(holder);
+        }
+        return holder != null;
+    }
+
+    void giveUp(ReceiveSlot slot) {
+        if (slot.isStaged()) {
+            leaveStaging(slot);
+        }
+        slot.arrive();
+        if (slot.destination() != null) {
+            freeIfEmpty(slot.detach());
+        }
+        freeIfEmpty(slot);
+    }
+
+    void arrived(ReceiveSlot slot) {
+        if (slot.isStaged()) {
+            // It is not free before it is marked as arrived.
+            stage(slot);
+            leaveStaging(slot);
+        }
+        slot.arrive();
+        if (slot.destination() != null) {
+            join(slot);
+            return;
+        }
+        for (ReceiveSlot bounce = slot.pollWaiting(); bounce != null; bounce = slot.pollWaiting()) {
+            join(bounce);
+        }
+        freeIfEmpty(slot);
+    }
+
+    boolean canEvict(ReceiveSlot slot) {
+        return slot.isSettledIn(file) && holders.get(slot.window()) == slot;
+    }
+
+    /** Moves a chunk's bytes to staging, which has room for them, and frees it. */
+    void evict(ReceiveSlot slot) {
+        stage(slot);
+    }
+
+    /** Frees everything; for the end of a session, when no transport writes into a receive slot any more. */
+    void discard() {
+        extents.remove(0, Long.MAX_VALUE);
+        staged.close();
+        for (ReceiveSlot slot : holders.values().toArray(new ReceiveSlot[0])) {
+            slot.abandon();
+            freeIfEmpty(slot);
+        }
+    }
+
+    private void join(ReceiveSlot bounce) {
+        ReceiveSlot destination = bounce.destination();
+        if (destination.hasArrived()) {
+            copyLive(bounce, destination);
+            bounce.detach();
+            freeIfEmpty(bounce);
+            freeIfEmpty(destination);
+        } else {
+            // The transport still writes into the destination; whoever ends that pull puts this piece in as well.
+            bounce.awaitDestination();
+        }
+    }
+
+    private void copyLive(ReceiveSlot from, ReceiveSlot to) {
+        long windowStart = startOf(from.window());
+        long windowEnd = startOf(from.window() + 1);
+        int extent = extents.next(from, windowStart, windowEnd);
+        while (extent >= 0) {
+            long end = extents.end(extent);
+            int inWindow = geometry.offsetInWindow(extents.start(extent));
+            UnsafeApi.copyMemory(from.address() + inWindow, to.address() + inWindow, end - extents.start(extent));
+            extent = extents.next(from, end, windowEnd);
+        }
+        extents.move(from, to, windowStart, windowEnd);
+    }
+
+    /** Copies what belongs to the file of a receive slot's bytes to staging; the slot has none of them any more. */
+    private void stage(ReceiveSlot slot) {
+        long windowStart = startOf(slot.window());
+        long windowEnd = startOf(slot.window() + 1);
+        int extent = extents.next(slot, windowStart, windowEnd);
+        while (extent >= 0) {
+            long start = extents.start(extent);
+            long end = extents.end(extent);
+            try {
+                staged.write(slot.address() + geometry.offsetInWindow(start), (int) (end - start), start);
+            } catch (ImageException e) {
+                events.stagingFailed(e);
+            }
+            // With its last byte a slot that has arrived is free, and may be granted again at once.
+            extents.remove(start, end);
+            extent = extents.next(slot, end, windowEnd);
+        }
+    }
+
+    private void leaveStaging(ReceiveSlot slot) {
+        toStage.remove(slot);
+        staging.release(slot.takeReserved());
+    }
+
+    private void freeIfEmpty(ReceiveSlot slot) {
+        if (!slot.isEmptyIn(file)) {
+            return;
+        }
+        if (holders.get(slot.window()) == slot) {
+            holders.remove(slot.window());
+        }
+        slot.revoke();
+        events.slotFree(slot);
+    }
+}

@@ -1,0 +1,224 @@
+package io.ppmr.target.image;
+
+import io.ppmr.bufferpool.ByteRangeSet;
+import io.ppmr.os.LibC;
+
+/**
+ * The bytes of one image file that the pool does not keep: a sparse file without a name, in which each byte lies at its
+ * own offset. The kernel knows where a page lies; this knows which bytes have come. Whole pages are bits of a
+ * {@link PageMap}; of a page that is partly there the runs of its bytes are noted, until they are all of it.
+ *
+ * <p>Guarded by the image file's lock. Its file is made with the first byte.
+ */
+final class StagedFile {
+    private static final int NOT_OPEN = -1;
+    private static final int PAGE = PageMap.PAGE_BYTES;
+
+    private final Staging staging;
+    private final PageMap whole;
+    private final ByteRangeSet parts = new ByteRangeSet();
+    private int notedParts;
+    private int descriptor = NOT_OPEN;
+
+    StagedFile(Staging staging) {
+        this.staging = staging;
+        this.whole = new PageMap(staging);
+    }
+
+    // ---- what is there ----------------------------------------------------------------------------------------
+
+    /** Gives the end of the bytes that are there from {@code offset} on; {@code offset} if none is. */
+    long coveredTo(long offset) {
+        long at = offset;
+        while (descriptor != NOT_OPEN) {
+            long to = whole.has(at / PAGE) ? whole.nextOut(at / PAGE) * PAGE : parts.coveredTo(at);
+            if (to == at) {
+                break;
+            }
+            at = to;
+        }
+        return at;
+    }
+
+    /** Gives the first byte from {@code offset} on that is there, or {@link Long#MAX_VALUE}. */
+    long nextFrom(long offset) {
+        long page = whole.nextIn(offset / PAGE);
+        long inPage = page == Long.MAX_VALUE ? page : Math.max(offset, page * PAGE);
+        return Math.min(inPage, parts.nextFrom(offset));
+    }
+
+    /** Returns how many bytes more it takes when all of a range of whole pages has come. */
+    long missingBytes(long from, long to) {
+        long missing = 0;
+        for (long page = from / PAGE; page < to / PAGE; page++) {
+            missing += holds(page) ? 0 : PAGE;
+        }
+        return missing;
+    }
+
+    /** Tells whether a page takes room. */
+    private boolean holds(long page) {
+        return whole.has(page) || isPartlyThere(page);
+    }
+
+    private boolean isPartlyThere(long page) {
+        return parts.nextFrom(page * PAGE) < (page + 1) * PAGE;
+    }
+
+    // ---- its bytes --------------------------------------------------------------------------------------------
+
+    /** Takes bytes from native memory. */
+    void write(long address, int lengthBytes, long offset) throws ImageException {
+        if (descriptor == NOT_OPEN) {
+            descriptor = staging.open();
+        }
+        for (int done = 0; done < lengthBytes; ) {
+            long written = LibC.CALLS.pwrite(descriptor, address + done, lengthBytes - done, offset + done);
+            if (written <= 0) {
+                throw staging.cannot("pwrite", LibC.describe(LibC.errno()));
+            }
+            done += (int) written;
+        }
+        add(offset, offset + lengthBytes);
+    }
+
+    /** Copies bytes that are there to native memory. */
+    void read(long address, int lengthBytes, long offset) throws ImageException {
+        for (int done = 0; done < lengthBytes; ) {
+            long read = LibC.CALLS.pread(descriptor, address + done, lengthBytes - done, offset + done);
+            if (read == 0) {
+                throw staging.cannot("pread", "the file is shorter than what was written");
+            }
+            if (read < 0) {
+                throw staging.cannot("pread", LibC.describe(LibC.errno()));
+            }
+            done += (int) read;
+        }
+    }
+
+    /** The bytes from {@code start} up to, not including, {@code end} belong to it no more; gives their room back. */
+    boolean remove(long start, long end) throws ImageException {
+        if (descriptor == NOT_OPEN || nextFrom(start) >= end) {
+            return false;
+        }
+        long firstWhole = (start + PAGE - 1) / PAGE;
+        long lastWhole = end == Long.MAX_VALUE ? Long.MAX_VALUE / PAGE : end / PAGE;
+        long freed = 0;
+        if (firstWhole > start / PAGE) {
+            freed += cut(start / PAGE, start, Math.min(end, firstWhole * PAGE));
+        }
+        if (lastWhole >= firstWhole && end != Long.MAX_VALUE && end % PAGE != 0) {
+            freed += cut(lastWhole, lastWhole * PAGE, end);
+        }
+        if (lastWhole > firstWhole) {
+            freed += whole.remove(firstWhole, lastWhole);
+            freed += removeParts(firstWhole, lastWhole);
+        }
+        noteParts();
+        if (freed > 0) {
+            punch(start / PAGE * PAGE, end);
+            staging.freed(freed * PAGE);
+        }
+        return freed > 0;
+    }
+
+    /** Forgets all, and gives its file back. */
+    void close() {
+        if (descriptor == NOT_OPEN) {
+            return;
+        }
+        long pages = whole.remove(0, Long.MAX_VALUE / PAGE) + removeParts(0, Long.MAX_VALUE / PAGE);
+        staging.freed(pages * PAGE);
+        LibC.CALLS.close(descriptor);
+        descriptor = NOT_OPEN;
+        try {
+            noteParts();
+        } catch (ImageException e) {
+            throw new IllegalStateException("fewer parts are too many", e);
+        }
+    }
+
+    private void add(long start, long end) throws ImageException {
+        long firstWhole = (start + PAGE - 1) / PAGE;
+        long lastWhole = end / PAGE;
+        long added = 0;
+        if (firstWhole > lastWhole) {
+            added += fill(start / PAGE, start, end);
+        } else {
+            if (start < firstWhole * PAGE) {
+                added += fill(start / PAGE, start, firstWhole * PAGE);
+            }
+            if (end > lastWhole * PAGE) {
+                added += fill(lastWhole, lastWhole * PAGE, end);
+            }
+            if (lastWhole > firstWhole) {
+                added -= removeParts(firstWhole, lastWhole);
+                added += whole.add(firstWhole, lastWhole);
+            }
+        }
+        staging.wrote(end - start, added * PAGE);
+        noteParts();
+    }
+
+    /** A part of one page has come; returns how many pages more take room. */
+    private long fill(long page, long start, long end) throws ImageException {
+        if (whole.has(page)) {
+            return 0;
+        }
+        long before = isPartlyThere(page) ? 1 : 0;
+        parts.add(start, end);
+        if (parts.coveredTo(page * PAGE) >= (page + 1) * PAGE) {
+            parts.remove(page * PAGE, (page + 1) * PAGE);
+            whole.add(page, page + 1);
+        }
+        return 1 - before;
+    }
+
+    /** A part of one page goes; returns how many pages less take room. */
+    private long cut(long page, long start, long end) {
+        if (!holds(page)) {
+            return 0;
+        }
+        if (whole.remove(page, page + 1) == 1) {
+            parts.add(page * PAGE, (page + 1) * PAGE);
+        }
+        parts.remove(start, end);
+        return isPartlyThere(page) ? 0 : 1;
+    }
+
+    /** Forgets the runs of a range of pages; returns how many pages they were of. */
+    private long removeParts(long firstPage, long lastPage) {
+        long pages = 0;
+        long at = parts.nextFrom(firstPage * PAGE);
+        while (at < lastPage * PAGE) {
+            pages++;
+            long next = (at / PAGE + 1) * PAGE;
+            parts.remove(at, next);
+            at = parts.nextFrom(next);
+        }
+        return pages;
+    }
+
+    private void noteParts() throws ImageException {
+        int change = parts.rangeCount() - notedParts;
+        notedParts += change;
+        if (change != 0) {
+            staging.changeParts(change);
+        }
+    }
+
+    /** Has the filesystem forget the pages of a range that take no room any more. */
+    private void punch(long start, long end) throws ImageException {
+        long from = holds(start / PAGE) ? start + PAGE : start;
+        int failed;
+        if (nextFrom(from) == Long.MAX_VALUE) {
+            failed = LibC.CALLS.ftruncate(descriptor, from);
+        } else {
+            long to = end % PAGE != 0 && holds(end / PAGE) ? end / PAGE * PAGE : (end + PAGE - 1) / PAGE * PAGE;
+            failed = LibC.CALLS.fallocate(descriptor, LibC.PUNCH_HOLE, from, to - from);
+        }
+        if (failed != 0) {
+            throw staging.cannot("fallocate", LibC.describe(LibC.errno()));
+        }
+    }
+}
