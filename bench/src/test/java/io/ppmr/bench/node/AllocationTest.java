@@ -23,6 +23,8 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import org.agrona.BufferUtil;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * The data path allocates nothing on the Java heap: not for a write, not for a chunk, not for a read. It is asked of
@@ -37,6 +39,8 @@ class AllocationTest {
     private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
     private final PoolGeometry geometry = new PoolGeometry(CHUNK_BYTES, 8);
+    private static final long RETAINED_WINDOWS = 64;
+
     private final ByteBuffer memory = BufferUtil.allocateDirectAligned(CHUNK_BYTES, 64);
     private final long address = BufferUtil.address(memory);
 
@@ -66,9 +70,10 @@ class AllocationTest {
         }
     }
 
-    @Test
-    void shouldAllocateNothingWhenChunksAreGrantedArriveAndAreRead() throws Exception {
-        try (Target target = new Target()) {
+    @ParameterizedTest(name = "streamed {0}")
+    @ValueSource(booleans = {true, false})
+    void shouldAllocateNothingWhenChunksAreGrantedArriveAndAreRead(boolean streamed) throws Exception {
+        try (Target target = new Target(streamed)) {
             assertEquals(0, leastAllocated(from -> target.run(from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
         }
     }
@@ -93,18 +98,29 @@ class AllocationTest {
     private final class Target implements ImageListener, CreditLedger.Decisions, AutoCloseable {
         private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.HEAD_BYTES);
         private final BufferPool pool = new BufferPool(geometry.plus(1));
-        private final Staging staging = new Staging(Path.of("/dev/shm"), 0);
+        private final Staging staging = new Staging(Path.of("/dev/shm"), RETAINED_WINDOWS * CHUNK_BYTES);
         private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
-        private final ArrivingFile file = new ArrivingFile(
-                1, "/m/rank-0/f", new RankImage(0, name -> true), geometry, BufferUtil.address(head), staging, this);
+        private final boolean streamed;
+        private final ArrivingFile file;
         private ReceiveSlot granted;
 
-        private Target() throws Exception {
+        private Target(boolean streamed) throws Exception {
+            this.streamed = streamed;
+            file = new ArrivingFile(
+                    1,
+                    "/m/rank-0/f",
+                    new RankImage(0, name -> streamed),
+                    geometry,
+                    BufferUtil.address(head),
+                    staging,
+                    this);
             ledger.fileCreated(file);
         }
 
         private void run(long from, int chunks) throws Exception {
-            for (long window = from + 1; window <= from + chunks; window++) {
+            for (long next = from + 1; next <= from + chunks; next++) {
+                // A retained file is written again and again, since it is kept.
+                long window = streamed ? next : next % RETAINED_WINDOWS + 1;
                 ledger.want(file, window, 1, 0);
                 long offset = window * CHUNK_BYTES;
                 ReceiveSlot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);

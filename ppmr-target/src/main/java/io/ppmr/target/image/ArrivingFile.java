@@ -138,7 +138,7 @@ public final class ArrivingFile {
     private long coveredTo(long offset, long limit) {
         long at = offset;
         while (at < limit) {
-            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : bytes.coveredTo(at);
+            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : bytes.coveredTo(at, limit);
             if (to == at) {
                 return at;
             }
@@ -397,7 +397,7 @@ public final class ArrivingFile {
             listener.seekRefused(this, offset);
             return Errno.ESPIPE.negated();
         }
-        if (!bytes.find(offset)) {
+        if (!bytes.find(offset, lengthBytes)) {
             return copyHole(address, lengthBytes, offset, bytes.nextStart(offset));
         }
         if (!bytes.foundArrived()) {

@@ -66,8 +66,9 @@ final class FileBytes {
     }
 
     private boolean isToBeStaged(long window) {
-        for (ReceiveSlot slot : toStage) {
-            if (slot.window() == window) {
+        // By index: an iterator would be allocated for each chunk.
+        for (int i = 0; i < toStage.size(); i++) {
+            if (toStage.get(i).window() == window) {
                 return true;
             }
         }
@@ -103,13 +104,16 @@ final class FileBytes {
         return Math.min(extents.nextStart(offset), staged.nextFrom(offset));
     }
 
-    /** Gives the end of the bytes that were advertised from {@code offset} on, or an earlier such place behind it. */
-    long coveredTo(long offset) {
-        return find(offset) ? offset + foundBytes : offset;
+    /**
+     * Gives the end of the bytes that were advertised from {@code offset} on, an earlier such place behind it, or one
+     * behind {@code limit}.
+     */
+    long coveredTo(long offset, long limit) {
+        return find(offset, limit - offset) ? offset + foundBytes : offset;
     }
 
-    /** Looks for a byte; if it was advertised, the methods below tell of it. */
-    boolean find(long offset) {
+    /** Looks for a byte, and at most so many behind it; if it was advertised, the methods below tell of it. */
+    boolean find(long offset, long lengthBytes) {
         int extent = extents.find(offset);
         if (extent >= 0) {
             foundSlot = extents.slot(extent);
@@ -118,7 +122,7 @@ final class FileBytes {
         }
         // What comes into a receive slot takes the place of what is staged.
         foundSlot = null;
-        foundBytes = Math.min(staged.coveredTo(offset), extents.nextStart(offset)) - offset;
+        foundBytes = Math.min(staged.coveredTo(offset, offset + lengthBytes), extents.nextStart(offset)) - offset;
         return foundBytes > 0;
     }
 
@@ -127,7 +131,7 @@ final class FileBytes {
         return foundSlot == null || foundSlot.hasArrived();
     }
 
-    /** Returns how many bytes follow it in one piece, itself included. */
+    /** Returns how many bytes follow it in one piece, itself included, as far as was looked for. */
     long foundBytes() {
         return foundBytes;
     }

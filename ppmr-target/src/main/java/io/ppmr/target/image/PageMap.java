@@ -87,15 +87,17 @@ final class PageMap {
         return NO_PAGE;
     }
 
-    /** Returns the first page from {@code page} on that it does not have. */
-    long nextOut(long page) {
+    /** Returns the first page from {@code page} on that it does not have, or one behind {@code limit}. */
+    long nextOut(long page, long limit) {
         long at = page;
-        for (int leaf = firstAtOrAfter(at >> LEAF_SHIFT); leaf < leaves && numbers[leaf] == at >> LEAF_SHIFT; leaf++) {
+        int leaf = firstAtOrAfter(at >> LEAF_SHIFT);
+        while (at < limit && leaf < leaves && numbers[leaf] == at >> LEAF_SHIFT) {
             long found = scan(leaf, at, false);
             if (found != NO_PAGE) {
                 return found;
             }
             at = (numbers[leaf] + 1) << LEAF_SHIFT;
+            leaf++;
         }
         return at;
     }

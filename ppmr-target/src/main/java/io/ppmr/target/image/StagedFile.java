@@ -27,11 +27,14 @@ final class StagedFile {
 
     // ---- what is there ----------------------------------------------------------------------------------------
 
-    /** Gives the end of the bytes that are there from {@code offset} on; {@code offset} if none is. */
-    long coveredTo(long offset) {
+    /**
+     * Gives the end of the bytes that are there from {@code offset} on, or a place behind {@code limit}; {@code offset}
+     * if none is there.
+     */
+    long coveredTo(long offset, long limit) {
         long at = offset;
-        while (descriptor != NOT_OPEN) {
-            long to = whole.has(at / PAGE) ? whole.nextOut(at / PAGE) * PAGE : parts.coveredTo(at);
+        while (at < limit && descriptor != NOT_OPEN) {
+            long to = whole.has(at / PAGE) ? whole.nextOut(at / PAGE, limit / PAGE + 1) * PAGE : parts.coveredTo(at);
             if (to == at) {
                 break;
             }

@@ -54,7 +54,7 @@ class PageMapTest {
                 assertEquals(model.get(page), map.has(page));
                 int next = model.nextSetBit(page);
                 assertEquals(next < 0 ? Long.MAX_VALUE : next, map.nextIn(page));
-                assertEquals(model.nextClearBit(page), map.nextOut(page));
+                assertEquals(model.nextClearBit(page), map.nextOut(page, SPACE + 1));
             }
         }
         map.remove(0, Long.MAX_VALUE / PageMap.PAGE_BYTES);
@@ -68,8 +68,8 @@ class PageMapTest {
         assertEquals(1, map.add(far, far + 1));
         assertEquals(1, map.add(7, 8));
         assertEquals(far, map.nextIn(8));
-        assertEquals(8, map.nextOut(7));
-        assertEquals(far + 1, map.nextOut(far));
+        assertEquals(8, map.nextOut(7, far));
+        assertEquals(far + 1, map.nextOut(far, far + 2));
         assertEquals(2L * PageMap.LEAF_BYTES, staging.mapBytes());
         assertEquals(2, map.remove(0, Long.MAX_VALUE / PageMap.PAGE_BYTES));
     }

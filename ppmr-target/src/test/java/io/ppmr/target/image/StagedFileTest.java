@@ -86,7 +86,7 @@ class StagedFileTest {
         for (int at = 0; at < SPACE; at += 509) {
             int next = there.nextSetBit(at);
             assertEquals(next < 0 ? Long.MAX_VALUE : next, file.nextFrom(at));
-            assertEquals(there.get(at) ? there.nextClearBit(at) : at, file.coveredTo(at));
+            assertEquals(there.get(at) ? there.nextClearBit(at) : at, file.coveredTo(at, SPACE));
         }
         for (int from = there.nextSetBit(0); from >= 0; from = there.nextSetBit(there.nextClearBit(from))) {
             int length = there.nextClearBit(from) - from;
