@@ -982,6 +982,86 @@ static void pty_look(void)
         continue;
 }
 
+/* ---- whose it is ---- */
+
+enum { OWNED = 16 };
+
+static int owned[OWNED];
+static int owned_count;
+static struct stat owned_before[OWNED];
+static int owner_listen, owner_tcp;
+
+static void own(int fd)
+{
+    require(fd >= 0 && owned_count < OWNED, "a descriptor");
+    owned[owned_count++] = fd;
+}
+
+/* Every kind of object without a name that the kernel gives an owner. */
+static void owners_make(void)
+{
+    int ends[2];
+    struct sockaddr_in address = local();
+    struct sockaddr_un name = named("owner-socket");
+    require(pipe2(ends, O_CLOEXEC) == 0, "pipe");
+    own(ends[0]);
+    own(ends[1]);
+    require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+    own(ends[0]);
+    own(ends[1]);
+    owner_listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(bind(owner_listen, (struct sockaddr *)&name, sizeof name) == 0 && listen(owner_listen, 5) == 0, "listen");
+    own(owner_listen);
+    owner_tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(bind(owner_tcp, (struct sockaddr *)&address, sizeof address) == 0 && listen(owner_tcp, 5) == 0, "listen");
+    own(owner_tcp);
+    own(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    own(memfd_create("owned", MFD_CLOEXEC));
+    own(eventfd(1, EFD_CLOEXEC));
+    own(epoll_create1(EPOLL_CLOEXEC));
+    for (int i = 0; i < owned_count; i++)
+        require(fstat(owned[i], &owned_before[i]) == 0, "fstat");
+}
+
+/* The user that the kernel counts a socket to, which firewalls go by. */
+static bool is_listed_as(uid_t uid, ino_t inode)
+{
+    FILE *table = fopen("/proc/net/tcp", "re");
+    char line[512];
+    bool found = false;
+    while (table != NULL && fgets(line, sizeof line, table) != NULL) {
+        unsigned user;
+        unsigned long number;
+        found |= sscanf(line, "%*d: %*s %*s %*s %*s %*s %*s %u %*u %lu", &user, &number) == 2 && number == inode && user == uid;
+    }
+    if (table != NULL)
+        fclose(table);
+    return found;
+}
+
+static void owners_look(void)
+{
+    struct stat now;
+    struct ucred peer = {0};
+    socklen_t length = sizeof peer;
+    for (int i = 0; i < owned_count; i++)
+        require(fstat(owned[i], &now) == 0 && now.st_uid == owned_before[i].st_uid && now.st_gid == owned_before[i].st_gid
+                    && now.st_mode == owned_before[i].st_mode,
+                "a descriptor's owner or mode is another");
+    require(fstat(owner_tcp, &now) == 0 && is_listed_as(geteuid(), now.st_ino), "a TCP socket is another user's");
+    struct sockaddr_un name = named("owner-socket");
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(connect(client, (struct sockaddr *)&name, sizeof name) == 0
+                && getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid()
+                && peer.gid == getegid(),
+            "a listening socket is another user's");
+    int server = accept4(owner_listen, NULL, NULL, SOCK_CLOEXEC);
+    require(server >= 0, "accept");
+    close(server);
+    close(client);
+}
+
 /* ---- signals, timers, limits, rights ---- */
 
 static volatile sig_atomic_t alarms, ticks, on_stack;
@@ -1558,6 +1638,7 @@ static const struct feature {
     {"signalfd", nothing, signalfd_make, nothing, signalfd_look},
     {"inotify", nothing, inotify_make, nothing, inotify_look},
     {"pty", nothing, pty_make, nothing, pty_look},
+    {"owners", nothing, owners_make, nothing, owners_look},
     {"itimer", nothing, itimer_make, nothing, itimer_look},
     {"posix-timer", nothing, ptimer_make, nothing, ptimer_look},
     {"pending", nothing, pending_make, nothing, pending_look},

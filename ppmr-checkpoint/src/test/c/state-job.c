@@ -4,17 +4,23 @@
  *
  *   state-job KIND[,KIND...] DIR
  *
- * Sets what its kinds are about, and remembers each as the kernel tells it. Then it writes each 20 ms the number of its turn
- * to DIR/turns and looks whether the state is as it was. What is not, it writes to DIR/failed. It ends by itself after 10
- * minutes; with 3 where the kernel has no such state, or denies it.
+ * Sets what its kinds are about (those with a question mark before them only where the kernel has such state), and
+ * remembers each as the kernel tells it. Then it writes each 20 ms the number of its turn to DIR/turns and looks whether the
+ * state is as it was. What is not, it writes to DIR/failed. DIR/kinds has its kinds. It ends by itself after 10 minutes;
+ * with 3 where the kernel has no such state, or denies it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/capability.h>
 #include <linux/io_uring.h>
 #include <linux/landlock.h>
+#include <linux/membarrier.h>
+#include <linux/netlink.h>
 #include <linux/perf_event.h>
+#include <linux/securebits.h>
 #include <linux/userfaultfd.h>
 #include <linux/vm_sockets.h>
 #include <mqueue.h>
@@ -35,27 +41,36 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/rseq.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     TURNS = 30000,
     TURN_NS = 20000000,
-    TEXT = 4096,
+    TEXT = 1 << 15,
     IDLE_CLASS = 3 << 13,
     INTERLEAVE = 3,
     PAGE = 4096,
     MULTICAST_PORT = 5007,
     MOST_KINDS = 100,
+    DETAIL = 400,
+    OPTION_BYTES = 16,
+    MOST_OPTIONS = 100,
+    LONGEST_NAME = 64,
     SCRATCH_MIB = 3,
     SECRET_MEMORY = 447,
     MERGE_MEMORY = 67,
     READ_MERGING = 68,
     DENY_WRITE_EXECUTE = 65,
-    READ_DENIED = 66
+    READ_DENIED = 66,
+    SEAL_MEMORY = 462
 };
 
 static const char *directory;
@@ -268,6 +283,19 @@ static void set_death_signal(void)
     need(prctl(PR_SET_PDEATHSIG, SIGUSR2, 0, 0, 0) == 0, "PR_SET_PDEATHSIG");
 }
 
+/* Ends of it as many programs end of SIGTERM. */
+static void end_at_death_signal(int number)
+{
+    (void)number;
+    _exit(0);
+}
+
+static void set_handled_death_signal(void)
+{
+    signal(SIGUSR2, end_at_death_signal);
+    set_death_signal();
+}
+
 static void tell_death_signal(char *to, size_t room)
 {
     int signal = 0;
@@ -363,6 +391,7 @@ static void tell_memory_policy(char *to, size_t room)
     snprintf(to, room, "%d %lx", mode, nodes[0]);
 }
 
+/* Memory that a kind may have, in the same way. */
 static unsigned char *area;
 
 static void make_area(void)
@@ -554,6 +583,13 @@ static void join6(void)
     need(setsockopt(open_one, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof group) == 0, "IPV6_JOIN_GROUP");
 }
 
+static void set_unicast_interface(void)
+{
+    uint32_t loopback = htonl(if_nametoindex("lo"));
+    open_one = socket(AF_INET, SOCK_DGRAM, 0);
+    need(setsockopt(open_one, IPPROTO_IP, IP_UNICAST_IF, &loopback, sizeof loopback) == 0, "IP_UNICAST_IF");
+}
+
 static void tell_member4(char *to, size_t room)
 {
     struct {
@@ -664,6 +700,128 @@ static void tell_congestion(char *to, size_t room)
     socklen_t length = sizeof name - 1;
     getsockopt(open_one, IPPROTO_TCP, TCP_CONGESTION, name, &length);
     snprintf(to, room, "%s", name);
+}
+
+/* ---- every option of a socket ---- */
+
+struct socket_kind {
+    const char *name;
+    int family;
+    int type;
+    int protocol;
+    bool listens;
+};
+
+static const struct socket_kind SOCKETS[] = {
+    {"every-udp", AF_INET, SOCK_DGRAM, 0, false},
+    {"every-udp6", AF_INET6, SOCK_DGRAM, 0, false},
+    {"every-tcp", AF_INET, SOCK_STREAM, 0, false},
+    {"every-tcp6", AF_INET6, SOCK_STREAM, 0, false},
+    {"every-listener", AF_INET, SOCK_STREAM, 0, true},
+    {"every-listener6", AF_INET6, SOCK_STREAM, 0, true},
+    {"every-raw", AF_INET, SOCK_RAW, IPPROTO_UDP, false},
+    {"every-unix-stream", AF_UNIX, SOCK_STREAM, 0, false},
+    {"every-unix-dgram", AF_UNIX, SOCK_DGRAM, 0, false},
+    {"every-netlink", AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, false},
+    {"every-packet", AF_PACKET, SOCK_DGRAM, 0, false},
+    {NULL, 0, 0, 0, false}};
+
+static const int LEVELS[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_RAW, 263, 270};
+
+static const struct socket_kind *chosen_socket;
+
+/* What is no setting, changes by itself, or makes another socket of it; and what a job is refused for. */
+static bool is_setting(int level, int option)
+{
+    static const int NO_SETTINGS[][2] = {
+        {SOL_SOCKET, SO_ERROR},         {SOL_SOCKET, SO_PEERCRED},     {SOL_SOCKET, SO_GET_FILTER},
+        {SOL_SOCKET, SO_DETACH_FILTER}, {SOL_SOCKET, SO_PEERNAME},     {SOL_SOCKET, SO_PEERSEC},
+        {SOL_SOCKET, SO_INCOMING_CPU},  {SOL_SOCKET, SO_MEMINFO},      {SOL_SOCKET, SO_INCOMING_NAPI_ID},
+        {SOL_SOCKET, SO_COOKIE},        {SOL_SOCKET, SO_PEERGROUPS},   {SOL_SOCKET, 71},
+        {SOL_SOCKET, 77},               {IPPROTO_IP, IP_MULTICAST_IF}, {IPPROTO_IPV6, IPV6_MULTICAST_IF},
+        {IPPROTO_IPV6, IPV6_ADDRFORM},  {IPPROTO_TCP, TCP_INFO},       {IPPROTO_TCP, TCP_REPAIR},
+        {IPPROTO_TCP, TCP_REPAIR_QUEUE}, {IPPROTO_TCP, TCP_QUEUE_SEQ}, {IPPROTO_TCP, TCP_TIMESTAMP},
+        {IPPROTO_TCP, TCP_CC_INFO},     {IPPROTO_TCP, 29},             {IPPROTO_TCP, 35},
+        {IPPROTO_TCP, TCP_FASTOPEN_KEY}, {IPPROTO_TCP, TCP_QUICKACK},  {IPPROTO_UDP, 1},
+        {IPPROTO_IP, IP_PKTOPTIONS},    {IPPROTO_IP, IP_UNICAST_IF},    {IPPROTO_IPV6, 76}};
+    if (level == SOL_SOCKET && option == SO_REUSEADDR && chosen_socket->family != AF_INET && chosen_socket->family != AF_INET6) {
+        return false; /* It means nothing there. */
+    }
+    if (level == IPPROTO_TCP && option == TCP_FASTOPEN_CONNECT && chosen_socket->listens) {
+        return false; /* The same. */
+    }
+    for (size_t i = 0; i < sizeof NO_SETTINGS / sizeof *NO_SETTINGS; i++) {
+        if (NO_SETTINGS[i][0] == level && NO_SETTINGS[i][1] == option) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_changed(int level, int option, const void *value, socklen_t bytes, const unsigned char *before)
+{
+    unsigned char after[OPTION_BYTES] = {0};
+    socklen_t length = sizeof after;
+    return setsockopt(open_one, level, option, value, bytes) == 0 && getsockopt(open_one, level, option, after, &length) == 0
+           && memcmp(before, after, sizeof after) != 0;
+}
+
+/* Gives an option another value than it has, if there is one that the kernel takes. */
+static void change(int level, int option)
+{
+    static const int NUMBERS[] = {1, 0, 2, 3, 7, 900, 20000, 0x1000000};
+    static const int PAIR[] = {1, 7};
+    static const struct timeval TIME = {7, 0};
+    unsigned char before[OPTION_BYTES] = {0};
+    socklen_t length = sizeof before;
+    if (getsockopt(open_one, level, option, before, &length) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        if (is_changed(level, option, &NUMBERS[i], sizeof NUMBERS[i], before)) {
+            return;
+        }
+    }
+    if (!is_changed(level, option, PAIR, sizeof PAIR, before)) {
+        is_changed(level, option, &TIME, sizeof TIME, before);
+    }
+}
+
+static void set_every(void)
+{
+    open_one = socket(chosen_socket->family, chosen_socket->type, chosen_socket->protocol);
+    need(open_one >= 0, chosen_socket->name);
+    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++) {
+        for (int option = 1; option < MOST_OPTIONS; option++) {
+            if (is_setting(LEVELS[i], option)) {
+                change(LEVELS[i], option);
+            }
+        }
+    }
+    if (chosen_socket->listens) {
+        struct sockaddr_in6 any = {.sin6_family = (sa_family_t)chosen_socket->family};
+        socklen_t length = chosen_socket->family == AF_INET ? sizeof(struct sockaddr_in) : sizeof any;
+        need(bind(open_one, (void *)&any, length) == 0 && listen(open_one, 5) == 0, "listen");
+    }
+}
+
+static void tell_every(char *to, size_t room)
+{
+    size_t used = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++) {
+        for (int option = 1; option < MOST_OPTIONS; option++) {
+            unsigned char value[OPTION_BYTES] = {0};
+            socklen_t length = sizeof value;
+            if (is_setting(LEVELS[i], option) && getsockopt(open_one, LEVELS[i], option, value, &length) == 0) {
+                used += (size_t)snprintf(to + used, room - used, "%d/%d=", LEVELS[i], option);
+                for (socklen_t at = 0; at < length && at < OPTION_BYTES; at++) {
+                    used += (size_t)snprintf(to + used, room - used, "%02x", value[at]);
+                }
+                used += (size_t)snprintf(to + used, room - used, ";");
+            }
+        }
+    }
 }
 
 /* ---- what CRIU does not write ---- */
@@ -789,6 +947,335 @@ static void set_thread_timer(void)
     need(timer_settime(timer, 0, &once, NULL) == 0, "timer_settime");
 }
 
+/* ---- more of a process ---- */
+
+static void set_real_time(void)
+{
+    struct sched_param lowest = {.sched_priority = 1};
+    need(sched_setscheduler(0, SCHED_RR, &lowest) == 0, "SCHED_RR");
+}
+
+static void set_limits(void)
+{
+    for (int limit = 0; limit < RLIM_NLIMITS; limit++) {
+        struct rlimit now;
+        need(getrlimit((__rlimit_resource_t)limit, &now) == 0, "getrlimit");
+        /* Lower than the usual, and more than the job needs. */
+        if (limit == RLIMIT_CORE || limit == RLIMIT_MEMLOCK || limit == RLIMIT_NOFILE || limit == RLIMIT_SIGPENDING
+            || limit == RLIMIT_MSGQUEUE || limit == RLIMIT_STACK || limit == RLIMIT_LOCKS) {
+            now.rlim_cur = now.rlim_cur > 4096 ? now.rlim_cur / 2 : now.rlim_cur;
+        } else if (limit == RLIMIT_FSIZE) {
+            now.rlim_cur = 1UL << 40;
+        }
+        need(setrlimit((__rlimit_resource_t)limit, &now) == 0, "setrlimit");
+    }
+}
+
+static void tell_limits(char *to, size_t room)
+{
+    read_file("/proc/self/limits", to, room);
+}
+
+static void set_secure(void)
+{
+    need(prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS) == 0, "PR_SET_SECUREBITS");
+}
+
+static void tell_secure(char *to, size_t room)
+{
+    snprintf(to, room, "%x", (unsigned)prctl(PR_GET_SECUREBITS));
+}
+
+static void set_ambient(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct sets[2];
+    need(syscall(SYS_capget, &header, sets) == 0, "capget");
+    sets[0].inheritable |= 1U << CAP_NET_RAW;
+    need(syscall(SYS_capset, &header, sets) == 0, "capset");
+    need(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0, "PR_CAP_AMBIENT");
+}
+
+static void tell_ambient(char *to, size_t room)
+{
+    snprintf(to, room, "%d", prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_NET_RAW, 0, 0));
+}
+
+/* The list of robust mutexes, the address at which a thread's end is noted, and restartable sequences. */
+static void tell_thread_records(char *to, size_t room)
+{
+    void *head = NULL;
+    size_t bytes = 0;
+    int *ended = NULL;
+    const int *sequences = (const int *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    syscall(SYS_get_robust_list, 0, &head, &bytes);
+    prctl(PR_GET_TID_ADDRESS, &ended, 0, 0, 0);
+    snprintf(to, room, "%p %zu %p %d", head, bytes, (void *)ended, __rseq_size > 0 && sequences[1] >= 0);
+}
+
+static void set_nothing(void) {}
+
+/* Each of them goes off in some hours, and each hour from then on. */
+static void set_interval_timers(void)
+{
+    struct itimerval hours = {{3600, 500000}, {7200, 250000}};
+    for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) {
+        need(setitimer((__itimer_which_t)which, &hours, NULL) == 0, "setitimer");
+    }
+}
+
+static void tell_interval_timers(char *to, size_t room)
+{
+    size_t used = 0;
+    for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) {
+        struct itimerval now = {0};
+        getitimer((__itimer_which_t)which, &now);
+        used += (size_t)snprintf(to + used, room - used, "%ld.%06ld %d ", now.it_interval.tv_sec, now.it_interval.tv_usec,
+                                 now.it_value.tv_sec > 6000 && now.it_value.tv_sec <= 7200);
+    }
+}
+
+static timer_t posix_timers[3];
+
+static void set_posix_timers(void)
+{
+    static const clockid_t CLOCKS[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
+    struct itimerspec hours = {{3600, 5000}, {7200, 0}};
+    for (int i = 0; i < 3; i++) {
+        struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG, .sigev_value.sival_int = i};
+        need(timer_create(CLOCKS[i], &event, &posix_timers[i]) == 0, "timer_create");
+        need(timer_settime(posix_timers[i], 0, &hours, NULL) == 0, "timer_settime");
+    }
+}
+
+static void tell_posix_timers(char *to, size_t room)
+{
+    char text[TEXT];
+    size_t used = 0;
+    for (int i = 0; i < 3; i++) {
+        struct itimerspec now = {0};
+        timer_gettime(posix_timers[i], &now);
+        used += (size_t)snprintf(to + used, room - used, "%ld.%09ld %d ", now.it_interval.tv_sec, now.it_interval.tv_nsec,
+                                 now.it_value.tv_sec > 6000 && now.it_value.tv_sec <= 7200);
+    }
+    read_file("/proc/self/timers", text, sizeof text);
+    snprintf(to + used, room - used, "%s", text);
+}
+
+static void set_timer_descriptor(void)
+{
+    struct itimerspec hours = {{3600, 5000}, {0, 0}};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    hours.it_value.tv_sec = now.tv_sec + 7200;
+    open_one = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+    need(open_one >= 0, "timerfd_create");
+    need(timerfd_settime(open_one, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &hours, NULL) == 0, "timerfd_settime");
+}
+
+static void tell_timer_descriptor(char *to, size_t room)
+{
+    char path[64];
+    char text[TEXT];
+    struct itimerspec now = {0};
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", open_one);
+    read_file(path, text, sizeof text);
+    timerfd_gettime(open_one, &now);
+    const char *flags = strstr(text, "settime flags");
+    snprintf(to, room, "%ld.%09ld %d %.20s %x", now.it_interval.tv_sec, now.it_interval.tv_nsec,
+             now.it_value.tv_sec > 6000 && now.it_value.tv_sec <= 7200, flags ? flags : "", fcntl(open_one, F_GETFL));
+}
+
+static void set_signals(void)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    sigaddset(&blocked, SIGRTMIN + 3);
+    need(sigprocmask(SIG_BLOCK, &blocked, NULL) == 0, "sigprocmask");
+    signal(SIGHUP, SIG_IGN);
+    /* To the process, and to this thread. */
+    union sigval value = {.sival_int = 77};
+    need(sigqueue(getpid(), SIGRTMIN + 3, value) == 0, "sigqueue");
+    need(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR2) == 0, "tgkill");
+}
+
+static void tell_signals(char *to, size_t room)
+{
+    char text[TEXT];
+    size_t used = 0;
+    to[0] = '\0';
+    read_file("/proc/self/status", text, sizeof text);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "Sig", 3) == 0 || strncmp(line, "ShdPnd", 6) == 0) {
+            used += (size_t)snprintf(to + used, room - used, "%s ", strncmp(line, "SigQ", 4) == 0 ? "" : line);
+        }
+    }
+}
+
+static void set_barrier(void)
+{
+    need(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0, "membarrier");
+}
+
+static void tell_barrier(char *to, size_t room)
+{
+    snprintf(to, room, "%ld", syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
+}
+
+static void set_async(void)
+{
+    int ends[2];
+    need(pipe(ends) == 0, "pipe");
+    open_one = ends[0];
+    need(fcntl(open_one, F_SETOWN, getpid()) == 0 && fcntl(open_one, F_SETFL, O_ASYNC | O_NONBLOCK) == 0, "O_ASYNC");
+    signal(SIGIO, SIG_IGN);
+}
+
+static void tell_async(char *to, size_t room)
+{
+    snprintf(to, room, "%x %d", fcntl(open_one, F_GETFL), fcntl(open_one, F_GETOWN));
+}
+
+static void set_locked_on_fault(void)
+{
+    make_area();
+    need(mlock2(area, PAGE * 16, MLOCK_ONFAULT) == 0, "mlock2");
+}
+
+static void set_lock_of_later(void)
+{
+    need(mlockall(MCL_FUTURE) == 0, "mlockall");
+}
+
+static void tell_lock_of_later(char *to, size_t room)
+{
+    unsigned char *saved = area;
+    area = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    tell_area(to, room);
+    munmap(area, PAGE);
+    area = saved;
+}
+
+static void set_unreserved(void)
+{
+    area = mmap(NULL, PAGE * 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    need(area != MAP_FAILED, "mmap");
+}
+
+static void set_sealed(void)
+{
+    make_area();
+    need(syscall(SEAL_MEMORY, area, PAGE * 16, 0) == 0, "mseal");
+}
+
+static void set_named_area(void)
+{
+    make_area();
+    need(prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, area, PAGE * 16, "ours") == 0, "PR_SET_VMA_ANON_NAME");
+}
+
+static void tell_named_area(char *to, size_t room)
+{
+    static char maps[1 << 16];
+    int file = open("/proc/self/maps", O_RDONLY);
+    size_t length = 0;
+    for (ssize_t got = 1; file >= 0 && got > 0 && length < sizeof maps - 1; length += got > 0 ? (size_t)got : 0) {
+        got = read(file, maps + length, sizeof maps - 1 - length);
+    }
+    close(file);
+    maps[length] = '\0';
+    snprintf(to, room, "%d", strstr(maps, "[anon:ours]") != NULL);
+}
+
+static void set_scheduling_group(void)
+{
+    need(prctl(PR_SCHED_CORE, PR_SCHED_CORE_CREATE, 0, 0, 0) == 0, "PR_SCHED_CORE");
+}
+
+static void tell_scheduling_group(char *to, size_t room)
+{
+    unsigned long cookie = 0;
+    prctl(PR_SCHED_CORE, PR_SCHED_CORE_GET, 0, 0, &cookie);
+    snprintf(to, room, "%d", cookie != 0);
+}
+
+static void set_write_hint(void)
+{
+    uint64_t hint = 3;
+    open_one = open(place("hinted"), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    need(open_one >= 0 && fcntl(open_one, F_SET_RW_HINT, &hint) == 0, "F_SET_RW_HINT");
+}
+
+static void tell_write_hint(char *to, size_t room)
+{
+    uint64_t hint = 0;
+    fcntl(open_one, F_GET_RW_HINT, &hint);
+    snprintf(to, room, "%d", (int)hint);
+}
+
+static volatile sig_atomic_t directory_changes;
+
+static void on_change(int number)
+{
+    (void)number;
+    directory_changes++;
+}
+
+static void set_directory_watch(void)
+{
+    struct sigaction action = {.sa_handler = on_change, .sa_flags = SA_RESTART};
+    sigaction(SIGRTMIN + 5, &action, NULL);
+    mkdir(place("watched"), 0700);
+    open_one = open(place("watched"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    need(open_one >= 0 && fcntl(open_one, F_SETSIG, SIGRTMIN + 5) == 0, "F_SETSIG");
+    need(fcntl(open_one, F_NOTIFY, DN_CREATE | DN_MULTISHOT) == 0, "F_NOTIFY");
+}
+
+static void tell_directory_watch(char *to, size_t room)
+{
+    int before = directory_changes;
+    unlink(place("watched/file"));
+    close(open(place("watched/file"), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    snprintf(to, room, "%d", directory_changes > before);
+}
+
+/* Ring of the older asynchronous I/O. */
+static aio_context_t aio;
+
+static void set_aio(void)
+{
+    need(syscall(SYS_io_setup, 8, &aio) == 0, "io_setup");
+    open_one = open(place("aio"), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    need(open_one >= 0, "aio");
+}
+
+/* A write by it, which is waited for. */
+static void tell_aio(char *to, size_t room)
+{
+    static char bytes[512];
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PWRITE,
+                       .aio_fildes = (uint32_t)open_one,
+                       .aio_buf = (uintptr_t)bytes,
+                       .aio_nbytes = sizeof bytes};
+    struct iocb *all[] = {&one};
+    struct io_event event = {0};
+    long sent = syscall(SYS_io_submit, aio, 1, all);
+    long ended = syscall(SYS_io_getevents, aio, 1, 1, &event, NULL);
+    snprintf(to, room, "%lx %ld %ld %lld", (unsigned long)aio, sent, ended, (long long)event.res);
+}
+
+static void set_keyring(void)
+{
+    need(syscall(SYS_keyctl, 1, NULL) >= 0, "KEYCTL_JOIN_SESSION_KEYRING");
+    need(syscall(SYS_add_key, "user", "state-job", "bytes", 5, -3) > 0, "add_key");
+}
+
+static void tell_keyring(char *to, size_t room)
+{
+    snprintf(to, room, "%d", syscall(SYS_keyctl, 10, -3, "user", "state-job", 0) > 0);
+}
+
 static void tell_nothing(char *to, size_t room)
 {
     snprintf(to, room, "%s", "");
@@ -850,6 +1337,7 @@ static const struct kind KINDS[] = {
     {"personality", set_personality, tell_personality},
     {"huge-pages", set_huge, tell_huge},
     {"death-signal", set_death_signal, tell_death_signal},
+    {"handled-death-signal", set_handled_death_signal, tell_death_signal},
     {"reaper", set_reaper, tell_reaper},
     {"undumpable", set_undumpable, tell_undumpable},
     {"memory-failure", set_memory_failure, tell_memory_failure},
@@ -870,6 +1358,28 @@ static const struct kind KINDS[] = {
     {"owner", set_owner, tell_owner},
     {"pipe-size", set_pipe_size, tell_pipe_size},
     {"pipe-owner", set_pipe_size, tell_pipe_owner},
+    {"real-time", set_real_time, tell_scheduler},
+    {"limits", set_limits, tell_limits},
+    {"secure-bits", set_secure, tell_secure},
+    {"ambient", set_ambient, tell_ambient},
+    {"thread-records", set_nothing, tell_thread_records},
+    {"interval-timers", set_interval_timers, tell_interval_timers},
+    {"posix-timers", set_posix_timers, tell_posix_timers},
+    {"timer-descriptor", set_timer_descriptor, tell_timer_descriptor},
+    {"signals", set_signals, tell_signals},
+    {"barrier", set_barrier, tell_barrier},
+    {"async", set_async, tell_async},
+    {"locked-on-fault", set_locked_on_fault, tell_area},
+    {"lock-of-later", set_lock_of_later, tell_lock_of_later},
+    {"unreserved", set_unreserved, tell_area},
+    {"sealed", set_sealed, tell_area},
+    {"named-area", set_named_area, tell_named_area},
+    {"scheduling-group", set_scheduling_group, tell_scheduling_group},
+    {"write-hint", set_write_hint, tell_write_hint},
+    {"directory-watch", set_directory_watch, tell_directory_watch},
+    {"aio", set_aio, tell_aio},
+    {"keyring", set_keyring, tell_keyring},
+    {"unicast-interface", set_unicast_interface, tell_nothing},
     {"member", join4, tell_member4},
     {"member6", join6, tell_member6},
     {"congestion", set_congestion, tell_congestion},
@@ -896,7 +1406,9 @@ static const struct kind KINDS[] = {
 struct instance {
     const struct kind *kind;
     const struct socket_option *option;
+    const struct socket_kind *socket;
     int descriptor;
+    unsigned char *area;
     bool failed;
     char before[TEXT];
 };
@@ -904,9 +1416,33 @@ struct instance {
 static struct instance instances[MOST_KINDS];
 static int count;
 
-static void add(const char *name)
+static void choose(const struct instance *one)
 {
+    chosen = one->option;
+    chosen_socket = one->socket;
+    open_one = one->descriptor;
+    area = one->area;
+}
+
+/* Tries a kind in a child, which ends by need() where the kernel has no such state. */
+static bool is_here(const struct instance *one)
+{
+    int status = 0;
+    pid_t trial = fork();
+    if (trial == 0) {
+        choose(one);
+        one->kind->set();
+        _exit(0);
+    }
+    return trial > 0 && waitpid(trial, &status, 0) == trial && status == 0;
+}
+
+/* A name with a question mark before it is left out where the kernel has no such state. */
+static void add(const char *asked)
+{
+    const char *name = asked + (asked[0] == '?');
     static const struct kind option = {"option", set_option, tell_option};
+    static const struct kind every = {"every", set_every, tell_every};
     struct instance *one = &instances[count++];
     for (const struct kind *kind = KINDS; kind->name; kind++) {
         if (strcmp(kind->name, name) == 0) {
@@ -919,22 +1455,63 @@ static void add(const char *name)
             one->option = known;
         }
     }
+    for (const struct socket_kind *known = SOCKETS; known->name; known++) {
+        if (strcmp(known->name, name) == 0) {
+            one->kind = &every;
+            one->socket = known;
+        }
+    }
     if (!one->kind) {
         fprintf(stderr, "state-job: no kind '%s'\n", name);
         exit(4);
     }
+    one->descriptor = -1;
+    if (name != asked && !is_here(one)) {
+        *one = (struct instance){0};
+        count--;
+    }
+}
+
+static const char *name_of(const struct instance *one)
+{
+    return one->option ? one->option->name : one->socket ? one->socket->name : one->kind->name;
+}
+
+/* Of every option the ones that differ; of all else the whole. */
+static void complain(const struct instance *one, char *now)
+{
+    char detail[2 * DETAIL + LONGEST_NAME] = "";
+    size_t used = 0;
+    if (!one->socket) {
+        snprintf(detail, sizeof detail, "was '%.*s', is '%.*s'", DETAIL, one->before, DETAIL, now);
+        fail(name_of(one), detail);
+        return;
+    }
+    for (char *word = strtok(now, ";"); word && used < sizeof detail; word = strtok(NULL, ";")) {
+        char whole[LONGEST_NAME];
+        snprintf(whole, sizeof whole, "%s;", word);
+        const char *same = strstr(one->before, whole);
+        if (!same || (same != one->before && same[-1] != ';')) {
+            char *value = strchr(word, '=');
+            snprintf(whole, sizeof whole, "%.*s=", (int)(value - word), word);
+            const char *had = strstr(one->before, whole);
+            while (had && had != one->before && had[-1] != ';') {
+                had = strstr(had + 1, whole);
+            }
+            used += (size_t)snprintf(detail + used, sizeof detail - used, "%s (was %.*s) ", word,
+                                     had ? (int)strcspn(had, ";") : 1, had ? had : "-");
+        }
+    }
+    fail(name_of(one), detail);
 }
 
 static void look(struct instance *one)
 {
     static char now[TEXT];
-    char detail[TEXT];
-    chosen = one->option;
-    open_one = one->descriptor;
+    choose(one);
     one->kind->tell(now, sizeof now);
     if (!one->failed && strcmp(one->before, now) != 0) {
-        snprintf(detail, sizeof detail, "was '%.1500s', is '%.1500s'", one->before, now);
-        fail(one->option ? one->option->name : one->kind->name, detail);
+        complain(one, now);
         one->failed = true;
     }
 }
@@ -950,15 +1527,21 @@ int main(int argc, char **argv)
         add(name);
     }
     for (int i = 0; i < count; i++) {
-        open_one = -1;
-        chosen = instances[i].option;
+        choose(&instances[i]);
         instances[i].kind->set();
         instances[i].descriptor = open_one;
+        instances[i].area = area;
     }
     for (int i = 0; i < count; i++) {
-        open_one = instances[i].descriptor;
-        chosen = instances[i].option;
+        choose(&instances[i]);
         instances[i].kind->tell(instances[i].before, sizeof instances[i].before);
+    }
+    FILE *kinds = fopen(place("kinds"), "w");
+    for (int i = 0; kinds && i < count; i++) {
+        fprintf(kinds, "%s\n", name_of(&instances[i]));
+    }
+    if (kinds) {
+        fclose(kinds);
     }
     for (long turn = 0; turn < TURNS; turn++) {
         struct timespec pause = {0, TURN_NS};

@@ -1,8 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.state.PipeOwner;
+import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SocketReader;
 import io.ppmr.checkpoint.state.ThreadSettings;
+import io.ppmr.checkpoint.state.WaitingSignals;
 import io.ppmr.os.FileMappings;
 import io.ppmr.os.FileMappings.FileMapping;
 import io.ppmr.os.KernelFeatures;
@@ -233,12 +234,17 @@ public final class RankRights implements Closeable {
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
         SharedTables directories = new SharedTables(SharedTables.Kind.DIRECTORIES);
         SocketReader sockets = new SocketReader();
-        Set<String> pipes = new HashSet<>();
+        Set<String> owned = new HashSet<>();
         try (SortedLines.Sorter sorter =
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
             Reading reading = new Reading(whose, sorter, bounds, !withSettings);
+            boolean first = withSettings;
             for (ProcessIdentity process : processes) {
                 try {
+                    if (first) {
+                        first = false;
+                        reading.leftOut(List.of(RightsLine.of(WaitingSignals.ofOriginal(process.pid()))));
+                    }
                     Path proc = firstLiving(process);
                     Map<String, long[]> limits = limits(proc);
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
@@ -258,7 +264,7 @@ public final class RankRights implements Closeable {
                         if (descriptors.isNew(number(task))) {
                             descriptors(task, reading::file, reading::other, (descriptor, target) -> {
                                 if (withSettings) {
-                                    reading.nameless(nameless(task, thread.id(), descriptor, target, sockets, pipes));
+                                    reading.leftOut(nameless(task, thread.id(), descriptor, target, sockets, owned));
                                 }
                             });
                         }
@@ -413,14 +419,14 @@ public final class RankRights implements Closeable {
         }
 
         void settings(Optional<ThreadSettings> settings) throws IOException, CheckpointException {
-            nameless(settings.map(RightsLine::of));
+            leftOut(settings.map(RightsLine::of).stream().toList());
         }
 
-        /** Takes what CRIU leaves out of a thread, a socket or a pipe, if it does. */
-        void nameless(Optional<String> line) throws IOException, CheckpointException {
-            if (line.isPresent()) {
+        /** Takes what CRIU leaves out of a thread, a socket or a pipe. */
+        void leftOut(List<String> lines) throws IOException, CheckpointException {
+            for (String line : lines) {
                 summary.addSettings();
-                add(line.get());
+                add(line);
             }
         }
 
@@ -616,19 +622,24 @@ public final class RankRights implements Closeable {
         void take(Path descriptor, String target) throws IOException, CheckpointException;
     }
 
-    /** Returns the line of what CRIU leaves out of a socket or a pipe; empty if that is nothing, or known. */
-    private static Optional<String> nameless(
-            Path task, int id, Path descriptor, String target, SocketReader sockets, Set<String> pipes)
+    /** Returns the lines of what CRIU leaves out of a socket or a pipe; none if that is nothing, or known. */
+    private static List<String> nameless(
+            Path task, int id, Path descriptor, String target, SocketReader sockets, Set<String> owned)
             throws IOException {
-        if (target.startsWith(SOCKET)) {
+        List<String> lines = new ArrayList<>();
+        boolean socket = target.startsWith(SOCKET);
+        if (socket) {
             long inode = Long.parseLong(target.substring(SOCKET.length(), target.length() - 1));
-            return sockets.read(number(task), id, number(descriptor), inode).map(RightsLine::of);
+            sockets.read(number(task), id, number(descriptor), inode)
+                    .map(RightsLine::of)
+                    .ifPresent(lines::add);
         }
-        int uid = target.startsWith(PIPE) && pipes.add(target) ? owner(descriptor.toString()) : 0;
-        return uid <= 0
-                ? Optional.empty()
-                : Optional.of(RightsLine.of(new PipeOwner(
-                        id, number(descriptor), uid, (Integer) Files.getAttribute(descriptor, "unix:gid"))));
+        int uid = (socket || target.startsWith(PIPE)) && owned.add(target) ? owner(descriptor.toString()) : 0;
+        if (uid > 0) {
+            lines.add(RightsLine.of(new ObjectOwner(
+                    id, number(descriptor), uid, (Integer) Files.getAttribute(descriptor, "unix:gid"))));
+        }
+        return lines;
     }
 
     static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others, NamelessTaker nameless)

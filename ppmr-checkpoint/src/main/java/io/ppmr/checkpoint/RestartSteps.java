@@ -157,6 +157,11 @@ abstract class RestartSteps implements RankCommand.Steps {
         }
     }
 
+    /** Ended with its tool, as it may have wished. */
+    private static final String GONE = "no restored process is to be seen. A process that has asked for a signal at its"
+            + " parent's end (PR_SET_PDEATHSIG of prctl(2), setpriv --pdeathsig) gets it when the restart command ends:"
+            + " start the job without that";
+
     @Override
     public final HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
@@ -168,9 +173,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was restarted but is not held: "
-                    + kit.table()
-                            .whyNotHeld(held)
-                            .orElse(held.isEmpty() ? "no restored process is to be seen" : "it makes new processes")
+                    + kit.table().whyNotHeld(held).orElse(held.isEmpty() ? GONE : "it makes new processes")
                     + ". Remedy: the restart command must leave every process stopped");
         }
         for (ProcessIdentity process : held) {

@@ -1,9 +1,10 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
-import io.ppmr.checkpoint.state.PipeOwner;
+import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SocketSettings;
 import io.ppmr.checkpoint.state.ThreadSettings;
+import io.ppmr.checkpoint.state.WaitingSignals;
 
 /**
  * Writes what a rank may do and has open, and what of its state CRIU leaves out, as lines, and reads them. Lines that
@@ -17,7 +18,8 @@ final class RightsLine {
     private static final String OTHER = "other ";
     private static final String SETTINGS = "settings ";
     private static final String SOCKET = "socket ";
-    private static final String PIPE = "pipe ";
+    private static final String OWNER = "owner ";
+    private static final String SIGNALS = "signals ";
     /** No path has this character, and it comes before all others. */
     private static final char BEHIND_PATH = '\0';
 
@@ -51,17 +53,30 @@ final class RightsLine {
         return SOCKET + settings.words();
     }
 
-    static String of(PipeOwner owner) {
-        return PIPE + owner.words();
+    static String of(ObjectOwner owner) {
+        return OWNER + owner.words();
     }
 
-    static boolean isPipeOwner(String line) {
-        return line.startsWith(PIPE);
+    static String of(WaitingSignals signals) {
+        return SIGNALS + signals.word();
+    }
+
+    static boolean isWaitingSignals(String line) {
+        return line.startsWith(SIGNALS);
+    }
+
+    /** Reads those of a rank's first process; throws IllegalArgumentException if it is none. */
+    static WaitingSignals waitingSignals(String line) {
+        return WaitingSignals.parse(line.substring(SIGNALS.length()));
+    }
+
+    static boolean isObjectOwner(String line) {
+        return line.startsWith(OWNER);
     }
 
     /** Reads one; throws IllegalArgumentException if it is none. */
-    static PipeOwner pipeOwner(String line) {
-        return PipeOwner.parse(line.substring(PIPE.length()));
+    static ObjectOwner objectOwner(String line) {
+        return ObjectOwner.parse(line.substring(OWNER.length()));
     }
 
     static boolean isThreadSettings(String line) {
@@ -151,8 +166,11 @@ final class RightsLine {
         } else if (isSocketSettings(line)) {
             socketSettings(line);
             summary.addSettings();
-        } else if (isPipeOwner(line)) {
-            pipeOwner(line);
+        } else if (isObjectOwner(line)) {
+            objectOwner(line);
+            summary.addSettings();
+        } else if (isWaitingSignals(line)) {
+            waitingSignals(line);
             summary.addSettings();
         } else if (!isRoot(line) && !isOther(line)) {
             throw new IllegalArgumentException("it begins with no known word");

@@ -1,9 +1,12 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.state.PipeOwner;
+import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SocketSettings;
 import io.ppmr.checkpoint.state.ThreadSettings;
+import io.ppmr.checkpoint.state.WaitingSignals;
+import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.UnixSocket;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,13 +14,14 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Gives copies, which are held, the settings of their originals' threads and sockets that a restart leaves out, and
- * their pipes. A node may deny one, as it has other processors: then the log says what the copy has not, since the job
- * can go on without. Stateless, for any thread.
+ * gives their user their pipes and sockets. A node may deny a setting, as it has other processors: then the log says
+ * what the copy has not, since the job can go on without. Stateless, for any thread.
  */
 final class SettingsRestore {
     private static final Logger LOG = LoggerFactory.getLogger(SettingsRestore.class);
@@ -29,17 +33,19 @@ final class SettingsRestore {
     /**
      * Gives the copies of a rank what the source read of their originals.
      *
-     * @param user the job's user, who alone is given pipes
+     * @param user the job's user, who alone is given pipes and sockets
      */
     static void restore(HeldRank restored, RankRights original, JobUser user) throws CheckpointException {
         if (!original.summary().hasSettings()) {
             return;
         }
-        Map<Integer, ThreadSettings> threads = new HashMap<>();
-        Map<Integer, List<SocketSettings>> sockets = new HashMap<>();
-        Map<Integer, List<PipeOwner>> pipes = new HashMap<>();
-        read(original, threads, sockets, pipes);
+        LeftOut leftOut = LeftOut.read(original);
+        requireNoStrangeSignal(restored, leftOut);
+        Map<Integer, ThreadSettings> threads = leftOut.threads();
+        Map<Integer, List<SocketSettings>> sockets = leftOut.sockets();
+        Map<Integer, List<ObjectOwner>> owners = leftOut.owners();
         List<String> failed = new ArrayList<>();
+        Listeners backlogs = new Listeners();
         for (ProcessIdentity process : restored.processes()) {
             for (String thread : RankRights.threadIds(process)) {
                 try {
@@ -53,10 +59,10 @@ final class SettingsRestore {
                             Objects.requireNonNullElse(sockets.remove(id), List.<SocketSettings>of())) {
                         socket.set(number).forEach(what -> failed.add("process " + id + ": " + what));
                     }
-                    for (PipeOwner pipe : Objects.requireNonNullElse(pipes.remove(id), List.<PipeOwner>of())) {
+                    for (ObjectOwner owner : Objects.requireNonNullElse(owners.remove(id), List.<ObjectOwner>of())) {
                         // A source says whose job it is; it gives nothing to other users of this node.
-                        if (pipe.uid() == user.uid()) {
-                            pipe.set(number).ifPresent(what -> failed.add("process " + id + ": " + what));
+                        if (owner.uid() == user.uid()) {
+                            owner.set(number, backlogs).ifPresent(what -> failed.add("process " + id + ": " + what));
                         }
                     }
                 } catch (IOException e) {
@@ -69,6 +75,7 @@ final class SettingsRestore {
         }
         threads.keySet().forEach(id -> failed.add("no thread is restored as " + id + ", which had settings"));
         sockets.keySet().forEach(id -> failed.add("no process is restored as " + id + ", whose sockets had options"));
+        owners.keySet().forEach(id -> failed.add("no process is restored as " + id + ", which had pipes or sockets"));
         failed.stream()
                 .limit(MOST_TOLD)
                 .forEach(what -> LOG.warn("rank {}: the copy is not as its original was: {}", restored.rank(), what));
@@ -77,29 +84,85 @@ final class SettingsRestore {
         }
     }
 
-    private static void read(
-            RankRights original,
-            Map<Integer, ThreadSettings> threads,
-            Map<Integer, List<SocketSettings>> sockets,
-            Map<Integer, List<PipeOwner>> pipes)
-            throws CheckpointException {
-        try (SortedLines.Cursor lines = original.open()) {
-            for (String line = lines.next(); line != null; line = lines.next()) {
-                if (RightsLine.isThreadSettings(line)) {
-                    ThreadSettings settings = RightsLine.threadSettings(line);
-                    threads.put(settings.id(), settings);
-                } else if (RightsLine.isSocketSettings(line)) {
-                    SocketSettings settings = RightsLine.socketSettings(line);
-                    sockets.computeIfAbsent(settings.pid(), unknown -> new ArrayList<>())
-                            .add(settings);
-                } else if (RightsLine.isPipeOwner(line)) {
-                    PipeOwner owner = RightsLine.pipeOwner(line);
-                    pipes.computeIfAbsent(owner.pid(), unknown -> new ArrayList<>())
-                            .add(owner);
+    /** The Unix sockets that listen where a rank's processes are; the kernel lists them once for each network. */
+    private static final class Listeners implements ObjectOwner.Backlogs {
+        private static final String SOCKET = "socket:[";
+
+        private final Map<String, Map<Long, UnixSocket>> ofNetworks = new HashMap<>();
+
+        @Override
+        public Optional<Integer> of(int process, int descriptor) throws IOException {
+            String target =
+                    ProcFiles.link("/proc/" + process + "/fd/" + descriptor).orElse("");
+            if (!target.startsWith(SOCKET)) {
+                return Optional.empty();
+            }
+            String network = ProcFiles.link("/proc/" + process + "/ns/net").orElse("");
+            Map<Long, UnixSocket> listening = ofNetworks.get(network);
+            if (listening == null) {
+                listening = UnixSocket.inNamespaceOf(Integer.toString(process), UnixSocket::isListening);
+                ofNetworks.put(network, listening);
+            }
+            long inode = Long.parseLong(target.substring(SOCKET.length(), target.length() - 1));
+            return Optional.ofNullable(listening.get(inode)).map(UnixSocket::backlog);
+        }
+    }
+
+    /** The first process of a copy alone was made by a tool that has ended. */
+    private static void requireNoStrangeSignal(HeldRank restored, LeftOut leftOut) throws CheckpointException {
+        try {
+            for (WaitingSignals signals : leftOut.signals()) {
+                Optional<Integer> strange =
+                        signals.strangeOf(restored.processes().get(0).pid());
+                if (strange.isPresent()) {
+                    throw new CheckpointException("the copy of rank " + restored.rank() + " has signal " + strange.get()
+                            + " waiting for it, which nobody has sent to its original: its first process may have asked"
+                            + " for a signal at its parent's end (PR_SET_PDEATHSIG of prctl(2)), and the restart's tool"
+                            + " is that parent. Remedy: start the job without that (setpriv --pdeathsig), or have it"
+                            + " give that up in its suspend hook");
                 }
             }
         } catch (IOException e) {
-            throw RankRights.unreadable(e);
+            throw new CheckpointException(
+                    "the signals that wait for the copy of rank " + restored.rank() + " cannot be read: " + e
+                            + ". Remedy: look at why it ended",
+                    e);
+        }
+    }
+
+    /** The state that a restart has left out of a rank, by the numbers of its threads and processes. */
+    private record LeftOut(
+            Map<Integer, ThreadSettings> threads,
+            Map<Integer, List<SocketSettings>> sockets,
+            Map<Integer, List<ObjectOwner>> owners,
+            List<WaitingSignals> signals) {
+        static LeftOut read(RankRights original) throws CheckpointException {
+            LeftOut read = new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
+            try (SortedLines.Cursor lines = original.open()) {
+                for (String line = lines.next(); line != null; line = lines.next()) {
+                    read.add(line);
+                }
+            } catch (IOException e) {
+                throw RankRights.unreadable(e);
+            }
+            return read;
+        }
+
+        private void add(String line) {
+            if (RightsLine.isThreadSettings(line)) {
+                ThreadSettings settings = RightsLine.threadSettings(line);
+                threads.put(settings.id(), settings);
+            } else if (RightsLine.isSocketSettings(line)) {
+                SocketSettings settings = RightsLine.socketSettings(line);
+                sockets.computeIfAbsent(settings.pid(), unknown -> new ArrayList<>())
+                        .add(settings);
+            } else if (RightsLine.isObjectOwner(line)) {
+                ObjectOwner owner = RightsLine.objectOwner(line);
+                owners.computeIfAbsent(owner.pid(), unknown -> new ArrayList<>())
+                        .add(owner);
+            } else if (RightsLine.isWaitingSignals(line)) {
+                signals.add(RightsLine.waitingSignals(line));
+            }
         }
     }
 }

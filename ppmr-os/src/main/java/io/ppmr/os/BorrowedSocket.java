@@ -5,6 +5,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.Optional;
 
 /**
@@ -58,6 +59,15 @@ public final class BorrowedSocket implements AutoCloseable {
     /** Reads an option into a value, which may hold what is asked for; false if the kernel does not answer. */
     public boolean option(int level, int option, byte[] value) {
         return LibC.CALLS.getsockopt(descriptor.number(), level, option, value, new int[] {value.length}) == 0;
+    }
+
+    /** Reads an option of up to so many bytes; empty if the kernel does not answer. */
+    public Optional<byte[]> value(int level, int option, int mostBytes) {
+        byte[] value = new byte[mostBytes];
+        int[] length = {mostBytes};
+        return LibC.CALLS.getsockopt(descriptor.number(), level, option, value, length) == 0
+                ? Optional.of(Arrays.copyOf(value, length[0]))
+                : Optional.empty();
     }
 
     /** Sets an option; says why the kernel denies it, empty if it does not. */

@@ -23,6 +23,7 @@ import java.util.function.Predicate;
  * @param fileDevice the filesystem of that address, as MAJOR:MINOR; empty if it is no file
  * @param fileInode the number of that file; 0 if it is no file
  * @param waiting of one that listens, the sockets whose connections it has not accepted; 0 for one that was closed
+ * @param backlog of one that listens, how many of these there may be
  */
 public record UnixSocket(
         long inode,
@@ -32,7 +33,8 @@ public record UnixSocket(
         String name,
         String fileDevice,
         long fileInode,
-        List<Long> waiting) {
+        List<Long> waiting,
+        int backlog) {
     private static final int DATAGRAM = 2;
     private static final int CONNECTED = 1;
     private static final int LISTENS = 10;
@@ -41,8 +43,8 @@ public record UnixSocket(
     private static final short BY_FAMILY = 20;
     private static final short REQUEST_DUMP = 0x301;
     private static final int FAMILY = 1;
-    /** Name, file, peer and connections that wait: UDIAG_SHOW_*. */
-    private static final int SHOW = 0x1 | 0x2 | 0x4 | 0x8;
+    /** Name, file, peer, connections that wait and lengths of queues: UDIAG_SHOW_*. */
+    private static final int SHOW = 0x1 | 0x2 | 0x4 | 0x8 | 0x10;
 
     private static final int HEADER_BYTES = 16;
     private static final int REQUEST_BYTES = HEADER_BYTES + 24;
@@ -55,6 +57,7 @@ public record UnixSocket(
     private static final int FILE = 1;
     private static final int PEER = 2;
     private static final int WAITING = 3;
+    private static final int QUEUES = 4;
     /** The kernel's own form of a device number. */
     private static final int MINOR_BITS = 20;
 
@@ -179,6 +182,7 @@ public record UnixSocket(
         String device = "";
         long file = 0;
         List<Long> waiting = new ArrayList<>();
+        int backlog = 0;
         int at = start + SOCKET_BYTES;
         while (at + ATTRIBUTE_BYTES <= end) {
             int size = Short.toUnsignedInt(from.getShort(at));
@@ -204,13 +208,15 @@ public record UnixSocket(
                         waiting.add(Integer.toUnsignedLong(from.getInt(next)));
                     }
                 }
+                // Of one that listens the second length is the limit.
+                case QUEUES -> backlog = from.getInt(value + Integer.BYTES);
                 default -> {
-                    // Lengths of queues and the like.
+                    // Memory, and what later kernels tell.
                 }
             }
             at += aligned(size);
         }
-        return new UnixSocket(inode, type, state, peer, name, device, file, waiting);
+        return new UnixSocket(inode, type, state, peer, name, device, file, waiting, state == LISTENS ? backlog : 0);
     }
 
     private static int aligned(int size) {

@@ -101,7 +101,7 @@ class FieldCasesIT {
             forbidPrograms(nodes);
             nodes.at(SPARE, JobNodes.ADDRESS_B + ":" + JobNodes.PORT);
             startUnder("077", nodes);
-            move(nodes, "shared-file", "unix");
+            move(nodes, "shared-file", "unix", "owners");
             requireModes(nodes);
             move(nodes, "tebibytes");
             refuseForged(nodes);

@@ -62,6 +62,7 @@ enum JobFeature {
     SIGNALFD,
     INOTIFY,
     PTY,
+    OWNERS,
     ITIMER,
     POSIX_TIMER,
     PENDING,

@@ -18,10 +18,13 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Jobs with state that CRIU leaves out, or does not write, by real CRIU: ppmr moves it, or refuses the job before it is
@@ -65,7 +68,19 @@ class LeftOutStateIT {
             "tcp-notsent-lowat",
             "tcp-fastopen-connect",
             "udp-segment",
-            "udp-gro");
+            "udp-gro",
+            "io-priority",
+            "every-udp",
+            "every-udp6",
+            "every-tcp",
+            "every-tcp6",
+            "every-listener",
+            "every-listener6",
+            "every-raw",
+            "every-unix-stream",
+            "every-unix-dgram",
+            "every-netlink",
+            "every-packet");
 
     /** State that CRIU writes. */
     private static final List<String> MOVED_BY_CRIU = List.of(
@@ -95,13 +110,43 @@ class LeftOutStateIT {
             "ipv6-recvpktinfo",
             "ipv6-v6only",
             "tcp-nodelay",
-            "tcp-keepidle");
+            "tcp-keepidle",
+            "wiped",
+            "undumped",
+            "locked",
+            "unreserved",
+            "limits",
+            "secure-bits",
+            "ambient",
+            "thread-records",
+            "interval-timers",
+            "posix-timers",
+            "timer-descriptor",
+            "signals",
+            "barrier",
+            "async",
+            "write-hint",
+            "aio");
+
+    /** State that neither moves: the kernel shows it of no other process, and the job computes the same without it. */
+    private static final List<String> MOVED_BY_NOBODY = List.of(
+            "memory-failure",
+            "timestamps",
+            "merging",
+            "denial",
+            "memory-policy",
+            "area-policy",
+            "locked-on-fault",
+            "lock-of-later",
+            "sealed",
+            "directory-watch",
+            "keyring");
 
     @TempDir
     private Path directory;
 
     private static String line(String kinds, String before) {
-        return before + "setsid " + PROGRAM + " " + kinds + " \"$PWD\"";
+        return before + "setsid " + PROGRAM + " '" + kinds + "'" + " \"$PWD\"";
     }
 
     private CriuJob start(String kinds) throws IOException {
@@ -147,6 +192,53 @@ class LeftOutStateIT {
     @Test
     void shouldMoveWhatCriuWrites() throws Exception {
         move(MOVED_BY_CRIU);
+    }
+
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(strings = {"idle", "reset-on-fork", "real-time"})
+    void shouldMoveASchedulingClass(String kind) throws Exception {
+        move(List.of(kind));
+    }
+
+    /** As the table says: what moves some day has another line there from then on. */
+    @Tag("soak")
+    @Test
+    void shouldLoseOnlyWhatTheKernelShowsOfNoOtherProcess() throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        String asked = MOVED_BY_NOBODY.stream().map(kind -> "?" + kind).collect(Collectors.joining(","));
+        try (CriuJob job = start(asked);
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            assertFalse(Files.exists(job.file("failed")), () -> read(job.file("failed")));
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            job.requireTurns();
+            List<String> here = Files.readAllLines(job.file("kinds"));
+            assertEquals(
+                    here,
+                    Files.readAllLines(job.file("failed")).stream()
+                            .map(line -> line.substring(0, line.indexOf(':')))
+                            .toList());
+            assertTrue(here.containsAll(List.of("timestamps", "memory-policy", "lock-of-later")), here.toString());
+        }
+    }
+
+    /** The kernel does not show that a process asks for it; its copy would get it when the restart's tool ends. */
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(strings = {"death-signal", "handled-death-signal"})
+    void shouldGoOnWhenACopyGetsASignalThatNobodySent(String kind) throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        try (CriuJob job = start(kind);
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertTrue(report.reason().contains("PR_SET_PDEATHSIG"), report.reason());
+            job.requireTurns();
+            assertFalse(Files.exists(job.file("failed")), () -> read(job.file("failed")));
+        }
     }
 
     /** A job that must be refused, and words that the refusal must have. */
@@ -208,6 +300,7 @@ class LeftOutStateIT {
                 Refused.of("device", "CRIU writes no device of that kind (10:229)"),
                 Refused.of("mapped-scratch", "job/scratch (deleted) mapped"),
                 Refused.of("renamed", "--link-remap"),
+                Refused.of("unicast-interface", "sends by an interface that it has chosen"),
                 Refused.of("member6", "is a member of the multicast group ff15:0:0:0:0:0:0:5007")));
     }
 

@@ -21,16 +21,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds sockets that are members of multicast groups, or send to them by an interface that the job has chosen. CRIU
- * writes neither: the copy would never hear its group again, or send by another interface. The kernel lists the groups
+ * Finds sockets that are members of multicast groups, or send by an interface that the job has chosen. CRIU writes
+ * neither: the copy would never hear its group again, or send by another interface. The kernel lists the groups
  * of a network, and answers for each socket whether it is a member. For one scan and one thread.
  */
 final class GroupMemberships implements MemberLook {
     private static final String SOCKET = "socket:[";
     private static final List<String> PROTOCOLS = List.of("UDP", "RAW", "PING");
 
-    /** IP_MULTICAST_IF and IPV6_MULTICAST_IF, each with its level. */
-    private static final int[][] INTERFACES = {{0, 32}, {41, 17}};
+    /** IP_MULTICAST_IF, IPV6_MULTICAST_IF, IP_UNICAST_IF and IPV6_UNICAST_IF, each with its level. */
+    private static final int[][] INTERFACES = {{0, 32}, {41, 17}, {0, 50}, {41, 76}};
 
     private final long deadlineNs;
     /** SO_MEMINFO, which gives nine numbers, the seventh of which is of the socket's options. */
@@ -80,7 +80,7 @@ final class GroupMemberships implements MemberLook {
         for (int[] option : INTERFACES) {
             byte[] value = new byte[Integer.BYTES];
             if (socket.option(option[0], option[1], value) && !Arrays.equals(value, new byte[Integer.BYTES])) {
-                return Optional.of("sends to multicast groups by an interface that it has chosen");
+                return Optional.of("sends by an interface that it has chosen");
             }
         }
         if (isMemberOfNone(socket)) {

@@ -30,6 +30,11 @@ public final class SocketReader {
     private static final int UNIX = 1;
     private static final int INTERNET = 2;
     private static final int INTERNET_6 = 10;
+    private static final int NETLINK = 16;
+    private static final int PACKET = 17;
+    /** The families of sockets that have options, and that CRIU writes. */
+    private static final Set<Integer> FAMILIES = Set.of(UNIX, INTERNET, INTERNET_6, NETLINK, PACKET);
+
     private static final int TCP = 6;
     private static final int UDP = 17;
     private static final int TCP_INFO = 11;
@@ -41,14 +46,21 @@ public final class SocketReader {
 
     /** Sockets that have the same options. */
     private record Kind(int domain, int type, int protocol, boolean connected) {
+        /** Other families number their protocols as they like. */
+        private boolean isInternet() {
+            return domain == INTERNET || domain == INTERNET_6;
+        }
+
         boolean has(Of of) {
             return switch (of) {
                 case ANY -> true;
-                case INTERNET -> domain == INTERNET || domain == INTERNET_6;
+                case INTERNET -> isInternet();
                 case INTERNET_6 -> domain == SocketReader.INTERNET_6;
-                case TCP -> protocol == SocketReader.TCP;
-                case TCP_APART -> protocol == SocketReader.TCP && !connected;
-                case UDP -> protocol == SocketReader.UDP;
+                case TCP -> isInternet() && protocol == SocketReader.TCP;
+                case TCP_APART -> isInternet() && protocol == SocketReader.TCP && !connected;
+                case UDP -> isInternet() && protocol == SocketReader.UDP;
+                case NETLINK -> domain == SocketReader.NETLINK;
+                case PACKET -> domain == SocketReader.PACKET;
             };
         }
     }
@@ -67,7 +79,7 @@ public final class SocketReader {
         }
         try (BorrowedSocket socket = BorrowedSocket.of(process, descriptor)) {
             Kind kind = kind(socket);
-            if (kind.domain() != UNIX && kind.domain() != INTERNET && kind.domain() != INTERNET_6) {
+            if (!FAMILIES.contains(kind.domain())) {
                 return Optional.empty();
             }
             Map<String, String> values = values(socket, kind);
@@ -82,12 +94,14 @@ public final class SocketReader {
 
     private static Kind kind(BorrowedSocket socket) {
         int protocol = number(socket, PROTOCOL);
+        int domain = number(socket, DOMAIN);
         byte[] state = new byte[1];
         boolean connected = protocol == TCP
+                && (domain == INTERNET || domain == INTERNET_6)
                 && socket.option(TCP, TCP_INFO, state)
                 && state[0] != TCP_CLOSED
                 && state[0] != TCP_LISTENS;
-        return new Kind(number(socket, DOMAIN), number(socket, TYPE), protocol, connected);
+        return new Kind(domain, number(socket, TYPE), protocol, connected);
     }
 
     private static int number(BorrowedSocket socket, int option) {
@@ -113,9 +127,10 @@ public final class SocketReader {
     private static Map<String, String> values(BorrowedSocket socket, Kind kind) {
         Map<String, String> values = new LinkedHashMap<>();
         for (SocketOption option : SocketOption.ALL) {
-            byte[] value = new byte[option.bytes()];
-            if (kind.has(option.of()) && socket.option(option.level(), option.number(), value)) {
-                values.put(option.name(), HexFormat.of().formatHex(value));
+            if (kind.has(option.of())) {
+                socket.value(option.level(), option.number(), option.bytes())
+                        .ifPresent(value ->
+                                values.put(option.name(), HexFormat.of().formatHex(value)));
             }
         }
         return values;

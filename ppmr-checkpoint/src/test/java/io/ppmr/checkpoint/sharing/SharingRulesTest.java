@@ -39,7 +39,7 @@ class SharingRulesTest {
     }
 
     private void socket(long inode, int type, int state, long peer, String name, Long... waiting) {
-        sockets.put(inode, new UnixSocket(inode, type, state, peer, name, "", 0, List.of(waiting)));
+        sockets.put(inode, new UnixSocket(inode, type, state, peer, name, "", 0, List.of(waiting), 0));
     }
 
     private void process(int pid, int parent, int session) {

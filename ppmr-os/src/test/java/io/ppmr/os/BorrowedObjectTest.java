@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Gives pipes of another process away, and nothing else: it is root that gives, and the user that exchanges. */
 @Timeout(30)
-class BorrowedPipeTest {
+class BorrowedObjectTest {
     private static final int USER = 20_001;
 
     @TempDir
@@ -41,7 +41,7 @@ class BorrowedPipeTest {
     }
 
     private static void give(int pid) throws IOException {
-        try (BorrowedPipe pipe = BorrowedPipe.of(pid, 0)) {
+        try (BorrowedObject pipe = BorrowedObject.of(pid, 0)) {
             pipe.giveTo(USER, USER);
         }
     }
