@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it
- * nor what it restores depends on this service's life. Owned by the thread of its {@link RunningCommand}.
+ * nor what it restores depends on this service's life. Owned by the thread of its command.
  */
 final class ToolProcess {
     static final File NULL = new File("/dev/null");

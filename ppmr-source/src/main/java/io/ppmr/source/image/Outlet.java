@@ -21,7 +21,7 @@ public interface Outlet {
     void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
 
     /**
-     * A READY chunk for the slot; it comes back by {@link OutgoingFile#released}. Its CRC32C is the file's to tell.
+     * A READY chunk for the slot; it comes back when the target has it. Its CRC32C is the file's to tell.
      *
      * @param claimedNs when it was claimed, by {@link System#nanoTime}
      */
