@@ -137,6 +137,11 @@ record SocketOption(int level, int number, Of of, int bytes) {
         return level + "/" + number;
     }
 
+    /** Returns true if a value can have so many bytes: a number has all of its own. */
+    boolean canHave(int length) {
+        return bytes == Integer.BYTES ? length == bytes : length <= bytes;
+    }
+
     /** Returns the option of that name; null if it is none that is moved. */
     static SocketOption named(String name) {
         return BY_NAME.get(name);

@@ -129,6 +129,7 @@ public final class SocketReader {
         for (SocketOption option : SocketOption.ALL) {
             if (kind.has(option.of())) {
                 socket.value(option.level(), option.number(), option.bytes())
+                        .filter(value -> option.canHave(value.length))
                         .ifPresent(value ->
                                 values.put(option.name(), HexFormat.of().formatHex(value)));
             }

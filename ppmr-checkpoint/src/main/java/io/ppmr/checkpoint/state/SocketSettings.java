@@ -47,7 +47,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
         for (String word : Arrays.asList(words).subList(2, words.length)) {
             String[] parts = word.split("=", 2);
             SocketOption option = SocketOption.named(parts[0]);
-            if (option == null || parts.length < 2 || HEX.parseHex(parts[1]).length > option.bytes()) {
+            if (option == null || parts.length < 2 || !option.canHave(HEX.parseHex(parts[1]).length)) {
                 throw new IllegalArgumentException("'" + word + "' is no option of a socket that is moved");
             }
             values.put(parts[0], parts[1]);
