@@ -8,8 +8,10 @@ import java.util.Arrays;
  * <p>Not safe for threads: its owner guards it. Adding in ascending order costs a constant time and allocates nothing.
  */
 public final class ByteRangeSet {
-    private long[] starts = new long[4];
-    private long[] ends = new long[4];
+    private static final int FIRST_RANGES = 4;
+
+    private long[] starts = new long[FIRST_RANGES];
+    private long[] ends = new long[FIRST_RANGES];
     private int count;
 
     public int rangeCount() {
@@ -61,6 +63,7 @@ public final class ByteRangeSet {
         if (headStart < start) {
             replace(first, first, headStart, start);
         }
+        shrink();
     }
 
     /** Removes every offset from {@code size} on. */
@@ -71,6 +74,7 @@ public final class ByteRangeSet {
         if (count > 0 && ends[count - 1] > size) {
             ends[count - 1] = size;
         }
+        shrink();
     }
 
     /**
@@ -99,6 +103,15 @@ public final class ByteRangeSet {
     private int firstEndingAfter(long offset) {
         int range = firstEndingAtOrAfter(offset);
         return range < count && ends[range] == offset ? range + 1 : range;
+    }
+
+    /** Gives memory back that is not needed any more: what a set once held says nothing of what it will hold. */
+    private void shrink() {
+        if (starts.length > FIRST_RANGES && count < starts.length / 4) {
+            int length = Math.max(FIRST_RANGES, count * 2);
+            starts = Arrays.copyOf(starts, length);
+            ends = Arrays.copyOf(ends, length);
+        }
     }
 
     private void delete(int first, int last) {

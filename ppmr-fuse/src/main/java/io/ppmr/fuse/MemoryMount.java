@@ -39,8 +39,15 @@ public final class MemoryMount implements AutoCloseable {
         detachDead(mountPoint);
         Folders.create(mountPoint, Folders.PRIVATE);
         Path real = mountPoint.toRealPath();
-        MountCalls.mountWithoutDevice(
-                ServiceIdentity.ofThisProcess().asSource(NAME), real, TYPE, "mode=0700,size=" + sizeBytes);
+        String options = "mode=0700,size=" + sizeBytes;
+        String source = ServiceIdentity.ofThisProcess().asSource(NAME);
+        try {
+            // With huge pages a page that is written takes 2 MiB, and what is punched out frees nothing.
+            MountCalls.mountWithoutDevice(source, real, TYPE, options + ",huge=never");
+        } catch (MountException e) {
+            LOG.debug("{}: mounted again without an option that only newer kernels have", real, e);
+            MountCalls.mountWithoutDevice(source, real, TYPE, options);
+        }
         return new MemoryMount(real);
     }
 

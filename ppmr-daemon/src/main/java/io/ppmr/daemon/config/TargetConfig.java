@@ -158,6 +158,11 @@ public record TargetConfig(
         ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofTarget(top));
         ConfigFile.Section staging = file.section(STAGING);
         long stagingLimitBytes = staging.get(STAGING_LIMIT);
+        if (service.pool() != null
+                && stagingLimitBytes > 0
+                && stagingLimitBytes < service.pool().chunkBytes()) {
+            staging.bad(STAGING_LIMIT, "is less than a chunk, so nothing would fit: raise it, or set 0 for none");
+        }
         Path stagingDirectory = staging.get(STAGING_DIRECTORY);
         int migrations = top.get(MIGRATIONS);
         Optional<OwnStaging> ownStaging = staging.has(STAGING_DIRECTORY)

@@ -192,6 +192,13 @@ public final class PairCheck {
                 + " has room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
         findings.add(Finding.failUnless(waitingBytes() <= target.stagingBytes(), "staging", text, text, remedy));
+        if (mapBytes() > Staging.MOST_MAP_BYTES) {
+            findings.add(Finding.fail(
+                    "staging",
+                    "an image of about " + waitingBytes() / MIB + " MiB has to wait here as a whole; one migration may"
+                            + " have 4 TiB in staging",
+                    "move the job in parts, or by a checkpointer whose images are streamed"));
+        }
     }
 
     /** Returns what waits here until it is whole: nothing of what is streamed. */

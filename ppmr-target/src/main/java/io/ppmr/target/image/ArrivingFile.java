@@ -375,7 +375,7 @@ public final class ArrivingFile {
     }
 
     private void noteCoverage() {
-        boolean now = streamed && !ended && !isUnreachable() && !bytes.isCovered(geometry.windowOf(handedTo));
+        boolean now = streamed && !ended && !isUnreachable() && !bytes.isCovered(handedTo);
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);

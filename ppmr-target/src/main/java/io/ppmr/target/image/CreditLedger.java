@@ -502,8 +502,7 @@ public final class CreditLedger {
         }
         ReceiveSlot slot = chunkSlots[chunk];
         ReceiveSlot.Kind kind = general ? ReceiveSlot.Kind.GENERAL : ReceiveSlot.Kind.BOUNCE;
-        slot.grant(kind, requests.file, window);
-        slot.stage(bytes);
+        slot.grantStaged(kind, requests.file, window, bytes);
         count(kind, 1);
         if (requests.file.streamed()) {
             requests.file.hold(slot);
@@ -564,7 +563,8 @@ public final class CreditLedger {
 
     /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
     private boolean tryGrantAnyChunk(Requests requests) {
-        boolean given = !requests.file.isHeld(requests.blockedWindow)
+        boolean given = requests.file.streamed()
+                && !requests.file.isHeld(requests.blockedWindow)
                 && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
         if (given) {

@@ -54,9 +54,11 @@ final class FileBytes {
         return holders.containsKey(window);
     }
 
-    /** Tells whether bytes of a window are here, or a receive slot is granted for it. */
-    boolean isCovered(long window) {
-        return isHeld(window) || isToBeStaged(window) || staged.nextFrom(startOf(window)) < startOf(window + 1);
+    /** Tells whether all bytes from {@code offset} to its window's end are here, or it has a receive slot. */
+    boolean isCovered(long offset) {
+        long window = geometry.windowOf(offset);
+        long end = startOf(window + 1);
+        return isHeld(window) || isToBeStaged(window) || staged.coveredTo(offset, end) >= end;
     }
 
     /** Tells whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */

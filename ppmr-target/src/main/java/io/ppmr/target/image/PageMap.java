@@ -16,12 +16,13 @@ final class PageMap {
     private static final int PAGES_A_WORD = Long.SIZE;
     private static final int LEAF_WORDS = LEAF_PAGES / PAGES_A_WORD;
     private static final long NO_PAGE = Long.MAX_VALUE;
+    private static final int FIRST_LEAVES = 4;
 
     private final Staging staging;
     // The leaves in the order of their pages: each one's number, address, and how many of its bits are set.
-    private long[] numbers = new long[4];
-    private long[] addresses = new long[4];
-    private int[] setBits = new int[4];
+    private long[] numbers = new long[FIRST_LEAVES];
+    private long[] addresses = new long[FIRST_LEAVES];
+    private int[] setBits = new int[FIRST_LEAVES];
     private int leaves;
 
     /** @param staging bounds the leaves of all files together */
@@ -60,6 +61,8 @@ final class PageMap {
     long remove(long from, long to) {
         long removed = 0;
         int leaf = firstAtOrAfter(from >> LEAF_SHIFT);
+        // Leaves that stay move once, behind those that stay before them.
+        int kept = leaf;
         while (leaf < leaves && (numbers[leaf] << LEAF_SHIFT) < to) {
             long start = Math.max(from, numbers[leaf] << LEAF_SHIFT);
             long end = Math.min(to, (numbers[leaf] + 1) << LEAF_SHIFT);
@@ -67,12 +70,26 @@ final class PageMap {
             change(leaf, start, end, false);
             removed += before - setBits[leaf];
             if (setBits[leaf] == 0) {
-                delete(leaf);
+                UnsafeApi.freeMemory(addresses[leaf]);
+                staging.releaseLeaf();
             } else {
-                leaf++;
+                numbers[kept] = numbers[leaf];
+                addresses[kept] = addresses[leaf];
+                setBits[kept] = setBits[leaf];
+                kept++;
             }
+            leaf++;
+        }
+        if (kept < leaf) {
+            move(leaf, kept);
+            leaves -= leaf - kept;
+            shrink();
         }
         return removed;
+    }
+
+    boolean isEmpty() {
+        return leaves == 0;
     }
 
     /** Returns the first page from {@code page} on that it has, or {@link Long#MAX_VALUE}. */
@@ -157,9 +174,7 @@ final class PageMap {
         }
         staging.claimLeaf();
         if (leaves == numbers.length) {
-            numbers = Arrays.copyOf(numbers, leaves * 2);
-            addresses = Arrays.copyOf(addresses, leaves * 2);
-            setBits = Arrays.copyOf(setBits, leaves * 2);
+            resize(leaves * 2);
         }
         move(leaf, leaf + 1);
         leaves++;
@@ -170,11 +185,16 @@ final class PageMap {
         return leaf;
     }
 
-    private void delete(int leaf) {
-        UnsafeApi.freeMemory(addresses[leaf]);
-        move(leaf + 1, leaf);
-        leaves--;
-        staging.releaseLeaf();
+    private void shrink() {
+        if (numbers.length > FIRST_LEAVES && leaves < numbers.length / 4) {
+            resize(Math.max(FIRST_LEAVES, leaves * 2));
+        }
+    }
+
+    private void resize(int length) {
+        numbers = Arrays.copyOf(numbers, length);
+        addresses = Arrays.copyOf(addresses, length);
+        setBits = Arrays.copyOf(setBits, length);
     }
 
     private void move(int from, int to) {

@@ -82,25 +82,28 @@ public final class ReceiveSlot {
     // ---- the ledger, on the session's agent -------------------------------------------------------------------
 
     void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow) {
+        grant(grantedKind, grantedFile, grantedWindow, false, 0);
+    }
+
+    /** The same for bytes that leave it for staging when they have come, where so much room is set aside for them. */
+    void grantStaged(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow, long reserved) {
+        grant(grantedKind, grantedFile, grantedWindow, true, reserved);
+    }
+
+    private void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow, boolean leaves, long reserved) {
         kind = grantedKind;
         window = grantedWindow;
         liveBytes = 0;
         pieces = 0;
         arrived = false;
-        staged = false;
-        reservedBytes = 0;
+        staged = leaves;
+        reservedBytes = reserved;
         skippedFrom = Long.MAX_VALUE;
         destination = null;
         nextWaiting = null;
         firstWaiting = null;
         file = grantedFile;
         open.set(true);
-    }
-
-    /** Its bytes leave it for staging when they have come, where so much room is set aside for them. */
-    void stage(long reserved) {
-        staged = true;
-        reservedBytes = reserved;
     }
 
     /** Takes it back from who has it: a file that never heard of it, or one in which nothing happens any more. */

@@ -17,7 +17,6 @@ final class StagedFile {
     private final Staging staging;
     private final PageMap whole;
     private final ByteRangeSet parts = new ByteRangeSet();
-    private int notedParts;
     private int descriptor = NOT_OPEN;
 
     StagedFile(Staging staging) {
@@ -75,14 +74,27 @@ final class StagedFile {
         if (descriptor == NOT_OPEN) {
             descriptor = staging.open();
         }
-        for (int done = 0; done < lengthBytes; ) {
-            long written = LibC.CALLS.pwrite(descriptor, address + done, lengthBytes - done, offset + done);
-            if (written <= 0) {
-                throw staging.cannot("pwrite", LibC.describe(LibC.errno()));
+        int claimed = claimParts(offset, offset + lengthBytes);
+        int before = parts.rangeCount();
+        try {
+            for (int done = 0; done < lengthBytes; ) {
+                long written = LibC.CALLS.pwrite(descriptor, address + done, lengthBytes - done, offset + done);
+                if (written <= 0) {
+                    throw staging.cannot("pwrite", LibC.describe(LibC.errno()));
+                }
+                done += (int) written;
             }
-            done += (int) written;
+            add(offset, offset + lengthBytes);
+        } finally {
+            staging.releaseParts(claimed - (parts.rangeCount() - before));
         }
-        add(offset, offset + lengthBytes);
+    }
+
+    /** Claims the runs that a change of a range may add: one for each end of it that lies within a page. */
+    private int claimParts(long start, long end) throws ImageException {
+        int most = (start % PAGE == 0 ? 0 : 1) + (end % PAGE == 0 || end == Long.MAX_VALUE ? 0 : 1);
+        staging.claimParts(most);
+        return most;
     }
 
     /** Copies bytes that are there to native memory. */
@@ -99,11 +111,31 @@ final class StagedFile {
         }
     }
 
-    /** The bytes from {@code start} up to, not including, {@code end} belong to it no more; gives their room back. */
+    /**
+     * The bytes from {@code start} up to, not including, {@code end} belong to it no more; gives their room back.
+     * Changes nothing where it throws for too many pieces.
+     *
+     * @return whether there is more room
+     */
     boolean remove(long start, long end) throws ImageException {
         if (descriptor == NOT_OPEN || nextFrom(start) >= end) {
             return false;
         }
+        int claimed = claimParts(start, end);
+        int before = parts.rangeCount();
+        long freed = forget(start, end);
+        staging.releaseParts(claimed - (parts.rangeCount() - before));
+        staging.freed(freed * PAGE);
+        if (whole.isEmpty() && parts.rangeCount() == 0) {
+            staging.closeLater(descriptor);
+            descriptor = NOT_OPEN;
+        } else if (freed > 0) {
+            punch(start / PAGE * PAGE, end);
+        }
+        return freed > 0;
+    }
+
+    private long forget(long start, long end) {
         long firstWhole = (start + PAGE - 1) / PAGE;
         long lastWhole = end == Long.MAX_VALUE ? Long.MAX_VALUE / PAGE : end / PAGE;
         long freed = 0;
@@ -117,12 +149,7 @@ final class StagedFile {
             freed += whole.remove(firstWhole, lastWhole);
             freed += removeParts(firstWhole, lastWhole);
         }
-        noteParts();
-        if (freed > 0) {
-            punch(start / PAGE * PAGE, end);
-            staging.freed(freed * PAGE);
-        }
-        return freed > 0;
+        return freed;
     }
 
     /** Forgets all, and gives its file back. */
@@ -130,15 +157,12 @@ final class StagedFile {
         if (descriptor == NOT_OPEN) {
             return;
         }
+        int before = parts.rangeCount();
         long pages = whole.remove(0, Long.MAX_VALUE / PAGE) + removeParts(0, Long.MAX_VALUE / PAGE);
+        staging.releaseParts(before);
         staging.freed(pages * PAGE);
         LibC.CALLS.close(descriptor);
         descriptor = NOT_OPEN;
-        try {
-            noteParts();
-        } catch (ImageException e) {
-            throw new IllegalStateException("fewer parts are too many", e);
-        }
     }
 
     private void add(long start, long end) throws ImageException {
@@ -160,7 +184,6 @@ final class StagedFile {
             }
         }
         staging.wrote(end - start, added * PAGE);
-        noteParts();
     }
 
     /** A part of one page has come; returns how many pages more take room. */
@@ -192,36 +215,22 @@ final class StagedFile {
     /** Forgets the runs of a range of pages; returns how many pages they were of. */
     private long removeParts(long firstPage, long lastPage) {
         long pages = 0;
-        long at = parts.nextFrom(firstPage * PAGE);
-        while (at < lastPage * PAGE) {
+        for (long at = parts.nextFrom(firstPage * PAGE); at < lastPage * PAGE; ) {
             pages++;
-            long next = (at / PAGE + 1) * PAGE;
-            parts.remove(at, next);
-            at = parts.nextFrom(next);
+            at = parts.nextFrom((at / PAGE + 1) * PAGE);
         }
+        parts.remove(firstPage * PAGE, lastPage * PAGE);
         return pages;
-    }
-
-    private void noteParts() throws ImageException {
-        int change = parts.rangeCount() - notedParts;
-        notedParts += change;
-        if (change != 0) {
-            staging.changeParts(change);
-        }
     }
 
     /** Has the filesystem forget the pages of a range that take no room any more. */
     private void punch(long start, long end) throws ImageException {
         long from = holds(start / PAGE) ? start + PAGE : start;
-        int failed;
-        if (nextFrom(from) == Long.MAX_VALUE) {
-            failed = LibC.CALLS.ftruncate(descriptor, from);
-        } else {
+        if (nextFrom(from) != Long.MAX_VALUE) {
             long to = end % PAGE != 0 && holds(end / PAGE) ? end / PAGE * PAGE : (end + PAGE - 1) / PAGE * PAGE;
-            failed = LibC.CALLS.fallocate(descriptor, LibC.PUNCH_HOLE, from, to - from);
-        }
-        if (failed != 0) {
-            throw staging.cannot("fallocate", LibC.describe(LibC.errno()));
+            staging.punch(descriptor, from, to);
+        } else if (LibC.CALLS.ftruncate(descriptor, from) != 0) {
+            throw staging.cannot("ftruncate", LibC.describe(LibC.errno()));
         }
     }
 }

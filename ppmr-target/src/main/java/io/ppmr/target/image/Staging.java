@@ -1,11 +1,14 @@
 package io.ppmr.target.image;
 
 import io.ppmr.os.LibC;
+import io.ppmr.os.LogContext;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 
 /**
  * The room for bytes that the pool does not keep: each file that has such bytes has a {@link StagedFile} in it. Counts
@@ -14,12 +17,15 @@ import java.nio.file.attribute.PosixFilePermissions;
  * <p>One for each session. Room is reserved by the session's agent before bytes are sent that go here; any thread gives
  * it back. The lock is held for moments.
  */
-public final class Staging {
+public final class Staging implements AutoCloseable {
     /** The leaves of all page maps together: 128 MiB of memory, enough for 4 TiB. */
     static final int MOST_LEAVES = 1 << 17;
 
     /** Runs of bytes of pages that are partly there, of all files together. */
     static final int MOST_PARTS = 1 << 17;
+
+    /** EOPNOTSUPP. */
+    private static final int NOT_SUPPORTED = 95;
 
     private final Path directory;
     private final long limitBytes;
@@ -30,6 +36,7 @@ public final class Staging {
     private long writtenBytes;
     private int leaves;
     private int parts;
+    private ExecutorService closer;
 
     /**
      * @param directory where its files are made, which no user can write to
@@ -39,6 +46,9 @@ public final class Staging {
         this.directory = directory;
         this.limitBytes = limitBytes;
     }
+
+    /** The most memory that a migration may take to know which pages have come. */
+    public static final long MOST_MAP_BYTES = (long) MOST_LEAVES * PageMap.LEAF_BYTES;
 
     /** Gives the most memory that is taken to know which pages of an image of this size have come. */
     public static long mapBytes(long imageBytes) {
@@ -60,9 +70,12 @@ public final class Staging {
         return "staging is limited to " + limitBytes + " bytes";
     }
 
-    /** Sets room aside for bytes that are to come, if there is any. */
+    /**
+     * Sets room aside for bytes that are to come, if there is any. What is removed while credits are out may be written
+     * again by these, so a little more than the limit may be used: as much as the pool has.
+     */
     synchronized boolean reserve(long bytes) {
-        boolean possible = usedBytes + reservedBytes + bytes <= limitBytes;
+        boolean possible = bytes == 0 || usedBytes + reservedBytes + bytes <= limitBytes;
         reservedBytes += possible ? bytes : 0;
         return possible;
     }
@@ -101,13 +114,18 @@ public final class Staging {
         return (long) leaves * PageMap.LEAF_BYTES;
     }
 
-    /** The pages that are partly there have so many runs of bytes more, or less. */
-    synchronized void changeParts(int change) throws ImageException {
-        parts += change;
-        if (change > 0 && parts > MOST_PARTS) {
+    /** Claims runs of bytes of pages that are partly there, before there are so many more. */
+    synchronized void claimParts(int most) throws ImageException {
+        if (parts + most > MOST_PARTS) {
             throw new ImageException("its bytes come in more than " + MOST_PARTS
                     + " pieces that are no whole pages: let the checkpointer write larger pieces");
         }
+        parts += most;
+    }
+
+    /** Gives runs back that were claimed and are not there, or not any more. */
+    synchronized void releaseParts(int count) {
+        parts -= count;
     }
 
     /** Makes a file without a name, of mode 0600, and gives its descriptor. */
@@ -119,19 +137,47 @@ public final class Staging {
                     "",
                     PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
             try {
-                byte[] name = (path + "\0").getBytes(StandardCharsets.UTF_8);
-                int flags = LibC.OPEN_READ_WRITE | LibC.OPEN_NO_LINK | LibC.OPEN_CLOSE_ON_EXEC;
-                int descriptor = LibC.CALLS.open(name, flags);
-                if (descriptor < 0) {
-                    throw cannot("open", LibC.describe(LibC.errno()));
-                }
-                return descriptor;
+                return opened(path);
             } finally {
                 Files.delete(path);
             }
         } catch (IOException e) {
             throw new ImageException("staging in " + directory + " takes no file more: " + e.getMessage()
                     + ". Raise the limit on open files (LimitNOFILE), or name another folder (staging.directory)");
+        }
+    }
+
+    private int opened(Path path) throws IOException {
+        byte[] name = (path + "\0").getBytes(StandardCharsets.UTF_8);
+        int flags = LibC.OPEN_READ_WRITE | LibC.OPEN_NO_LINK | LibC.OPEN_CLOSE_ON_EXEC;
+        int descriptor = LibC.CALLS.open(name, flags);
+        if (descriptor < 0) {
+            throw new IOException(LibC.describe(LibC.errno()));
+        }
+        return descriptor;
+    }
+
+    /** Closes a file on a thread that nobody waits for: to free its pages takes a second for some ten GiB. */
+    synchronized void closeLater(int descriptor) {
+        if (closer == null) {
+            closer = Executors.newSingleThreadExecutor(closing -> LogContext.thread(closing, "staging-closer"));
+        }
+        closer.execute(() -> LibC.CALLS.close(descriptor));
+    }
+
+    /** Has the filesystem forget a range of a file; one that cannot keeps it until the file is closed. */
+    void punch(int descriptor, long start, long end) throws ImageException {
+        if (LibC.CALLS.fallocate(descriptor, LibC.PUNCH_HOLE, start, end - start) != 0
+                && LibC.errno() != NOT_SUPPORTED) {
+            throw cannot("fallocate", LibC.describe(LibC.errno()));
+        }
+    }
+
+    /** No file is opened or closed any more. */
+    @Override
+    public synchronized void close() {
+        if (closer != null) {
+            closer.shutdown();
         }
     }
 

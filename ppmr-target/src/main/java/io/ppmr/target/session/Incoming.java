@@ -69,6 +69,8 @@ final class Incoming implements Arrivals {
     private final LongAdder arrivedBytes = new LongAdder();
     /** Chunks of which the transport's threads have begun to take the bytes, unasked. */
     private final AtomicInteger coming = new AtomicInteger();
+    /** Chunks that have come and are not in their files yet. */
+    private final AtomicInteger showing = new AtomicInteger();
 
     private TargetPath path;
     /** Null where chunks come by themselves. */
@@ -111,9 +113,9 @@ final class Incoming implements Arrivals {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Tells whether chunks were advertised and are not reported, or are being taken. */
+    /** Tells whether chunks were advertised and are not reported, are being taken, or are on their way into files. */
     boolean isUnderWay() {
-        return underWayCount > 0 || coming.get() > 0;
+        return underWayCount > 0 || coming.get() > 0 || showing.get() > 0;
     }
 
     /** The order that the next advertisement must have. */
@@ -246,7 +248,16 @@ final class Incoming implements Arrivals {
 
     @Override
     public boolean came(ChunkFrame frame) {
+        showing.incrementAndGet();
         coming.decrementAndGet();
+        try {
+            return arrived(frame);
+        } finally {
+            showing.decrementAndGet();
+        }
+    }
+
+    private boolean arrived(ChunkFrame frame) {
         Entry entry = entries[frame.slot()];
         long hereNs = System.nanoTime();
         if (!isRight(entry, hereNs)) {
@@ -282,11 +293,15 @@ final class Incoming implements Arrivals {
     public void pulled(long pullId) {
         Entry entry = entries[(int) pullId];
         long hereNs = System.nanoTime();
-        if (!isRight(entry, hereNs)) {
-            return;
+        showing.incrementAndGet();
+        try {
+            if (isRight(entry, hereNs)) {
+                show(entry);
+                hops.checked(System.nanoTime() - hereNs);
+            }
+        } finally {
+            showing.decrementAndGet();
         }
-        show(entry);
-        hops.checked(System.nanoTime() - hereNs);
         link.wake();
     }
 

@@ -285,6 +285,7 @@ public final class Transfer {
             LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
         }
         ledger.reclaimAll();
+        staging.close();
         gauges.show(0, 0, 0, staging.writtenBytes());
     }
 

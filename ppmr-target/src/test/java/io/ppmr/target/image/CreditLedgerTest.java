@@ -402,6 +402,28 @@ class CreditLedgerTest {
     }
 
     @Test
+    void shouldKeepAChunkForAReaderWhoseWindowIsStagedInPart() throws Exception {
+        try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
+            ArrivingFile file = fixture.file(streamed());
+            fillPool(fixture, file);
+            fixture.ledger.want(file, 5, 1, BLOCKED);
+            ReceiveSlot bounce = fixture.takeSlots().get(0);
+            fixture.bring(file, bounce, 5L * CHUNK_BYTES + 100, 200);
+            fixture.passOnFreed();
+            fixture.ledger.want(file, 4, 1, BLOCKED);
+            assertEquals(4 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 4 * CHUNK_BYTES - 4096));
+            fixture.passOnFreed();
+            fixture.ledger.serve();
+            fixture.fill(file, fixture.takeSlots().get(0));
+            assertEquals(CHUNK_BYTES, fixture.read(file, 4L * CHUNK_BYTES, CHUNK_BYTES));
+            fixture.passOnFreed();
+            ArrivingFile other = fixture.file(streamed());
+            fixture.ledger.want(other, 0, 8, 0);
+            assertEquals(3, fixture.takeSlots().size(), "the reader's window has no receive slot yet");
+        }
+    }
+
+    @Test
     void shouldHoldAStreamBackWhenAReaderWaitsForAnotherThatIsWrittenAtTheSameTime() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             RankImage rank = new RankImage(0, name -> true, true);

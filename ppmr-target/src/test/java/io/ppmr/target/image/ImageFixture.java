@@ -73,11 +73,11 @@ final class ImageFixture implements ImageListener {
         ReceiveSlot slot = make();
         ReceiveSlots.grant(slot, ReceiveSlot.Kind.BOUNCE, file, window);
         if (!file.addPiece(slot)) {
-            ReceiveSlots.grant(slot, ReceiveSlot.Kind.GENERAL, file, window);
             if (file.streamed()) {
+                ReceiveSlots.grant(slot, ReceiveSlot.Kind.GENERAL, file, window);
                 file.hold(slot);
             } else {
-                slot.stage(0);
+                slot.grantStaged(ReceiveSlot.Kind.GENERAL, file, window, 0);
             }
         }
         return slot;

@@ -152,13 +152,61 @@ class StagedFileTest {
         StagedFile file = new StagedFile(staging);
         ByteBuffer bytes = ByteBuffer.allocateDirect(1);
         long address = BufferUtil.address(bytes);
-        for (int piece = 0; piece < Staging.MOST_PARTS; piece++) {
+        // Each piece may add two runs, and does add one.
+        for (int piece = 0; piece < Staging.MOST_PARTS - 1; piece++) {
             file.write(address, 1, 2L * piece);
         }
-        String message = assertThrows(ImageException.class, () -> file.write(address, 1, 2L * Staging.MOST_PARTS))
+        String message = assertThrows(ImageException.class, () -> file.write(address, 1, 2L * Staging.MOST_PARTS + 1))
                 .getMessage();
         assertTrue(message.contains("more than 131072 pieces that are no whole pages"), message);
         file.close();
         assertEquals(0, staging.usedBytes());
+    }
+
+    /** As a restart may do that punches holes: nothing changes where the limit is reached. */
+    @Test
+    void shouldChangeNothingWhenTooManySmallPiecesAreCutOut() throws Exception {
+        StagedFile file = new StagedFile(staging);
+        int length = 64 * PAGE;
+        ByteBuffer bytes = ByteBuffer.allocateDirect(length);
+        file.write(BufferUtil.address(bytes), length, 0);
+        for (int cut = 0; cut < length / 4; cut++) {
+            file.remove(2L * cut + 1, 2L * cut + 2);
+        }
+        assertEquals(length, staging.usedBytes());
+        StagedFile other = new StagedFile(staging);
+        other.write(BufferUtil.address(bytes), length, 0);
+        assertThrows(ImageException.class, () -> {
+            for (int cut = 0; cut < length / 2; cut++) {
+                other.remove(2L * cut + 1, 2L * cut + 2);
+            }
+        });
+        long there = other.nextFrom(0);
+        for (int again = 0; again < 1000; again++) {
+            long at = length - 2L * again - 2;
+            assertThrows(ImageException.class, () -> other.remove(at, at + 1));
+            assertTrue(other.coveredTo(at, at + 2) >= at + 2);
+        }
+        assertEquals(0, there);
+        assertEquals(2L * length, staging.usedBytes());
+        file.close();
+        other.remove(0, Long.MAX_VALUE);
+        assertEquals(0, staging.usedBytes());
+        other.write(BufferUtil.address(bytes), 1, 0);
+        other.close();
+    }
+
+    @Test
+    void shouldOpenItsFileAgainWhenItWasEmptied() throws Exception {
+        StagedFile file = new StagedFile(staging);
+        ByteBuffer bytes = ByteBuffer.allocateDirect(PAGE);
+        for (int again = 0; again < 3; again++) {
+            bytes.put(0, (byte) (again + 1));
+            file.write(BufferUtil.address(bytes), PAGE, 5L * PAGE);
+            assertTrue(file.remove(5L * PAGE, 6L * PAGE));
+            assertEquals(5L * PAGE, file.coveredTo(5L * PAGE, 6L * PAGE));
+        }
+        file.close();
+        staging.close();
     }
 }
