@@ -5,7 +5,7 @@
  *   ppmr-look           answers questions until its standard input ends
  *   ppmr-look --flush   the same as root, for the questions of letter f alone
  *
- * A question is a letter and texts that end with NUL. Answers come at '.', one line each, in the order of the questions:
+ * A question is a letter and texts that end with NUL. Answers come one line each, in the order of the questions, the last at '.':
  *
  *   s FIRST NAME   what lies at FIRST, or else at NAME (FIRST may be empty). The last part may be a link of /proc:
  *                  "found WHICH FSTYPE HANDLE MODE UID GID SIZE RDEV LINKS INODE DEVICE MTIME CTIME BYTES", or "error ERRNO".
@@ -342,6 +342,9 @@ int main(int argc, char **argv)
             content_of();
         else
             status_of(letter != 's', letter == 'y');
+        /* So that whoever waits knows which file it is that does not answer. */
+        if (letter != 'c' && fflush(stdout) != 0)
+            return 1;
     }
     return 0;
 }

@@ -27,8 +27,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +44,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/rseq.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -1276,6 +1279,126 @@ static void tell_keyring(char *to, size_t room)
     snprintf(to, room, "%d", syscall(SYS_keyctl, 10, -3, "user", "state-job", 0) > 0);
 }
 
+/* ---- calls that wait, each in a thread of its own for an hour ---- */
+
+enum { MOST_WAITS = 8 };
+
+struct wait {
+    const char *name;
+    int (*call)(void);
+    /* How it has ended; 0 as long as it has not. */
+    volatile int ended;
+};
+
+static int wait_in_nanosleep(void)
+{
+    struct timespec hour = {3600, 0};
+    return nanosleep(&hour, NULL);
+}
+
+static int wait_in_poll(void)
+{
+    return poll(NULL, 0, 3600 * 1000);
+}
+
+static int wait_in_semaphore(void)
+{
+    static sem_t semaphore;
+    struct timespec end;
+    sem_init(&semaphore, 0, 0);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 3600;
+    return sem_timedwait(&semaphore, &end);
+}
+
+static int wait_in_select(void)
+{
+    struct timeval hour = {3600, 0};
+    return select(0, NULL, NULL, NULL, &hour);
+}
+
+static int wait_until(void)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 3600;
+    errno = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
+    return errno ? -1 : 0;
+}
+
+static int wait_in_condition(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 3600;
+    pthread_mutex_lock(&lock);
+    errno = pthread_cond_timedwait(&condition, &lock, &end);
+    return errno ? -1 : 0;
+}
+
+static int wait_in_read(void)
+{
+    int ends[2];
+    char byte;
+    return pipe(ends) != 0 || read(ends[0], &byte, 1) < 0 ? -1 : 0;
+}
+
+/* CRIU ends these early. */
+static struct wait limited[MOST_WAITS] = {
+    {"nanosleep", wait_in_nanosleep, 0}, {"poll", wait_in_poll, 0}, {"sem_timedwait", wait_in_semaphore, 0}, {NULL, NULL, 0}};
+
+static struct wait others[MOST_WAITS] = {{"select", wait_in_select, 0},
+                                         {"clock_nanosleep", wait_until, 0},
+                                         {"pthread_cond_timedwait", wait_in_condition, 0},
+                                         {"read", wait_in_read, 0},
+                                         {NULL, NULL, 0}};
+
+static void *wait_once(void *one)
+{
+    struct wait *wait = one;
+    wait->ended = wait->call() < 0 ? errno : -1;
+    return NULL;
+}
+
+static void start_waits(struct wait *waits)
+{
+    for (struct wait *one = waits; one->name; one++) {
+        pthread_t thread;
+        need(pthread_create(&thread, NULL, wait_once, one) == 0, "pthread_create");
+    }
+}
+
+static void tell_waits(const struct wait *waits, char *to, size_t room)
+{
+    size_t used = 0;
+    for (const struct wait *one = waits; one->name; one++) {
+        used += (size_t)snprintf(to + used, room - used, "%s %s, ", one->name,
+                                 one->ended == 0 ? "waits" : one->ended < 0 ? "is over" : strerror(one->ended));
+    }
+}
+
+static void set_limited_waits(void)
+{
+    start_waits(limited);
+}
+
+static void tell_limited_waits(char *to, size_t room)
+{
+    tell_waits(limited, to, room);
+}
+
+static void set_waits(void)
+{
+    start_waits(others);
+}
+
+static void tell_other_waits(char *to, size_t room)
+{
+    tell_waits(others, to, room);
+}
+
 static void tell_nothing(char *to, size_t room)
 {
     snprintf(to, room, "%s", "");
@@ -1379,6 +1502,8 @@ static const struct kind KINDS[] = {
     {"directory-watch", set_directory_watch, tell_directory_watch},
     {"aio", set_aio, tell_aio},
     {"keyring", set_keyring, tell_keyring},
+    {"limited-waits", set_limited_waits, tell_limited_waits},
+    {"waits", set_waits, tell_other_waits},
     {"unicast-interface", set_unicast_interface, tell_nothing},
     {"member", join4, tell_member4},
     {"member6", join6, tell_member6},

@@ -215,6 +215,8 @@ public interface Checkpointer extends ImageTraits {
      *     that are so still when the command is started stay so when the rank is released
      * @param pod what lies around the rank, if it is a pod. Then all of it is stopped before the tool is started, and
      *     stays so when that fails: whoever keeps the pod sets it going, when its network is in order again
+     * @param whenStopped what is to be done once the rank stands still, before the tool is started; a rank that has it
+     *     is stopped before, by checkpointers that do
      */
     record CheckpointTask(
             int rank,
@@ -224,7 +226,32 @@ public interface Checkpointer extends ImageTraits {
             Path workDirectory,
             Duration deadline,
             Set<ProcessIdentity> stoppedByJob,
-            Optional<Enclosure> pod) {
+            Optional<Enclosure> pod,
+            Optional<WhenStopped> whenStopped) {
+        /** Something that is done to a rank that stands still, within a bounded time. */
+        @FunctionalInterface
+        public interface WhenStopped {
+            /**
+             * Does it; the rank is set going again if this throws.
+             *
+             * @param rank its processes, which are stopped
+             */
+            void accept(List<ProcessIdentity> rank) throws CheckpointException;
+        }
+
+        /** One with nothing to do once the rank stands still. */
+        public CheckpointTask(
+                int rank,
+                List<ProcessIdentity> processes,
+                JobUser user,
+                Path imageDirectory,
+                Path workDirectory,
+                Duration deadline,
+                Set<ProcessIdentity> stoppedByJob,
+                Optional<Enclosure> pod) {
+            this(rank, processes, user, imageDirectory, workDirectory, deadline, stoppedByJob, pod, Optional.empty());
+        }
+
         public CheckpointTask {
             processes = List.copyOf(processes);
             stoppedByJob = Set.copyOf(stoppedByJob);

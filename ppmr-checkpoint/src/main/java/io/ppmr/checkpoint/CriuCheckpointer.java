@@ -524,11 +524,17 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         } else {
             requireReadableLimits(task.rank(), task.user());
         }
-        if (!streamed && task.pod().isEmpty() && settings.externalSockets().isEmpty()) {
+        if (!streamed
+                && task.pod().isEmpty()
+                && settings.externalSockets().isEmpty()
+                && task.whenStopped().isEmpty()) {
             return steps.start(name, dump(task, log, user, List.of()), user);
         }
         List<ProcessIdentity> stopped = steps.stop();
         try {
+            if (task.whenStopped().isPresent()) {
+                task.whenStopped().get().accept(stopped);
+            }
             if (streamed) {
                 for (ProcessIdentity process : stopped) {
                     whyNotStreamed(process)

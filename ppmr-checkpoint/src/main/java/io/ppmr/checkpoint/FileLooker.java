@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.files.FileFacts;
+import io.ppmr.checkpoint.sharing.Shown;
 import java.io.BufferedInputStream;
 import java.io.Closeable;
 import java.io.EOFException;
@@ -22,7 +23,9 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -132,14 +135,22 @@ public final class FileLooker implements Closeable {
     }
 
     private List<String> lines(char letter, List<Question> files) throws CheckpointException {
-        return within(limit, () -> {
+        AtomicInteger answered = new AtomicInteger();
+        return within(limit, () -> about(letter, files, answered.get()), () -> {
             ask(letter, files);
             List<String> found = new ArrayList<>(files.size());
             for (int i = 0; i < files.size(); i++) {
                 found.add(line());
+                answered.incrementAndGet();
             }
             return found;
         });
+    }
+
+    /** The question that has no answer: each answer comes before the next file is looked at. */
+    private static String about(char letter, List<Question> files, int answered) {
+        Question asked = files.get(Math.min(answered, files.size() - 1));
+        return letter == 'f' ? "descriptor " + asked.path() + " of PID " + asked.first() : Shown.text(asked.path());
     }
 
     /**
@@ -155,7 +166,7 @@ public final class FileLooker implements Closeable {
             return known.get();
         }
         FileFacts[] read = new FileFacts[1];
-        String content = within(most, () -> {
+        String content = within(most, () -> about('c', List.of(file), 0), () -> {
             ask('c', List.of(file));
             String first = line();
             Optional<FileFacts> found = FileFacts.parse(first);
@@ -238,8 +249,12 @@ public final class FileLooker implements Closeable {
         return into;
     }
 
-    /** Has another thread ask, which may hang with the process in the kernel. */
-    private <T> T within(Duration most, Callable<T> asks) throws CheckpointException {
+    /**
+     * Has another thread ask, which may hang with the process in the kernel.
+     *
+     * @param about tells what has no answer yet
+     */
+    private <T> T within(Duration most, Supplier<String> about, Callable<T> asks) throws CheckpointException {
         if (broken) {
             throw failure("it has failed before", null);
         }
@@ -261,7 +276,7 @@ public final class FileLooker implements Closeable {
             }
             throw over.getAsBoolean()
                     ? new CheckpointException("the look at the job's files was called off")
-                    : failure("no answer for " + most.toSeconds() + " s", null);
+                    : failure("no answer about " + about.get() + " for " + most.toSeconds() + " s", null);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw failure("the service ends", e);

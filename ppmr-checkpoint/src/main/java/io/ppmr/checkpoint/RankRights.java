@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.state.ObjectOwner;
+import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketReader;
 import io.ppmr.checkpoint.state.ThreadSettings;
 import io.ppmr.checkpoint.state.WaitingSignals;
@@ -253,6 +254,9 @@ public final class RankRights implements Closeable {
                         ThreadRights thread = thread(task, status, limits, node);
                         reading.thread(thread);
                         if (withSettings) {
+                            reading.leftOut(
+                                    SecurityLabel.ofConfined(number(task), thread.id()).map(RightsLine::of).stream()
+                                            .toList());
                             reading.settings(ThreadSettings.read(
                                     number(task),
                                     thread.id(),

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
 import io.ppmr.checkpoint.state.ObjectOwner;
+import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketSettings;
 import io.ppmr.checkpoint.state.ThreadSettings;
 import io.ppmr.checkpoint.state.WaitingSignals;
@@ -20,6 +21,7 @@ final class RightsLine {
     private static final String SOCKET = "socket ";
     private static final String OWNER = "owner ";
     private static final String SIGNALS = "signals ";
+    private static final String LABEL = "label ";
     /** No path has this character, and it comes before all others. */
     private static final char BEHIND_PATH = '\0';
 
@@ -68,6 +70,19 @@ final class RightsLine {
     /** Reads those of a rank's first process; throws IllegalArgumentException if it is none. */
     static WaitingSignals waitingSignals(String line) {
         return WaitingSignals.parse(line.substring(SIGNALS.length()));
+    }
+
+    static String of(SecurityLabel label) {
+        return LABEL + label.words();
+    }
+
+    static boolean isSecurityLabel(String line) {
+        return line.startsWith(LABEL);
+    }
+
+    /** Reads one; throws IllegalArgumentException if it is none. */
+    static SecurityLabel securityLabel(String line) {
+        return SecurityLabel.parse(line.substring(LABEL.length()));
     }
 
     static boolean isObjectOwner(String line) {
@@ -171,6 +186,9 @@ final class RightsLine {
             summary.addSettings();
         } else if (isWaitingSignals(line)) {
             waitingSignals(line);
+            summary.addSettings();
+        } else if (isSecurityLabel(line)) {
+            securityLabel(line);
             summary.addSettings();
         } else if (!isRoot(line) && !isOther(line)) {
             throw new IllegalArgumentException("it begins with no known word");

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.state.ObjectOwner;
+import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketSettings;
 import io.ppmr.checkpoint.state.ThreadSettings;
 import io.ppmr.checkpoint.state.WaitingSignals;
@@ -51,6 +52,7 @@ final class SettingsRestore {
                 try {
                     int number = Integer.parseInt(thread);
                     int id = RankRights.ownNumber(Path.of("/proc", thread));
+                    requireLabel(restored, Optional.ofNullable(leftOut.labels().get(id)), number);
                     ThreadSettings settings = threads.remove(id);
                     if (settings != null) {
                         settings.set(number).forEach(what -> failed.add("thread " + id + " " + what));
@@ -108,6 +110,15 @@ final class SettingsRestore {
         }
     }
 
+    private static void requireLabel(HeldRank restored, Optional<SecurityLabel> label, int thread)
+            throws CheckpointException {
+        Optional<String> other = label.flatMap(of -> of.otherOf(thread));
+        if (other.isPresent()) {
+            throw new CheckpointException("the copy of rank " + restored.rank() + " is more than its original was: "
+                    + other.get() + ". Remedy: load the same policy of the security module on both nodes");
+        }
+    }
+
     /** The first process of a copy alone was made by a tool that has ended. */
     private static void requireNoStrangeSignal(HeldRank restored, LeftOut leftOut) throws CheckpointException {
         try {
@@ -135,9 +146,11 @@ final class SettingsRestore {
             Map<Integer, ThreadSettings> threads,
             Map<Integer, List<SocketSettings>> sockets,
             Map<Integer, List<ObjectOwner>> owners,
+            Map<Integer, SecurityLabel> labels,
             List<WaitingSignals> signals) {
         static LeftOut read(RankRights original) throws CheckpointException {
-            LeftOut read = new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
+            LeftOut read =
+                    new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
             try (SortedLines.Cursor lines = original.open()) {
                 for (String line = lines.next(); line != null; line = lines.next()) {
                     read.add(line);
@@ -160,6 +173,9 @@ final class SettingsRestore {
                 ObjectOwner owner = RightsLine.objectOwner(line);
                 owners.computeIfAbsent(owner.pid(), unknown -> new ArrayList<>())
                         .add(owner);
+            } else if (RightsLine.isSecurityLabel(line)) {
+                SecurityLabel label = RightsLine.securityLabel(line);
+                labels.put(label.pid(), label);
             } else if (RightsLine.isWaitingSignals(line)) {
                 signals.add(RightsLine.waitingSignals(line));
             }

@@ -119,7 +119,7 @@ class FileLookerIT {
             looker.look(List.of(at(folder)));
             stop();
             CheckpointException e = assertThrows(CheckpointException.class, () -> looker.look(List.of(at(folder))));
-            assertTrue(e.getMessage().contains("as user 41378 (ppmr-look): no answer for"), e.getMessage());
+            assertTrue(e.getMessage().contains("as user 41378 (ppmr-look): no answer about "), e.getMessage());
             assertTrue(Polling.until(Duration.ofSeconds(20), () -> children().isEmpty()), "it is killed");
         }
     }

@@ -5,18 +5,30 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import java.io.File;
 import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Gives pipes of another process away, and nothing else: it is root that gives, and the user that exchanges. */
+/** Gives pipes and sockets away, and nothing else: it is root that gives, and the user that exchanges. */
 @Timeout(30)
 class BorrowedObjectTest {
     private static final int USER = 20_001;
+    /** SO_PEERCRED. */
+    private static final int PEER_CREDENTIALS = 17;
 
     @TempDir
     private Path directory;
@@ -83,5 +95,52 @@ class BorrowedObjectTest {
             process.destroyForcibly();
             assertTrue(process.waitFor(10, TimeUnit.SECONDS));
         }
+    }
+
+    /** Those who connect are told who listens; as root made the socket, that would be root. */
+    @Test
+    void shouldHaveAUnixSocketListenAsItsUser() throws Exception {
+        assumeTrue(LibC.isRoot(), "only root gives files away");
+        int own = (int) ProcessHandle.current().pid();
+        UnixDomainSocketAddress address = UnixDomainSocketAddress.of(directory.resolve("socket"));
+        Set<Integer> before = descriptors();
+        try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+            int listening = newSince(before);
+            server.bind(address, 5);
+            try (BorrowedObject object = BorrowedObject.of(own, listening)) {
+                assertTrue(object.isOf(0, 0));
+                object.giveTo(USER, USER);
+                object.listenAs(USER, USER, 5);
+                assertTrue(object.isOf(USER, USER));
+            }
+            before = descriptors();
+            try (SocketChannel client = SocketChannel.open(StandardProtocolFamily.UNIX)) {
+                int number = newSince(before);
+                assertTrue(client.connect(address));
+                try (BorrowedSocket borrowed = BorrowedSocket.of(own, number)) {
+                    ByteBuffer peer = ByteBuffer.wrap(borrowed.value(LibC.SOCKET_LEVEL, PEER_CREDENTIALS, 12)
+                                    .orElseThrow())
+                            .order(ByteOrder.nativeOrder());
+                    assertEquals(USER, peer.getInt(4));
+                    assertEquals(USER, peer.getInt(8));
+                }
+            }
+        }
+    }
+
+    private static Set<Integer> descriptors() throws IOException {
+        Set<Integer> found = new TreeSet<>();
+        for (String number : Objects.requireNonNull(new File("/proc/self/fd").list())) {
+            if (ProcFiles.link("/proc/self/fd/" + number).orElse("").startsWith("socket:")) {
+                found.add(Integer.valueOf(number));
+            }
+        }
+        return found;
+    }
+
+    private static int newSince(Set<Integer> before) throws IOException {
+        Set<Integer> now = descriptors();
+        now.removeAll(before);
+        return now.iterator().next();
     }
 }

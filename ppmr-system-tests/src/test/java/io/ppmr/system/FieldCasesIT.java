@@ -171,6 +171,52 @@ class FieldCasesIT {
         }
     }
 
+    // ---- programs that are installed again while they run ----------------------------------------------------------
+
+    /** CRIU makes the old program again under a name of its own, which is root's as the program was: no false alarm. */
+    @Tag("soak")
+    @ParameterizedTest
+    @ValueSource(strings = {"rm", "rm $0; cp /bin/true"})
+    void shouldMoveAJobWhoseProgramWasRemovedOrReplaced(String change) throws Exception {
+        try (JobNodes nodes = new JobNodes("replaced").start()) {
+            Path folder = nodes.folderOfJob();
+            Path program = folder.resolve("solver");
+            nodes.shell(nodes.a(), "cp " + JobNodes.program("feature-job") + " " + program + "; strip " + program);
+            List<String> words =
+                    List.of(program.toString(), folder.toString(), Node.DISK.toString(), "1", "plain", "threads");
+            try (JobNodes.Running job = nodes.run(folder, words)) {
+                String line = change.replace("$0", program.toString()) + " " + program;
+                nodes.shell(nodes.a(), line);
+                requireMoved(nodes, job, "one");
+                String running = nodes.shell(nodes.b(), "readlink /proc/[0-9]*/exe | grep solver | head -n 1");
+                assertTrue(running.endsWith(" (deleted)"), running);
+            }
+        }
+    }
+
+    // ---- security modules ------------------------------------------------------------------------------------------
+
+    /** This kernel has no security module that gives labels: a file stands in the place of what it would say. */
+    @Tag("soak")
+    @Test
+    void shouldGoOnWhenACopyHasNotTheLabelThatConfinedItsOriginal() throws Exception {
+        try (JobNodes nodes = new JobNodes("label").start();
+                JobNodes.Running job = nodes.job(1, List.of("plain"))) {
+            String pid = Files.readString(job.folder().resolve("pid")).strip();
+            nodes.shell(
+                    nodes.a(),
+                    "printf 'solver (enforce)\\n' >/run/label; mount --bind /run/label /proc/" + pid
+                            + "/attr/current; mount --bind /run/label /proc/" + pid + "/task/" + pid
+                            + "/attr/current");
+            MigrationReport report = nodes.migrate("one");
+            assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
+            assertTrue(
+                    report.reason().contains("has no security label, its original was confined as solver (enforce)"),
+                    report.reason());
+            job.requireTurns();
+        }
+    }
+
     // ---- addresses -------------------------------------------------------------------------------------------------
 
     private static void nameTarget(JobNodes nodes, String hosts) throws Exception {

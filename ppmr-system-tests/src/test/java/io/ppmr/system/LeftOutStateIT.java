@@ -126,7 +126,8 @@ class LeftOutStateIT {
             "barrier",
             "async",
             "write-hint",
-            "aio");
+            "aio",
+            "waits");
 
     /** State that neither moves: the kernel shows it of no other process, and the job computes the same without it. */
     private static final List<String> MOVED_BY_NOBODY = List.of(
@@ -221,6 +222,26 @@ class LeftOutStateIT {
                             .map(line -> line.substring(0, line.indexOf(':')))
                             .toList());
             assertTrue(here.containsAll(List.of("timestamps", "memory-policy", "lock-of-later")), here.toString());
+        }
+    }
+
+    /** As after a signal that is handled: programs that look at what a call returns wait for the rest. */
+    @Tag("soak")
+    @Test
+    void shouldEndWaitsWithATimeLimitEarlyByEintr() throws Exception {
+        Checkpointer criu = CriuJob.criu();
+        try (CriuJob job = start("limited-waits,waits");
+                ServicePair pair = pair(criu)) {
+            job.requireTurns();
+            MigrationReport report = job.migrate(pair, criu);
+            assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
+            job.requireTurns();
+            String failed = Files.readString(job.file("failed"));
+            assertTrue(
+                    failed.contains("is 'nanosleep Interrupted system call, poll Interrupted system call,"
+                            + " sem_timedwait Interrupted system call"),
+                    failed);
+            assertFalse(failed.contains("select"), failed);
         }
     }
 

@@ -722,6 +722,46 @@ class PodMoveIT {
         requireRefusal("Multipath TCP");
     }
 
+    /** The kernel shows a session keyring to no other process: as the page on CRIU says, it is left out. */
+    @Tag("soak")
+    @Test
+    void shouldHaveAnEmptySessionKeyringWhenAPodIsMoved() throws Exception {
+        Assumptions.assumeTrue(System.getProperty("os.arch").equals("amd64"), "needs x86-64");
+        PodStatus pod = a.runPodAt("keys", "10.20.0.13", "perl", "-e", """
+                $| = 1; my ($type, $name, $bytes) = ("user", "pods-own", "bytes");
+                syscall(250, 1, 0) > 0 or die $!;
+                syscall(248, $type, $name, $bytes, 5, -3) > 0 or die $!;
+                while (1) {
+                    print syscall(250, 10, -3, $type, $name, 0) > 0 ? "has it\n" : "has it no more\n";
+                    select(undef, undef, undef, 0.1);
+                }
+                """);
+        a.await(pod, "has it");
+        PpmrCommand moved = a.move("1/keys", b);
+        assertEquals(0, moved.exitCode(), moved.said());
+        PodStatus there = b.list("target").stream()
+                .filter(one -> one.name().equals("1/keys") || one.name().equals("keys"))
+                .findFirst()
+                .orElseThrow();
+        b.await(there, "has it no more");
+    }
+
+    /** CRIU dumps a pod from outside, where that thread has another number. The system calls are those of x86-64. */
+    @Tag("soak")
+    @Test
+    void shouldBeRefusedByNameWhenATimerSignalsItsFirstThread() throws Exception {
+        Assumptions.assumeTrue(System.getProperty("os.arch").equals("amd64"), "needs x86-64");
+        PodStatus pod = a.runPodAt("quiet", "10.20.0.13", "perl", "-e", """
+                $| = 1; my $event = pack("q l l l x44", 0, 23, 4, $$); my $timer = pack("l", 0);
+                syscall(222, 1, $event, $timer) == 0 or die $!;
+                my $hour = pack("q4", 0, 0, 3600, 0);
+                syscall(223, unpack("l", $timer), 0, $hour, 0) == 0 or die $!;
+                print "open\n"; sleep 600;
+                """);
+        a.await(pod, "open");
+        requireRefusal("a POSIX timer that signals its first thread (SIGEV_THREAD_ID");
+    }
+
     @Tag("soak")
     @Test
     void shouldBeRefusedByNameWhenConnectionsWaitToBeAccepted() throws Exception {

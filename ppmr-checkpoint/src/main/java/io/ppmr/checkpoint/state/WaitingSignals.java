@@ -9,14 +9,20 @@ import java.util.regex.Pattern;
 /**
  * The signals that wait for a stopped process, or may come to wait for it by its own timers. A process can ask for a
  * signal when its parent ends (PR_SET_PDEATHSIG of prctl(2)), which the kernel shows nowhere. The tool that restores a
- * copy is its parent, and ends: such a copy gets a signal that its original never got. Immutable.
+ * copy is its parent, and ends: such a copy gets a signal that its original never got. It waits for the copy, or its
+ * handler is about to run: then the signal is blocked, and the stack is another. Immutable.
  *
- * @param mask a bit for each signal, the lowest of signal 1
+ * @param waiting a bit for each signal, the lowest of signal 1
+ * @param blocked the same of those that the process holds back
+ * @param stack the stack pointer of its first thread; 0 if the kernel does not tell it
  */
-public record WaitingSignals(long mask) {
+public record WaitingSignals(long waiting, long blocked, long stack) {
+    private static final int FIELDS = 3;
     private static final int HEX = 16;
     private static final int MOST_BYTES = 1 << 20;
     private static final Pattern SHARED = Pattern.compile("(?m)^ShdPnd:\\t([0-9a-f]{16})$");
+    private static final Pattern BLOCKED = Pattern.compile("(?m)^SigBlk:\\t([0-9a-f]{16})$");
+    private static final Pattern STACK = Pattern.compile(" 0x([0-9a-f]{1,16}) 0x[0-9a-f]{1,16}\\s*$");
     private static final Pattern OF_TIMER = Pattern.compile("(?m)^signal: (\\d{1,3})/");
 
     /**
@@ -35,34 +41,55 @@ public record WaitingSignals(long mask) {
 
     /** Reads what waits for a process, and what its timers may send. */
     public static WaitingSignals ofOriginal(int process) throws IOException {
-        long mask = waiting(process);
-        Matcher timers = OF_TIMER.matcher(
-                ProcFiles.text("/proc/" + process + "/timers", MOST_BYTES).orElse(""));
+        WaitingSignals now = now(process);
+        long mask = now.waiting();
+        Matcher timers = OF_TIMER.matcher(text(process, "timers"));
         while (timers.find()) {
             mask |= mask(Integer.parseInt(timers.group(1)));
         }
-        return new WaitingSignals(mask);
+        return new WaitingSignals(mask, now.blocked(), now.stack());
     }
 
-    private static long waiting(int process) throws IOException {
-        Matcher waiting = SHARED.matcher(
-                ProcFiles.text("/proc/" + process + "/status", MOST_BYTES).orElse(""));
-        return waiting.find() ? Long.parseUnsignedLong(waiting.group(1), HEX) : 0;
+    private static WaitingSignals now(int process) throws IOException {
+        String status = text(process, "status");
+        return new WaitingSignals(
+                number(SHARED, status), number(BLOCKED, status), number(STACK, text(process, "syscall")));
     }
 
-    /** Returns the number of a signal that waits for a copy and not for this original; empty if none does. */
+    private static String text(int process, String file) throws IOException {
+        return ProcFiles.text("/proc/" + process + "/" + file, MOST_BYTES).orElse("");
+    }
+
+    private static long number(Pattern pattern, String text) {
+        Matcher found = pattern.matcher(text);
+        return found.find() ? Long.parseUnsignedLong(found.group(1), HEX) : 0;
+    }
+
+    /** Returns the number of a signal that a copy has and this original had not; empty if there is none. */
     public Optional<Integer> strangeOf(int copy) throws IOException {
-        long strange = waiting(copy) & ~mask & ~USUAL;
+        WaitingSignals now = now(copy);
+        long strange = now.waiting & ~waiting;
+        if (stack != 0 && now.stack != 0 && stack != now.stack) {
+            strange |= now.blocked & ~blocked & ~waiting;
+        }
+        strange &= ~USUAL;
         return strange == 0 ? Optional.empty() : Optional.of(Long.numberOfTrailingZeros(strange) + 1);
     }
 
     /** Returns it as a word. */
     public String word() {
-        return Long.toHexString(mask);
+        return Long.toHexString(waiting) + "/" + Long.toHexString(blocked) + "/" + Long.toHexString(stack);
     }
 
     /** Reads what {@link #word} has written; throws IllegalArgumentException otherwise. */
     public static WaitingSignals parse(String word) {
-        return new WaitingSignals(Long.parseUnsignedLong(word, HEX));
+        String[] fields = word.split("/", -1);
+        if (fields.length != FIELDS) {
+            throw new IllegalArgumentException("'" + word + "' has not " + FIELDS + " fields");
+        }
+        return new WaitingSignals(
+                Long.parseUnsignedLong(fields[0], HEX),
+                Long.parseUnsignedLong(fields[1], HEX),
+                Long.parseUnsignedLong(fields[2], HEX));
     }
 }

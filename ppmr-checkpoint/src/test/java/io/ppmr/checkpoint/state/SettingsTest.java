@@ -25,6 +25,30 @@ class SettingsTest {
         assertEquals(settings, SocketSettings.parse(settings.words()));
     }
 
+    /** Headers of packets are as long as they are. */
+    @Test
+    void shouldReadAnOptionOfAnyLengthUpToItsLimit() {
+        SocketSettings settings = new SocketSettings(117, 5, Map.of("41/59", "0001000000000000", "0/4", "01"));
+        assertEquals("117 5 0/4=01 41/59=0001000000000000", settings.words());
+        assertEquals(settings, SocketSettings.parse(settings.words()));
+        String tooLong = "117 5 0/4=" + "01".repeat(41);
+        assertThrows(IllegalArgumentException.class, () -> SocketSettings.parse(tooLong));
+    }
+
+    @Test
+    void shouldReadOwnersSignalsAndLabelsAsTheyWereWritten() {
+        ObjectOwner owner = new ObjectOwner(117, 5, -2, 20_001);
+        assertEquals("117 5 4294967294 20001", owner.words());
+        assertEquals(owner, ObjectOwner.parse(owner.words()));
+        WaitingSignals signals = new WaitingSignals(-1L, 1L << 11, 0x7fff_ffff_e000L);
+        assertEquals(signals, WaitingSignals.parse(signals.word()));
+        SecurityLabel label = new SecurityLabel(117, "solver (enforce)");
+        assertEquals(label, SecurityLabel.parse(label.words()));
+        assertThrows(IllegalArgumentException.class, () -> SecurityLabel.parse("117"));
+        assertThrows(IllegalArgumentException.class, () -> ObjectOwner.parse("117 5 0"));
+        assertThrows(IllegalArgumentException.class, () -> WaitingSignals.parse("x"));
+    }
+
     /** The words come from another node: nothing else is set than what is moved. */
     @ParameterizedTest
     @ValueSource(strings = {"117 5", "117 5 1/36=01000000", "117 5 1/29=01", "117 5 1/29", "117 x 1/29=01000000"})

@@ -11,6 +11,7 @@ import io.ppmr.checkpoint.files.FileRules.Verdict;
 import io.ppmr.checkpoint.files.OpenedFile;
 import io.ppmr.checkpoint.files.OpenedFiles;
 import io.ppmr.checkpoint.files.PathPatterns;
+import io.ppmr.checkpoint.sharing.DescriptorInfo;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
@@ -417,6 +418,49 @@ public final class FileComparison {
             }
         }
         return Optional.empty();
+    }
+
+    /** Returns true if a rank writes to files that both nodes have; to be asked before the ranks are stopped. */
+    public boolean hasSharedWrites() {
+        return !shared.isEmpty();
+    }
+
+    /**
+     * The same for one rank that was just stopped, before its image is begun: a restart compares the length of each
+     * file with the image's, besides those that are only appended to. Throws, and says why, if both nodes see other
+     * lengths. May be called on several threads, one after the other.
+     *
+     * @param rank its processes
+     */
+    public synchronized void requireLengths(List<ProcessIdentity> rank, Flushers flushers)
+            throws IOException, CheckpointException, InterruptedException {
+        Map<ByteBuffer, Written> written = new LinkedHashMap<>();
+        for (ProcessIdentity process : rank) {
+            OpenedFiles.read(process.pid(), "", file -> {
+                ByteBuffer path = digest(file.path());
+                if (file.writes() && shared.contains(path) && hasComparedLength(file)) {
+                    written.putIfAbsent(path, new Written(file, file.path()));
+                }
+            });
+        }
+        if (written.isEmpty()) {
+            return;
+        }
+        try (FileLooker flusher = flushers.start()) {
+            Optional<String> other = compareLengths(List.copyOf(written.values()), flusher);
+            if (other.isPresent()) {
+                throw new CheckpointException(other.get());
+            }
+        }
+    }
+
+    /** Writes by a mapping change no length. */
+    private static boolean hasComparedLength(OpenedFile file) throws IOException {
+        String link = file.link();
+        return link.startsWith("/proc/")
+                && DescriptorInfo.read(file.pid(), link.substring(link.lastIndexOf('/') + 1))
+                        .filter(info -> info.reads() || !info.appends())
+                        .isPresent();
     }
 
     /** Starts programs that write what a process has written to the disk or server. */

@@ -210,7 +210,8 @@ final class Attempt {
                             workRoot.resolve("rank-" + rank),
                             settings.checkpointDeadline(),
                             originals.stoppedByJob(rank),
-                            Optional.ofNullable(pods.get(rank))));
+                            Optional.ofNullable(pods.get(rank)),
+                            sessions.get(place).lengthsWhenStopped()));
         }
         begun = true;
         idleBeforeNs = activity.idleNs();

@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.Checkpointer.CheckpointTask.WhenStopped;
 import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
@@ -401,6 +402,25 @@ final class SourceSession {
         return opened.isPresent()
                 ? opened.map(why -> "it has come to open this while it was being moved: " + why)
                 : comparison.compareLengths(own, () -> FileLooker.flusher(service.programs(), over));
+    }
+
+    /**
+     * Returns what is to be done with a rank once it stands still: the lengths of its files that both nodes have are
+     * made the same at both. Empty if it has none that it writes to.
+     */
+    Optional<WhenStopped> lengthsWhenStopped() {
+        return comparison == null || !comparison.hasSharedWrites()
+                ? Optional.empty()
+                : Optional.of(rank -> {
+                    try {
+                        comparison.requireLengths(rank, () -> FileLooker.flusher(service.programs(), over));
+                    } catch (IOException e) {
+                        throw new CheckpointException("the job's files cannot be compared: " + e.getMessage(), e);
+                    } catch (InterruptedException e) {
+                        Thread.currentThread().interrupt();
+                        throw new CheckpointException("the comparison of the job's files was called off", e);
+                    }
+                });
     }
 
     /** Asks the target about files. */

@@ -1,0 +1,82 @@
+package io.ppmr.checkpoint.state;
+
+import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.os.ProcFiles;
+import java.io.IOException;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The label by which a security module, such as AppArmor, SELinux or Smack, confines a process. A target without that
+ * module or its policy would restore the copy without it. Immutable.
+ *
+ * @param pid the process, as it sees itself
+ * @param label in printable characters
+ */
+public record SecurityLabel(int pid, String label) {
+    private static final Logger LOG = LoggerFactory.getLogger(SecurityLabel.class);
+    private static final int MOST_BYTES = 4096;
+
+    /**
+     * Reads the label of a process; empty if it is not confined, or not more than this service.
+     *
+     * @param process the process as this service sees it
+     * @param pid the same as it sees itself
+     */
+    public static Optional<SecurityLabel> ofConfined(int process, int pid) {
+        String label = read(Integer.toString(process));
+        return isFree(label) || label.equals(read("self"))
+                ? Optional.empty()
+                : Optional.of(new SecurityLabel(pid, label));
+    }
+
+    /** A kernel without a module that gives labels answers with an error. */
+    private static String read(String process) {
+        try {
+            String text = ProcFiles.text("/proc/" + process + "/attr/current", MOST_BYTES)
+                    .orElse("");
+            return Shown.text(text.replace('\0', ' ').strip());
+        } catch (IOException e) {
+            LOG.trace("no label of process {}", process, e);
+            return "";
+        }
+    }
+
+    /** AppArmor says that nothing, or a profile of that mode, applies; SELinux has types that are allowed all. */
+    private static boolean isFree(String label) {
+        return label.isEmpty()
+                || label.equals("unconfined")
+                || label.endsWith(" (unconfined)")
+                || label.contains(":unconfined_t:")
+                || label.contains(":unconfined_service_t:");
+    }
+
+    /**
+     * Says how a copy is labelled otherwise; empty if it has this label.
+     *
+     * @param copy its process as this service sees it
+     */
+    public Optional<String> otherOf(int copy) {
+        String other = read(Integer.toString(copy));
+        return other.equals(label)
+                ? Optional.empty()
+                : Optional.of(
+                        "process " + pid + " has " + (other.isEmpty() ? "no security label" : "the label " + other)
+                                + ", its original was confined as " + label);
+    }
+
+    /** Returns it as words, the process's number first. */
+    public String words() {
+        return pid + " " + label;
+    }
+
+    /** Reads what {@link #words} has written; throws IllegalArgumentException otherwise. */
+    public static SecurityLabel parse(String text) {
+        int blank = text.indexOf(' ');
+        if (blank < 0) {
+            throw new IllegalArgumentException("'" + text + "' has no label");
+        }
+        return new SecurityLabel(Integer.parseInt(text.substring(0, blank)), text.substring(blank + 1));
+    }
+}
