@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -982,6 +983,33 @@ static void pty_look(void)
         continue;
 }
 
+/* ---- the older asynchronous I/O: its ring is a mapping of a name of its own ---- */
+
+static aio_context_t aio;
+static int aio_fd;
+
+static void aio_make(void)
+{
+    require(syscall(SYS_io_setup, 8, &aio) == 0, "io_setup");
+    aio_fd = opened(place("aio"), O_RDWR | O_CREAT);
+}
+
+static void aio_look(void)
+{
+    static unsigned char bytes[PAGE];
+    memset(bytes, due(0, turn), sizeof bytes);
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PWRITE,
+                       .aio_fildes = (uint32_t)aio_fd,
+                       .aio_buf = (uintptr_t)bytes,
+                       .aio_nbytes = sizeof bytes};
+    struct iocb *all[] = {&one};
+    struct io_event event = {0};
+    unsigned char written = 0;
+    require(syscall(SYS_io_submit, aio, 1, all) == 1 && syscall(SYS_io_getevents, aio, 1, 1, &event, NULL) == 1
+                && event.res == PAGE && pread(aio_fd, &written, 1, PAGE - 1) == 1 && written == due(0, turn),
+            "asynchronous I/O does nothing");
+}
+
 /* ---- whose it is ---- */
 
 enum { OWNED = 16 };
@@ -1638,6 +1666,7 @@ static const struct feature {
     {"signalfd", nothing, signalfd_make, nothing, signalfd_look},
     {"inotify", nothing, inotify_make, nothing, inotify_look},
     {"pty", nothing, pty_make, nothing, pty_look},
+    {"aio", nothing, aio_make, nothing, aio_look},
     {"owners", nothing, owners_make, nothing, owners_look},
     {"itimer", nothing, itimer_make, nothing, itimer_look},
     {"posix-timer", nothing, ptimer_make, nothing, ptimer_look},

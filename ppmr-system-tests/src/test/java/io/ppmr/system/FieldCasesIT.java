@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
@@ -101,7 +102,7 @@ class FieldCasesIT {
             forbidPrograms(nodes);
             nodes.at(SPARE, JobNodes.ADDRESS_B + ":" + JobNodes.PORT);
             startUnder("077", nodes);
-            move(nodes, "shared-file", "unix", "owners");
+            move(nodes, "shared-file", "unix", "owners", "aio");
             requireModes(nodes);
             move(nodes, "tebibytes");
             refuseForged(nodes);
@@ -190,6 +191,44 @@ class FieldCasesIT {
                 requireMoved(nodes, job, "one");
                 String running = nodes.shell(nodes.b(), "readlink /proc/[0-9]*/exe | grep solver | head -n 1");
                 assertTrue(running.endsWith(" (deleted)"), running);
+            }
+        }
+    }
+
+    // ---- name services ---------------------------------------------------------------------------------------------
+
+    /** By getpwuid(3) the C library maps the tables of nscd's, of which each node has its own. */
+    @Tag("soak")
+    @Test
+    void shouldMoveAJobThatHasAskedTheNameServiceCacheOfItsNode() throws Exception {
+        Optional<Path> nscd = Stream.of(System.getenv("PATH").split(":", -1))
+                .map(folder -> Path.of(folder, "nscd"))
+                .filter(Files::isExecutable)
+                .findFirst();
+        Assumptions.assumeTrue(nscd.isPresent(), "needs nscd on the PATH (package nscd; it need not run)");
+        try (JobNodes nodes = new JobNodes("nscd")) {
+            for (Node node : List.of(nodes.a(), nodes.b())) {
+                nodes.shell(
+                        node,
+                        "mount -t tmpfs none /var/cache; mkdir /run/nscd /var/cache/nscd; for line in enable-cache"
+                                + " shared persistent; do echo $line passwd yes; done >/run/nscd.conf");
+                node.startDetached(
+                        nodes.folder().resolve(node.name() + ".nscd"),
+                        List.of(nscd.get().toString(), "--foreground", "--config-file", "/run/nscd.conf"));
+                Conditions.until(LIMIT, "nscd answers", () -> !nodes.shell(node, "test -S /run/nscd/socket || echo no")
+                        .contains("no"));
+            }
+            nodes.start();
+            Path folder = nodes.folderOfJob();
+            String program = "my $d = shift; sub note { open(my $o, '>', \"$d/$_[0].part\"); print $o $_[1]; close $o;"
+                    + " rename(\"$d/$_[0].part\", \"$d/$_[0]\") } note('pid', $$);"
+                    + " for (my $n = 0; !-e \"$d/stop\"; $n++) { getpwuid(0) or note('failed', 'nobody is root');"
+                    + " note('turns', $n); select(undef, undef, undef, 0.02) }";
+            try (JobNodes.Running job = nodes.run(folder, List.of("perl", "-e", program, folder.toString()))) {
+                String pid = Files.readString(folder.resolve("pid"));
+                String maps = nodes.shell(nodes.a(), "grep -c /var/cache/nscd/passwd /proc/" + pid + "/maps; true");
+                assertEquals("1", maps, "it has mapped no table of nscd's");
+                requireMoved(nodes, job, "one");
             }
         }
     }

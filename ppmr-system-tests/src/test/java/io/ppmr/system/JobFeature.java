@@ -62,6 +62,7 @@ enum JobFeature {
     SIGNALFD,
     INOTIFY,
     PTY,
+    AIO,
     OWNERS,
     ITIMER,
     POSIX_TIMER,
