@@ -1,6 +1,7 @@
 package io.ppmr.os;
 
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.OptionalInt;
@@ -66,9 +67,14 @@ public final class Kcmp {
                 .putInt(occurrence)
                 .array();
         slot.put(0, fields, 0, fields.length);
-        OptionalInt order = order(LibC.CALLS.syscall(
-                NUMBER, candidate.pid(), epoll.pid(), EPOLL_TARGET, candidate.number(), slot.address(), 0));
-        return order.isPresent() && order.getAsInt() == 0;
+        try {
+            OptionalInt order = order(LibC.CALLS.syscall(
+                    NUMBER, candidate.pid(), epoll.pid(), EPOLL_TARGET, candidate.number(), slot.address(), 0));
+            return order.isPresent() && order.getAsInt() == 0;
+        } finally {
+            // Its memory is freed with it, and the call has the number of that memory alone.
+            Reference.reachabilityFence(slot);
+        }
     }
 
     private static OptionalInt order(long answer) throws IOException {

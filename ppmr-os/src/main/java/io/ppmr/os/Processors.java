@@ -1,6 +1,7 @@
 package io.ppmr.os;
 
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.BitSet;
@@ -85,6 +86,11 @@ public final class Processors {
         int maskBytes = (processors.length() + Long.SIZE - 1) / Long.SIZE * Long.BYTES;
         Pointer mask = Memory.allocateDirect(Runtime.getSystemRuntime(), maskBytes, true);
         mask.put(0, bytes, 0, bytes.length);
-        return LibC.CALLS.syscall(SET_AFFINITY, thread, maskBytes, mask.address(), 0) == 0;
+        try {
+            return LibC.CALLS.syscall(SET_AFFINITY, thread, maskBytes, mask.address(), 0) == 0;
+        } finally {
+            // Its memory is freed with it, and the call has the number of that memory alone.
+            Reference.reachabilityFence(mask);
+        }
     }
 }

@@ -43,6 +43,18 @@ class FeatureJobsIT {
     private static final int PIECES = 20;
     private static final int IN_PIECE = 100;
 
+    /** At most so many of a hundred jobs may end by what only CRIU finds. */
+    private static final int MOST_BY_CRIU_ALONE = 2;
+
+    /**
+     * What only CRIU finds, of jobs that move otherwise: the words of the refusal, with the place in CRIU's source
+     * (4.2.1) and why the look before the pause cannot find it.
+     */
+    private static final List<String> BY_CRIU_ALONE = List.of(
+            // criu/sk-inet.c, 185: the job connects to itself, and was stopped between connect(2) and accept(2). A look
+            // before that finds no such connection, or another one that is accepted a moment later.
+            "a connection waits that it has not accepted");
+
     private JobNodes nodes;
 
     @BeforeAll
@@ -87,6 +99,7 @@ class FeatureJobsIT {
     private void moveAll(long first, int count) {
         List<String> wrong = new ArrayList<>();
         int moved = 0;
+        int byCriuAlone = 0;
         for (long seed = first; seed < first + count; seed++) {
             JobFeature.Drawn job = JobFeature.draw(seed);
             Optional<String> complaint;
@@ -97,7 +110,11 @@ class FeatureJobsIT {
             }
             // At once: the rest of a piece takes minutes.
             complaint.ifPresent(what -> LOG.warn("{}", what));
-            complaint.ifPresent(wrong::add);
+            if (complaint.filter(FeatureJobsIT::isByCriuAlone).isPresent()) {
+                byCriuAlone++;
+            } else {
+                complaint.ifPresent(wrong::add);
+            }
             moved += job.moves() && complaint.isEmpty() ? 1 : 0;
         }
         LOG.info(
@@ -107,7 +124,14 @@ class FeatureJobsIT {
                 moved,
                 count - moved);
         assertEquals(List.of(), wrong, () -> wrong.size() + " of " + count + " jobs:\n" + String.join("\n", wrong));
+        assertTrue(
+                byCriuAlone * 100 <= count * MOST_BY_CRIU_ALONE,
+                byCriuAlone + " of " + count + " jobs ended by what only CRIU finds");
         assertTrue(moved * 2 >= count, moved + " of " + count + " jobs moved: at least half of them are due");
+    }
+
+    private static boolean isByCriuAlone(String complaint) {
+        return BY_CRIU_ALONE.stream().anyMatch(complaint::contains);
     }
 
     /** Returns what is wrong; empty if nothing is. */

@@ -334,7 +334,11 @@ final class JobNodes implements AutoCloseable {
         Path folder = folderOfJob();
         words.addAll(List.of(folder.toString(), Node.DISK.toString(), Integer.toString(ranks)));
         words.addAll(features);
-        return run(folder, words);
+        Running job = run(folder, words);
+        if (ranks == 2) {
+            Conditions.until(LIMIT, "the second rank has begun", () -> Files.exists(folder.resolve("pid.1")));
+        }
+        return job;
     }
 
     /** Returns one of the programs that the tests have. */
