@@ -47,8 +47,8 @@ class FeatureJobsIT {
     private static final int MOST_BY_CRIU_ALONE = 2;
 
     /**
-     * What only CRIU finds, of jobs that move otherwise: the words of the refusal, with the place in CRIU's source
-     * (4.2.1) and why the look before the pause cannot find it.
+     * The words of refusals that only CRIU finds, of jobs that move otherwise, with the place in CRIU's source (4.2.1)
+     * and why the look before the pause cannot find it.
      */
     private static final List<String> BY_CRIU_ALONE = List.of(
             // criu/sk-inet.c, 185: the job connects to itself, and was stopped between connect(2) and accept(2). A look
