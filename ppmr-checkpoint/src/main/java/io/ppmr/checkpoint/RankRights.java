@@ -248,15 +248,19 @@ public final class RankRights implements Closeable {
                     }
                     Path proc = firstLiving(process);
                     Map<String, long[]> limits = limits(proc);
+                    // A read that fails for each of thousands of threads would take long.
+                    boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
                     eachLiving(process, task -> {
                         Map<String, String> status = status(task);
                         ThreadRights thread = thread(task, status, limits, node);
                         reading.thread(thread);
                         if (withSettings) {
-                            reading.leftOut(
-                                    SecurityLabel.ofConfined(number(task), thread.id()).map(RightsLine::of).stream()
-                                            .toList());
+                            if (labelled) {
+                                reading.leftOut(
+                                        SecurityLabel.ofConfined(number(task), thread.id()).map(RightsLine::of).stream()
+                                                .toList());
+                            }
                             reading.settings(ThreadSettings.read(
                                     number(task),
                                     thread.id(),

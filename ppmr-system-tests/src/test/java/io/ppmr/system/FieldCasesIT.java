@@ -195,6 +195,19 @@ class FieldCasesIT {
         }
     }
 
+    // ---- clocks ----------------------------------------------------------------------------------------------------
+
+    /** The target's node was booted days before the source's, or so its clocks say. */
+    @Tag("soak")
+    @Test
+    void shouldKeepTheClocksOfAJobWhenTheTargetsNodeHasRunForDays() throws Exception {
+        try (JobNodes nodes = new JobNodes("clocks")) {
+            nodes.targetStartedBy("unshare", "--time", "--monotonic", "500000", "--boottime", "500000")
+                    .start();
+            move(nodes, "clocks", "timerfd", "condition");
+        }
+    }
+
     // ---- name services ---------------------------------------------------------------------------------------------
 
     /** By getpwuid(3) the C library maps the tables of nscd's, of which each node has its own. */

@@ -40,6 +40,7 @@ final class JobNodes implements AutoCloseable {
     private final Node a;
     private final Node b;
     private List<String> java = ServiceProcess.java().words();
+    private List<String> beforeTarget = List.of();
     private String address = ADDRESS_B + ":" + PORT;
     private String listen = address;
     private String sourceName = "source";
@@ -91,6 +92,12 @@ final class JobNodes implements AutoCloseable {
         List<String> all = new ArrayList<>(List.of(words));
         all.addAll(java);
         java = List.copyOf(all);
+        return this;
+    }
+
+    /** Has the target alone started by words before its command. */
+    JobNodes targetStartedBy(String... words) {
+        beforeTarget = List.of(words);
         return this;
     }
 
@@ -191,9 +198,11 @@ final class JobNodes implements AutoCloseable {
 
     private ServiceProcess begin(Node node, String role, String name, Path key, String top, String sections)
             throws Exception {
+        List<String> command = new ArrayList<>(node == b ? beforeTarget : List.of());
+        command.addAll(java);
         ServiceProcess service = testbed.add(ServiceProcess.beginKept(
                 node,
-                new JavaCommand(java),
+                new JavaCommand(command),
                 name,
                 testbed.folder(),
                 base,

@@ -12,6 +12,7 @@ import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -84,6 +85,17 @@ class SharedFilesIT {
         return nodes.run(folder, List.of("perl", JOB.toString(), folder.toString(), kind, path.toString()));
     }
 
+    /** Its program is executed, and mapped, out of the shared folder. */
+    private JobNodes.Running programOfServer() throws Exception {
+        Path program = nodes.folder().resolve("store/program");
+        Files.copy(JobNodes.program("feature-job"), program, StandardCopyOption.COPY_ATTRIBUTES);
+        Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwxr-xr-x"));
+        Path folder = nodes.folderOfJob();
+        return nodes.run(
+                folder,
+                List.of(net.resolve("program").toString(), folder.toString(), Node.DISK.toString(), "1", "plain"));
+    }
+
     private void requireRolledBack(JobNodes.Running job, String... words) throws Exception {
         MigrationReport report = nodes.migrate("one");
         assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
@@ -124,11 +136,20 @@ class SharedFilesIT {
     /** A server that never answers again, as one whose node has failed. */
     @Tag("soak")
     @ParameterizedTest
-    @CsvSource({"hold, shared-files-a", "folder, shared-files-a", "hold, shared-files-b", "folder, shared-files-b"})
+    @CsvSource({
+        "hold, shared-files-a",
+        "folder, shared-files-a",
+        "program, shared-files-a",
+        "hold, shared-files-b",
+        "folder, shared-files-b",
+        "program, shared-files-b"
+    })
     void shouldRefuseByNameWhenAServerHangs(String kind, String where) throws Exception {
         Files.writeString(nodes.folder().resolve("store/file"), "one");
         Node node = where.equals(nodes.a().name()) ? nodes.a() : nodes.b();
-        try (JobNodes.Running job = job(kind, kind.equals("folder") ? net : net.resolve("file"))) {
+        try (JobNodes.Running job = kind.equals("program")
+                ? programOfServer()
+                : job(kind, kind.equals("folder") ? net : net.resolve("file"))) {
             tell(node, "hang");
             MigrationReport report = nodes.migrate("one");
             assertNotEquals(Outcome.COMMITTED, report.outcome(), report.reason());

@@ -31,6 +31,11 @@ public record SecurityLabel(int pid, String label) {
                 : Optional.of(new SecurityLabel(pid, label));
     }
 
+    /** Returns true if a security module gives labels to a process, by which it may be confined or not. */
+    public static boolean isGivenTo(int process) {
+        return !read(Integer.toString(process)).isEmpty();
+    }
+
     /** A kernel without a module that gives labels answers with an error. */
     private static String read(String process) {
         try {

@@ -69,8 +69,11 @@ public record WaitingSignals(long waiting, long blocked, long stack) {
     public Optional<Integer> strangeOf(int copy) throws IOException {
         WaitingSignals now = now(copy);
         long strange = now.waiting & ~waiting;
-        if (stack != 0 && now.stack != 0 && stack != now.stack) {
-            strange |= now.blocked & ~blocked & ~waiting;
+        long held = now.blocked & ~blocked;
+        // A handler of a signal that may come blocks others as well.
+        boolean explained = (held & (waiting | USUAL)) != 0;
+        if (stack != 0 && now.stack != 0 && stack != now.stack && !explained) {
+            strange |= held;
         }
         strange &= ~USUAL;
         return strange == 0 ? Optional.empty() : Optional.of(Long.numberOfTrailingZeros(strange) + 1);
