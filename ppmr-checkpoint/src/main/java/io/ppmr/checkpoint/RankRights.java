@@ -217,17 +217,27 @@ public final class RankRights implements Closeable {
      */
     public static RankRights read(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
-        return read(whose, processes, bounds, true);
+        return read(whose, processes, bounds, true, true);
+    }
+
+    /** The same of processes whose copies go on elsewhere in their programs than where the originals were stopped. */
+    public static RankRights readOfOthers(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
+            throws CheckpointException {
+        return read(whose, processes, bounds, true, false);
     }
 
     /** The same of copies: of their settings nothing is read, and files have the names that the originals had. */
     static RankRights readOfCopies(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
-        return read(whose, processes, bounds, false);
+        return read(whose, processes, bounds, false, false);
     }
 
     private static RankRights read(
-            String whose, Collection<ProcessIdentity> processes, RightsBounds bounds, boolean withSettings)
+            String whose,
+            Collection<ProcessIdentity> processes,
+            RightsBounds bounds,
+            boolean withSettings,
+            boolean withSignals)
             throws CheckpointException {
         Map<String, String> node = namespacesOfNode();
         RecentTexts seen = new RecentTexts();
@@ -239,7 +249,7 @@ public final class RankRights implements Closeable {
         try (SortedLines.Sorter sorter =
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
             Reading reading = new Reading(whose, sorter, bounds, !withSettings);
-            boolean first = withSettings;
+            boolean first = withSignals;
             for (ProcessIdentity process : processes) {
                 try {
                     if (first) {

@@ -552,7 +552,13 @@ final class SourceSession {
      * called before the rank's image is said to be whole: after that the target may vote.
      */
     void sayWhatItMay(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
-        try (RankRights rights = RankRights.read("rank " + held.rank(), held.processes(), bounds)) {
+        String whose = "rank " + held.rank();
+        Checkpointer tool = job.checkpointer();
+        // CRIU alone restores a process where it was stopped; others go on elsewhere in their programs.
+        boolean asStopped = tool.restartNeeds().sameFiles() && !tool.writesFromWithin();
+        try (RankRights rights = asStopped
+                ? RankRights.read(whose, held.processes(), bounds)
+                : RankRights.readOfOthers(whose, held.processes(), bounds)) {
             rights.send(
                     MAX_PAGE_LINES,
                     MAX_PAGE_CHARS,
