@@ -13,6 +13,7 @@ public final class ArrivingRights implements Closeable {
     private final int rank;
     private final SortedLines.Appender lines;
     private final RightsSummary summary = new RightsSummary();
+    private final RecentTexts seen = new RecentTexts();
 
     /** @param directory a folder of the service's own; made if missing */
     public ArrivingRights(Path directory, int rank) throws CheckpointException {
@@ -33,7 +34,10 @@ public final class ArrivingRights implements Closeable {
     public void add(List<String> page) throws CheckpointException {
         for (String line : page) {
             try {
-                RightsLine.check(line, summary);
+                // Most threads of a crowd may do the same.
+                if (!RightsLine.isNumberedThread(line) || seen.isNew(RightsLine.withoutNumber(line))) {
+                    RightsLine.check(line, summary);
+                }
                 if (line.length() > SortedLines.MAX_LINE_CHARS) {
                     throw new IllegalArgumentException("it has " + line.length() + " characters");
                 }

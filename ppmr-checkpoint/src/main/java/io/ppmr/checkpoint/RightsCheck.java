@@ -201,7 +201,7 @@ public final class RightsCheck {
             throws CheckpointException {
         RightsSummary copy = RankRights.shares(restored.processes());
         StringBuilder limits = new StringBuilder();
-        for (String name : RankRights.LIMITS.values()) {
+        for (String name : ProcessRights.LIMITS.values()) {
             long most = original.most(name, ThreadRights.HARD);
             if (Long.compareUnsigned(copy.most(name, ThreadRights.HARD), most) > 0) {
                 limits.append(" --").append(name).append('=');

@@ -2,9 +2,10 @@ package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
 import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcMaps;
-import java.io.File;
 import java.io.IOException;
+import java.nio.file.NoSuchFileException;
 import java.util.Optional;
 
 /**
@@ -35,9 +36,11 @@ public final class OpenedFiles {
      */
     public static void read(int pid, String process, Sink sink) throws IOException {
         String own = "/proc/" + pid;
-        String[] numbers = new File(own + "/fd").list();
-        for (String number : numbers == null ? new String[0] : numbers) {
-            descriptor(pid, process, number, sink);
+        try (ProcFolder links = ProcFolder.open(own + "/fd");
+                ProcFolder infos = ProcFolder.open(own + "/fdinfo")) {
+            links.each(number -> descriptor(pid, process, links, infos, number, sink));
+        } catch (NoSuchFileException e) {
+            return;
         }
         linked(pid, process, "working directory", own + "/cwd", sink);
         linked(pid, process, "program", own + "/exe", sink);
@@ -56,20 +59,20 @@ public final class OpenedFiles {
         });
     }
 
-    private static void descriptor(int pid, String process, String number, Sink sink) throws IOException {
-        String link = "/proc/" + pid + "/fd/" + number;
-        Optional<String> path = ProcFiles.link(link);
+    private static void descriptor(
+            int pid, String process, ProcFolder links, ProcFolder infos, String number, Sink sink) throws IOException {
+        Optional<String> path = links.link(number);
         if (path.isEmpty() || !path.get().startsWith("/") || isMemory(path.get())) {
             return;
         }
-        Optional<DescriptorInfo> info = DescriptorInfo.read(pid, number);
+        Optional<DescriptorInfo> info = DescriptorInfo.read(infos, number);
         if (info.isPresent()) {
             boolean opened = !info.get().isPathOnly();
             sink.accept(new OpenedFile(
                     pid,
                     process,
                     "descriptor " + number,
-                    link,
+                    links + "/" + number,
                     path.get(),
                     info.get().value("ino:").orElse(""),
                     opened && info.get().reads(),
