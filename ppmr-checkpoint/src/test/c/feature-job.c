@@ -1010,6 +1010,29 @@ static void aio_look(void)
             "asynchronous I/O does nothing");
 }
 
+/* ---- clocks since the boot, which each node counts from another moment ---- */
+
+static struct timespec clock_before[2];
+static const clockid_t CLOCKS[] = {CLOCK_MONOTONIC, CLOCK_BOOTTIME};
+
+static void clocks_make(void)
+{
+    for (int i = 0; i < 2; i++)
+        clock_gettime(CLOCKS[i], &clock_before[i]);
+}
+
+/* A deadline that was set by such a clock must come neither at once nor days later. */
+static void clocks_look(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct timespec now;
+        clock_gettime(CLOCKS[i], &now);
+        long long passed = (now.tv_sec - clock_before[i].tv_sec) * 1000000000LL + now.tv_nsec - clock_before[i].tv_nsec;
+        require(passed > 0 && passed < 300 * 1000000000LL, "a clock has jumped");
+        clock_before[i] = now;
+    }
+}
+
 /* ---- whose it is ---- */
 
 enum { OWNED = 16 };
@@ -1667,6 +1690,7 @@ static const struct feature {
     {"inotify", nothing, inotify_make, nothing, inotify_look},
     {"pty", nothing, pty_make, nothing, pty_look},
     {"aio", nothing, aio_make, nothing, aio_look},
+    {"clocks", nothing, clocks_make, nothing, clocks_look},
     {"owners", nothing, owners_make, nothing, owners_look},
     {"itimer", nothing, itimer_make, nothing, itimer_look},
     {"posix-timer", nothing, ptimer_make, nothing, ptimer_look},

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.sharing.Shown;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -45,7 +46,8 @@ public final class ArrivingRights implements Closeable {
             } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
                 throw new CheckpointException(
                         "the record of what the originals of rank " + rank + " may do has a line that cannot be read: '"
-                                + line + "' (" + e + "). Remedy: install the same release on both nodes",
+                                + Shown.text(line) + "' (" + Shown.text(e.toString())
+                                + "). Remedy: install the same release on both nodes",
                         e);
             } catch (IOException e) {
                 throw RankRights.unreadable(e);

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.sharing.Shown;
 import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketReader;
@@ -75,7 +76,8 @@ public final class RankRights implements Closeable {
     /**
      * A file by its path.
      *
-     * @param path as the kernel shows it; a file without a name left ends with {@code (deleted)}
+     * @param path as the kernel shows it, a character from 0 to 255 for each byte; a file without a name left ends with
+     *     {@code (deleted)}
      * @param ownerUid whose it is, -1 where that cannot be said
      * @param reads whether it is open for reading
      * @param writes whether it is open for writing
@@ -92,7 +94,7 @@ public final class RankRights implements Closeable {
         @Override
         public String toString() {
             String mode = writes ? reads ? "reading and writing" : "writing" : reads ? "reading" : "looking up";
-            return path + " (of user " + ownerUid + ") open for " + mode;
+            return Shown.text(path) + " (of user " + ownerUid + ") open for " + mode;
         }
     }
 

@@ -147,6 +147,7 @@ class RecordedNodeTest {
         Path write = Files.createFile(folder.resolve("write"));
         Path secluded = Files.createFile(folder.resolve("private"));
         Path odd = Files.createFile(folder.resolve("odd\nname"));
+        Path signs = Files.createFile(folder.resolve("signs\\012for one"));
         Path inside =
                 Files.createFile(Files.createDirectory(folder.resolve("inside")).resolve("own"));
         Files.createSymbolicLink(process.resolve("root"), inside.getParent());
@@ -157,6 +158,7 @@ class RecordedNodeTest {
                         + mapping("r--s", write, write, "rd sh mr mw me ms")
                         + mapping("rw-p", secluded, secluded, "rd wr mr mw me")
                         + mapping("rw-s", odd, odd, "rd wr sh mr mw me")
+                        + mapping("r--p", signs, signs, "rd mr mw me")
                         + mapping("r-xp", Path.of("/own"), inside, "rd ex mr mw me")
                         + mapping("r--p", replaced, read, "rd mr mw me")
                         + "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me \n"
@@ -170,6 +172,7 @@ class RecordedNodeTest {
                         new OpenFile(write.toString(), me, true, true),
                         new OpenFile(secluded.toString(), me, true, false),
                         new OpenFile(odd.toString(), me, true, true),
+                        new OpenFile(signs.toString(), me, true, false),
                         new OpenFile("/own", me, true, false),
                         new OpenFile(replaced.toString(), -1, true, false)),
                 files);

@@ -63,6 +63,7 @@ enum JobFeature {
     INOTIFY,
     PTY,
     AIO,
+    CLOCKS,
     OWNERS,
     ITIMER,
     POSIX_TIMER,
