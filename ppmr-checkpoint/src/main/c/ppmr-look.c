@@ -12,10 +12,15 @@
  *                  HANDLE is TYPE:HEX by name_to_handle_at(2), or "-". BYTES are those that it takes on the disk.
  *   l FIRST NAME   the same, and the file is opened for that: a client of a network filesystem asks its server then.
  *   y FIRST NAME   the same, and what this node has of it in memory is written to its disk or server before.
- *   c FIRST NAME   a "found" line as above, and behind it "id HEX", the build ID of an ELF file, or "bytes" and the content:
- *                  pieces that begin with their length, 4 bytes in the machine's order, and end with a length of 0. Then
- *                  "end" or "error ERRNO".
+ *   d FIRST NAME   a "found" line as above, and behind it "bytes" and the content: pieces that begin with their length,
+ *                  4 bytes in the machine's order, and end with a length of 0. Then "end" or "error ERRNO".
+ *   c FIRST NAME   the same, but of an ELF file that has a build ID "id HEX" instead of the content.
+ *   a WAY NAME     whether this user may open NAME: WAY is r or -, and w or -. "--" is to have it as a directory, or just to
+ *                  find it. "yes" or "error ERRNO".
  *   f PID FD       writes what a process has written to a file to its disk or server: "found" with the file's length, or "error ERRNO".
+ *
+ * A process of its own watches the one that answers, and kills it as soon as the asker's end of standard input is closed:
+ * the asker may have died while a file's server keeps the answer waiting.
  *
  * A digest is for whoever asks. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
  */
@@ -26,6 +31,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,6 +42,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SYS_pidfd_getfd
@@ -49,6 +57,7 @@ enum {
     NOTE_BYTES = 1 << 16,
     MOST_SEGMENTS = 128,
     LONGEST_ID = 64,
+    WATCH_MS = 1000,
 };
 
 static char first[PATH_BYTES];
@@ -251,7 +260,7 @@ static void say_bytes(int file, int64_t length)
         say_error(error);
 }
 
-static void content_of(void)
+static void content_of(bool by_id)
 {
     int which;
     int found = find(&which);
@@ -269,7 +278,7 @@ static void content_of(void)
     }
     if (say_found(which, file, &status)) {
         unsigned char id[LONGEST_ID];
-        size_t length = build_id(file, id);
+        size_t length = by_id ? build_id(file, id) : 0;
         if (length > 0) {
             printf("id ");
             for (size_t i = 0; i < length; i++)
@@ -315,6 +324,38 @@ static void flush(void)
     close(file);
 }
 
+static void access_to(void)
+{
+    struct stat status;
+    int way = (first[0] == 'r' ? R_OK : 0) | (first[0] != '\0' && first[1] == 'w' ? W_OK : 0);
+    if (way == 0 && fstatat(AT_FDCWD, name, &status, 0) == 0 && S_ISDIR(status.st_mode))
+        way = X_OK;
+    if (faccessat(AT_FDCWD, name, way == 0 ? F_OK : way, AT_EACCESS) == 0)
+        printf("yes\n");
+    else
+        say_error(errno);
+}
+
+/* Watches the process that answers, and ends as it does; kills it when its asker is gone. */
+static int watch(pid_t answers)
+{
+    struct pollfd asker = {.fd = STDIN_FILENO, .events = 0};
+    int end = (int)syscall(SYS_pidfd_open, answers, 0U);
+    struct pollfd both[] = {asker, {.fd = end, .events = POLLIN}};
+    /* What it has of the pipes must not keep them open. */
+    close(STDOUT_FILENO);
+    /* A kernel without pidfds is asked each second. */
+    while (poll(both, end < 0 ? 1 : 2, end < 0 ? WATCH_MS : -1) >= 0 || errno == EINTR) {
+        int status;
+        if (waitpid(answers, &status, WNOHANG) == answers)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        if (both[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+            break;
+    }
+    kill(answers, SIGKILL);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     bool flushes = argc == 2 && strcmp(argv[1], "--flush") == 0;
@@ -324,6 +365,16 @@ int main(int argc, char **argv)
     }
     /* Nothing else of this user's traces it, or writes other answers. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    pid_t watcher = getpid();
+    pid_t answers = fork();
+    if (answers < 0)
+        return 1;
+    if (answers > 0)
+        return watch(answers);
+    /* This user can kill the watcher, too. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != watcher)
+        return 1;
     setvbuf(stdout, NULL, _IOFBF, ANSWER_BYTES);
     for (int letter = getchar(); letter != EOF; letter = getchar()) {
         if (letter == '.') {
@@ -331,19 +382,21 @@ int main(int argc, char **argv)
                 return 1;
             continue;
         }
-        if (strchr(flushes ? "f" : "slyc", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
+        if (strchr(flushes ? "f" : "slycda", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
             return 2;
         errno = 0;
         if (strlen(first) >= PATH_BYTES - 1 || strlen(name) >= PATH_BYTES - 1)
             say_error(ENAMETOOLONG);
         else if (letter == 'f')
             flush();
-        else if (letter == 'c')
-            content_of();
+        else if (letter == 'a')
+            access_to();
+        else if (letter == 'c' || letter == 'd')
+            content_of(letter == 'c');
         else
             status_of(letter != 's', letter == 'y');
         /* So that whoever waits knows which file it is that does not answer. */
-        if (letter != 'c' && fflush(stdout) != 0)
+        if (letter != 'c' && letter != 'd' && fflush(stdout) != 0)
             return 1;
     }
     return 0;

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.sharing.Shown;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -13,6 +14,7 @@ public final class ArrivingRights implements Closeable {
     private final int rank;
     private final SortedLines.Appender lines;
     private final RightsSummary summary = new RightsSummary();
+    private final RecentTexts seen = new RecentTexts();
 
     /** @param directory a folder of the service's own; made if missing */
     public ArrivingRights(Path directory, int rank) throws CheckpointException {
@@ -33,7 +35,10 @@ public final class ArrivingRights implements Closeable {
     public void add(List<String> page) throws CheckpointException {
         for (String line : page) {
             try {
-                RightsLine.check(line, summary);
+                // Most threads of a crowd may do the same.
+                if (!RightsLine.isNumberedThread(line) || seen.isNew(RightsLine.withoutNumber(line))) {
+                    RightsLine.check(line, summary);
+                }
                 if (line.length() > SortedLines.MAX_LINE_CHARS) {
                     throw new IllegalArgumentException("it has " + line.length() + " characters");
                 }
@@ -41,7 +46,8 @@ public final class ArrivingRights implements Closeable {
             } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
                 throw new CheckpointException(
                         "the record of what the originals of rank " + rank + " may do has a line that cannot be read: '"
-                                + line + "' (" + e + "). Remedy: install the same release on both nodes",
+                                + Shown.text(line) + "' (" + Shown.text(e.toString())
+                                + "). Remedy: install the same release on both nodes",
                         e);
             } catch (IOException e) {
                 throw RankRights.unreadable(e);

@@ -24,21 +24,32 @@ public final class ContentDigests {
         }
     };
 
-    /** Returns the content of a file that has not changed since it was read. */
-    synchronized Optional<String> of(String user, FileFacts file) {
-        return Optional.ofNullable(known.get(key(user, file)));
+    /**
+     * Returns the content of a file that has not changed since it was read.
+     *
+     * @param byId whether a build ID may stand for it
+     */
+    synchronized Optional<String> of(String user, boolean byId, FileFacts file) {
+        return Optional.ofNullable(known.get(key(user, byId, file)));
     }
 
     /** Keeps it, unless the file has just been changed. */
-    synchronized void add(String user, FileFacts file, String content) {
+    synchronized void add(String user, boolean byId, FileFacts file, String content) {
         String[] times = file.changed().split("[ .]", -1);
         long latest = Math.max(Long.parseLong(times[0]), Long.parseLong(times[2]));
         if (latest + SETTLED_S < Instant.now().getEpochSecond()) {
-            known.put(key(user, file), content);
+            known.put(key(user, byId, file), content);
         }
     }
 
-    private static String key(String user, FileFacts file) {
-        return String.join(" ", user, file.device(), file.inode(), Long.toString(file.lengthBytes()), file.changed());
+    private static String key(String user, boolean byId, FileFacts file) {
+        return String.join(
+                " ",
+                user,
+                byId ? "id" : "bytes",
+                file.device(),
+                file.inode(),
+                Long.toString(file.lengthBytes()),
+                file.changed());
     }
 }

@@ -36,6 +36,9 @@ import org.slf4j.LoggerFactory;
 public final class FileLooker implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(FileLooker.class);
 
+    /** The answer where a file may be opened. */
+    public static final String YES = "yes";
+
     /** The time that one question may take, besides the content that is read for it. */
     public static final Duration ANSWER_LIMIT = Duration.ofSeconds(20);
 
@@ -128,6 +131,15 @@ public final class FileLooker implements Closeable {
         return lines('y', files);
     }
 
+    /**
+     * Returns for each whether the user may open it, {@link #YES} or a line for {@link FileFacts#error}.
+     *
+     * @param files each with the way as its first text: {@code r} and {@code w} or {@code -}; {@code --} is to pass it
+     */
+    public List<String> mayOpen(List<Question> files) throws CheckpointException {
+        return lines('a', files);
+    }
+
     /** For a {@link #flusher}: writes a process's file to its disk or server, and gives its length then. */
     public String flush(int pid, String descriptor) throws CheckpointException {
         return lines('f', List.of(new Question(Integer.toString(pid), descriptor)))
@@ -158,16 +170,18 @@ public final class FileLooker implements Closeable {
      * with the digest and the length, or a line for {@link FileFacts#error}.
      *
      * @param facts what was seen of the file before; what was read of one that has not changed is not read again
+     * @param byId whether an ELF file's build ID is enough, which the file's maker chose
      * @param most how long that may take
      */
-    public String content(Question file, FileFacts facts, Duration most) throws CheckpointException {
-        Optional<String> known = digests.of(user, facts);
+    public String content(Question file, FileFacts facts, boolean byId, Duration most) throws CheckpointException {
+        Optional<String> known = digests.of(user, byId, facts);
         if (known.isPresent()) {
             return known.get();
         }
         FileFacts[] read = new FileFacts[1];
-        String content = within(most, () -> about('c', List.of(file), 0), () -> {
-            ask('c', List.of(file));
+        char letter = byId ? 'c' : 'd';
+        String content = within(most, () -> about(letter, List.of(file), 0), () -> {
+            ask(letter, List.of(file));
             String first = line();
             Optional<FileFacts> found = FileFacts.parse(first);
             if (found.isEmpty()) {
@@ -184,7 +198,7 @@ public final class FileLooker implements Closeable {
             return last.equals("end") ? "sha256 " + digest + length : last;
         });
         if (read[0] != null && FileFacts.error(content) == 0) {
-            digests.add(user, read[0], content);
+            digests.add(user, byId, read[0], content);
         }
         return content;
     }

@@ -10,6 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
 import org.slf4j.Logger;
@@ -132,18 +133,26 @@ public final class HeldRank {
         if (processes.isEmpty()) {
             throw new CheckpointException("rank " + rank + " is not held: none of its processes is known");
         }
-        var complaint = table.whyNotHeld(processes);
-        if (complaint.isPresent()) {
-            throw new CheckpointException("rank " + rank + " is not held: " + complaint.get());
-        }
         for (ProcessIdentity process : processes) {
             List<ThreadTimes> before = times.get(process);
             List<ThreadTimes> now = table.times(process);
-            if (!now.equals(before)) {
+            boolean same = now.equals(before);
+            // What has not run since it was found stopped is so still, unless it is about to run.
+            if (!same || !table.isStopped(process) || !now.stream().allMatch(ThreadTimes::showsTurnsAtOnce)) {
+                requireStopped(process);
+            }
+            if (!same) {
                 throw new CheckpointException("rank " + rank + ": PID " + process.pid()
                         + " has run while it was held (somebody has continued it, as by SIGCONT): "
                         + difference(before, now));
             }
+        }
+    }
+
+    private void requireStopped(ProcessIdentity process) throws CheckpointException {
+        Optional<String> complaint = table.whyNotHeld(List.of(process));
+        if (complaint.isPresent()) {
+            throw new CheckpointException("rank " + rank + " is not held: " + complaint.get());
         }
     }
 

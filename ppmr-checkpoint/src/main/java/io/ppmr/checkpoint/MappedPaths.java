@@ -2,14 +2,15 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
 import io.ppmr.checkpoint.RankRights.Taker;
+import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFiles.FileStatus;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
+import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -71,35 +72,40 @@ final class MappedPaths {
         }
     }
 
+    /**
+     * Newlines alone are written otherwise than they are, and a name can have the signs for them itself: the one that
+     * leads to the file is it. A path is as this service sees it, or, where the process has mounts of its own, as the
+     * process does.
+     */
     private static OpenFile file(Path proc, String[] mapping, boolean writes) throws IOException {
-        // Newlines alone are written otherwise than they are.
-        String text = mapping[PATH].replace("\\012", "\n");
-        String path = new String(text.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
-        return new OpenFile(path, owner(proc, path, mapping), true, writes);
-    }
-
-    /** The path is as this service sees it, or, where the process has mounts of its own, as it does. */
-    private static int owner(Path proc, String path, String[] mapping) throws IOException {
-        for (Path place : List.of(Path.of(path), proc.resolve("root").resolve(path.substring(1)))) {
-            try {
-                Map<String, Object> found = Files.readAttributes(place, "unix:uid,dev,ino");
-                if (found.get("ino").equals(Long.parseLong(mapping[INODE]))
-                        && found.get("dev").equals(device(mapping[DEVICE]))) {
-                    return (Integer) found.get("uid");
+        String shown = mapping[PATH];
+        String plain = shown.replace("\\012", "\n");
+        for (String path : shown.equals(plain) ? List.of(shown) : List.of(plain, shown)) {
+            for (String place : List.of(path, proc + "/root" + path)) {
+                Optional<FileStatus> found = status(place);
+                if (found.isPresent()
+                        && found.get().inode() == Long.parseLong(mapping[INODE])
+                        && found.get().device().equals(device(mapping[DEVICE]))) {
+                    return new OpenFile(path, found.get().uid(), true, writes);
                 }
-            } catch (FileSystemException e) {
-                // It has been removed or replaced, or its folder may not be passed: it says nothing of the mapping.
-                LOG.debug("the owner of {} is not known: {}", place, e.toString());
             }
         }
-        return -1;
+        return new OpenFile(plain, -1, true, writes);
     }
 
-    /** The number that stat(2) gives for a device which {@code maps} shows as MAJOR:MINOR, see makedev(3). */
-    static long device(String shown) {
+    /** Empty if it has been removed or replaced, or its folder may not be passed: it says nothing of the mapping. */
+    private static Optional<FileStatus> status(String place) {
+        try {
+            return ProcFiles.status(place);
+        } catch (IOException e) {
+            LOG.debug("the owner of a mapped file is not known: {}", e.toString());
+            return Optional.empty();
+        }
+    }
+
+    /** Returns as MAJOR:MINOR in decimal what {@code maps} shows in hexadecimal. */
+    static String device(String shown) {
         int colon = shown.indexOf(':');
-        long major = Long.parseLong(shown.substring(0, colon), HEX);
-        long minor = Long.parseLong(shown.substring(colon + 1), HEX);
-        return ((major & 0xfff) << 8) | ((major & ~0xfffL) << 32) | (minor & 0xff) | ((minor & ~0xffL) << 12);
+        return Long.parseLong(shown.substring(0, colon), HEX) + ":" + Long.parseLong(shown.substring(colon + 1), HEX);
     }
 }

@@ -2,16 +2,17 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -236,14 +237,14 @@ public final class ProcessTable {
     /** Returns true if the process lives and every one of its living threads is stopped by a signal (state T). */
     public boolean isHeld(ProcessIdentity process) {
         // Whether it lives is asked last: of one that ends meanwhile there are no threads that run.
-        return threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
+        return anyThread(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
                         .isEmpty()
                 && isAlive(process);
     }
 
     /** Returns true if the process lives and none of its threads is stopped. */
     public boolean isRunning(ProcessIdentity process) {
-        return threads(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
+        return anyThread(process.pid(), ProcStat::isStopped).isEmpty() && isAlive(process);
     }
 
     /**
@@ -254,24 +255,24 @@ public final class ProcessTable {
         boolean waits = status(process, "ShdPnd")
                 .map(signals -> (Long.parseUnsignedLong(signals, 16) & STOP_BIT) != 0)
                 .orElse(false);
-        return waits || !threads(process.pid(), ProcStat::isStopped).isEmpty();
+        return waits || anyThread(process.pid(), ProcStat::isStopped).isPresent();
     }
 
     /** Returns true while somebody traces a thread of the process and has stopped it (state t). */
     boolean isTraced(ProcessIdentity process) {
-        return !threads(process.pid(), ProcStat::isTraced).isEmpty();
+        return anyThread(process.pid(), ProcStat::isTraced).isPresent();
     }
 
     /** Says of the first process that is not held what is wrong with it; empty if all are held. */
     public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
         for (ProcessIdentity process : processes) {
-            List<ProcStat> running = threads(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
+            Optional<ProcStat> running = anyThread(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
             if (!isAlive(process)) {
                 return Optional.of("PID " + process.pid() + " is gone");
             }
-            if (!running.isEmpty()) {
-                return Optional.of("thread " + running.get(0).pid() + " of PID " + process.pid() + " is in state "
-                        + running.get(0).state() + " instead of T");
+            if (running.isPresent()) {
+                return Optional.of("thread " + running.get().pid() + " of PID " + process.pid() + " is in state "
+                        + running.get().state() + " instead of T");
             }
         }
         return Optional.empty();
@@ -286,12 +287,21 @@ public final class ProcessTable {
         return stopped;
     }
 
-    /** Reads how much each living thread of a process has run so far, in the order of their numbers. */
+    /**
+     * Returns true if the process lives and one of its living threads is stopped by a signal. SIGCONT sets all threads
+     * of a process going at once, so a look at one shows whether it has come.
+     */
+    boolean isStopped(ProcessIdentity process) {
+        return anyThread(process.pid(), stat -> !stat.isDead())
+                        .filter(ProcStat::isStopped)
+                        .isPresent()
+                && isAlive(process);
+    }
+
+    /** Reads how much each thread of a process has run so far, in the order of their numbers. */
     List<ThreadTimes> times(ProcessIdentity process) {
         List<ThreadTimes> times = new ArrayList<>();
-        for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {
-            ThreadTimes.read(task(process, thread)).ifPresent(times::add);
-        }
+        threads(process.pid(), ThreadTimes::read, times::add);
         times.sort(Comparator.comparingInt(ThreadTimes::thread));
         return times;
     }
@@ -302,22 +312,20 @@ public final class ProcessTable {
      * a thread waits only when it runs nowhere; one that names none (a kernel without such names) cannot be told.
      */
     boolean isOffProcessor(ProcessIdentity process) {
-        for (ProcStat thread : threads(process.pid(), stat -> !stat.isDead())) {
-            try {
-                String place = Files.readString(task(process, thread).resolve("wchan"), StandardCharsets.ISO_8859_1);
-                if (place.isBlank() || place.trim().equals("0")) {
-                    return false;
-                }
-            } catch (IOException unknown) {
-                // It has ended, or the kernel has no such file; whoever asks waits for a while instead.
-                return false;
-            }
-        }
-        return true;
+        boolean[] are = {true};
+        threads(process.pid(), (threads, thread) -> Optional.of(isOffProcessor(threads, thread)), off -> {
+            are[0] &= off;
+            return off;
+        });
+        return are[0];
     }
 
-    private static Path task(ProcessIdentity process, ProcStat thread) {
-        return PROC.resolve(process.pid() + "/task/" + thread.pid());
+    /** A thread that has ended is nowhere, and has no place to be named. */
+    private static boolean isOffProcessor(ProcFolder threads, String thread) throws IOException {
+        // A kernel may have no such file: whoever asks waits for a while instead.
+        String place = threads.beginning(thread + "/wchan").orElse("").strip();
+        return !(place.isEmpty() || place.equals("0"))
+                || threads.stat(thread).map(ProcStat::isDead).orElse(true);
     }
 
     /** The PID of a process's parent; 0 if it has none here, or is gone. */
@@ -353,11 +361,30 @@ public final class ProcessTable {
     }
 
     private boolean allThreadsDead(int pid) {
-        return threads(pid, stat -> !stat.isDead()).isEmpty();
+        return anyThread(pid, stat -> !stat.isDead()).isEmpty();
     }
 
-    private static List<ProcStat> threads(int pid, Predicate<ProcStat> wanted) {
-        return stats(PROC + "/" + pid + "/task", wanted);
+    /** Finds a thread of a process; of one that has ended there is none. */
+    private static Optional<ProcStat> anyThread(int pid, Predicate<ProcStat> wanted) {
+        List<ProcStat> found = new ArrayList<>();
+        threads(pid, (threads, thread) -> threads.stat(thread).filter(wanted), stat -> {
+            found.add(stat);
+            return false;
+        });
+        return found.stream().findFirst();
+    }
+
+    /** Looks at the threads of a process; of one that has ended there are none. */
+    private static <T> void threads(int pid, FolderLooks.Look<T> look, Predicate<T> sink) {
+        try {
+            FolderLooks.threads(pid, look, sink::test);
+        } catch (NoSuchFileException gone) {
+            LOG.trace("PID {} has ended", pid, gone);
+        } catch (IOException | CheckpointException e) {
+            // Threads that cannot be looked at must not count as gone.
+            throw new IllegalStateException(
+                    "the threads of PID " + pid + " cannot be looked at; has this process files left to open? " + e, e);
+        }
     }
 
     private ProcessSnapshot scan() {
@@ -367,14 +394,6 @@ public final class ProcessTable {
             known(PROC + "/" + pid + "/stat").ifPresent(all::add);
         }
         return new ProcessSnapshot(this, all, startNs, System.nanoTime());
-    }
-
-    private static List<ProcStat> stats(String directory, Predicate<ProcStat> wanted) {
-        List<ProcStat> found = new ArrayList<>();
-        for (int number : numbers(directory)) {
-            ProcStat.read(directory + "/" + number + "/stat").filter(wanted).ifPresent(found::add);
-        }
-        return found;
     }
 
     /** The names in a directory that are numbers; none if the process has ended whose threads are listed there. */

@@ -1,13 +1,13 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcFields;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.file.NoSuchFileException;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Finds ranks that a restart as their user would leave with less than they have: processes of an ordinary user with
@@ -22,6 +22,7 @@ public record RankCapabilities(ProcessTable processes) {
     private static final List<String> SETS = List.of("CapPrm", "CapEff", "CapAmb");
 
     private static final int HEX = 16;
+    private static final int STATUS_BYTES = 1 << 20;
 
     /**
      * Throws, and names the process, the cause and the remedy, if a rank has what its restart cannot give back.
@@ -50,23 +51,29 @@ public record RankCapabilities(ProcessTable processes) {
     }
 
     private static long capabilitiesOf(ProcessIdentity process) throws CheckpointException {
-        long all = 0;
-        for (String thread : RankRights.threadIds(process)) {
-            Path status = Path.of("/proc", thread, "status");
-            try {
-                for (String line : Files.readAllLines(status, StandardCharsets.ISO_8859_1)) {
-                    int colon = line.indexOf(':');
-                    if (colon > 0 && SETS.contains(line.substring(0, colon))) {
-                        all |= Long.parseUnsignedLong(line.substring(colon + 1).strip(), HEX);
-                    }
-                }
-            } catch (IOException e) {
-                if (ProcStat.read(status.resolveSibling("stat")).isPresent()) {
-                    throw new CheckpointException(
-                            status + " cannot be read: " + e + ". Remedy: run the service as root", e);
-                }
-            }
+        long[] all = {0};
+        try {
+            FolderLooks.threads(process.pid(), RankCapabilities::capabilitiesOf, has -> {
+                all[0] |= has;
+                return true;
+            });
+        } catch (NoSuchFileException gone) {
+            return 0;
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "the capabilities of PID " + process.pid() + " cannot be read: " + e
+                            + ". Remedy: run the service as root",
+                    e);
         }
-        return all;
+        return all[0];
+    }
+
+    private static Optional<Long> capabilitiesOf(ProcFolder threads, String thread) throws IOException {
+        return threads.text(thread + "/status", STATUS_BYTES)
+                .map(ProcFields::new)
+                .map(status -> SETS.stream()
+                        .map(set -> status.value(set).orElse("0"))
+                        .mapToLong(value -> Long.parseUnsignedLong(value, HEX))
+                        .reduce(0, (one, other) -> one | other));
     }
 }

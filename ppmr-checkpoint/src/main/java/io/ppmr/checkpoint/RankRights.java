@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.sharing.Shown;
 import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketReader;
@@ -9,21 +10,19 @@ import io.ppmr.os.FileMappings;
 import io.ppmr.os.FileMappings.FileMapping;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFields;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.Processors;
 import java.io.Closeable;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashSet;
@@ -31,9 +30,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
-import java.util.TreeSet;
-import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -55,22 +51,11 @@ import org.slf4j.LoggerFactory;
 public final class RankRights implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(RankRights.class);
     private static final Path PROC = Path.of("/proc");
-    private static final int OCTAL = 8;
-    private static final int HEX = 16;
-    private static final int ACCESS_MODE = 3;
-    private static final int READ_WRITE = 2;
-    private static final int O_PATH = 010000000;
     private static final int OWNER_READS = 0400;
     private static final int OWNER_WRITES = 0200;
-    /** The place of the nice value among the words behind the name in {@code stat}. */
-    private static final int NICE = 16;
 
-    private static final String FLAGS = "flags:";
     private static final String SOCKET = "socket:[";
     private static final String PIPE = "pipe:[";
-
-    /** No file of a process's or thread's own that is read here as a whole is longer. */
-    private static final int LONGEST_FILE = 1 << 20;
 
     static final String SHARED_MEMORY = "/dev/zero (deleted)";
 
@@ -79,32 +64,6 @@ public final class RankRights implements Closeable {
 
     /** The path that shared memory has after CRIU has restored it. */
     static final String UNNAMED_MEMORY = "/memfd: (deleted)";
-
-    /** Gives for each limit, by its name in {@code /proc/PID/limits}, the name that prlimit(1) has for it. */
-    static final Map<String, String> LIMITS = limitNames();
-
-    private static final List<String> NAMESPACES = List.of("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts");
-
-    private static Map<String, String> limitNames() {
-        Map<String, String> names = new TreeMap<>();
-        names.put("Max cpu time", "cpu");
-        names.put("Max file size", "fsize");
-        names.put("Max data size", "data");
-        names.put("Max stack size", "stack");
-        names.put("Max core file size", "core");
-        names.put("Max resident set", "rss");
-        names.put("Max processes", "nproc");
-        names.put("Max open files", "nofile");
-        names.put("Max locked memory", "memlock");
-        names.put("Max address space", "as");
-        names.put("Max file locks", "locks");
-        names.put("Max pending signals", "sigpending");
-        names.put("Max msgqueue size", "msgqueue");
-        names.put("Max nice priority", "nice");
-        names.put("Max realtime priority", "rtprio");
-        names.put("Max realtime timeout", "rttime");
-        return names;
-    }
 
     private final SortedLines lines;
     private final RightsSummary summary;
@@ -117,7 +76,8 @@ public final class RankRights implements Closeable {
     /**
      * A file by its path.
      *
-     * @param path as the kernel shows it; a file without a name left ends with {@code (deleted)}
+     * @param path as the kernel shows it, a character from 0 to 255 for each byte; a file without a name left ends with
+     *     {@code (deleted)}
      * @param ownerUid whose it is, -1 where that cannot be said
      * @param reads whether it is open for reading
      * @param writes whether it is open for writing
@@ -134,7 +94,7 @@ public final class RankRights implements Closeable {
         @Override
         public String toString() {
             String mode = writes ? reads ? "reading and writing" : "writing" : reads ? "reading" : "looking up";
-            return path + " (of user " + ownerUid + ") open for " + mode;
+            return Shown.text(path) + " (of user " + ownerUid + ") open for " + mode;
         }
     }
 
@@ -239,7 +199,6 @@ public final class RankRights implements Closeable {
             boolean withSettings,
             boolean withSignals)
             throws CheckpointException {
-        Map<String, String> node = namespacesOfNode();
         RecentTexts seen = new RecentTexts();
         SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
@@ -250,6 +209,7 @@ public final class RankRights implements Closeable {
                 new SortedLines.Sorter(bounds.directory(), whose.replace(' ', '-'), SortedLines.MEMORY_CHARS)) {
             Reading reading = new Reading(whose, sorter, bounds, !withSettings);
             boolean first = withSignals;
+            Map<String, String> node = ProcessRights.namespacesOfNode();
             for (ProcessIdentity process : processes) {
                 try {
                     if (first) {
@@ -257,44 +217,52 @@ public final class RankRights implements Closeable {
                         reading.leftOut(List.of(RightsLine.of(WaitingSignals.ofOriginal(process.pid()))));
                     }
                     Path proc = firstLiving(process);
-                    Map<String, long[]> limits = limits(proc);
+                    ProcessRights common = ProcessRights.read(proc, node);
                     // A read that fails for each of thousands of threads would take long.
                     boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
-                    eachLiving(process, task -> {
-                        Map<String, String> status = status(task);
-                        ThreadRights thread = thread(task, status, limits, node);
-                        reading.thread(thread);
-                        if (withSettings) {
-                            if (labelled) {
-                                reading.leftOut(
-                                        SecurityLabel.ofConfined(number(task), thread.id()).map(RightsLine::of).stream()
-                                                .toList());
+                    FolderLooks.Look<Seen> look = (threads, name) -> {
+                        Optional<LivingThread> living = LivingThread.of(threads, name);
+                        return living.isPresent()
+                                ? Optional.of(Seen.of(
+                                        living.get(),
+                                        common,
+                                        living.get().number() == process.pid(),
+                                        labelled,
+                                        withSettings ? Optional.of(usable) : Optional.empty()))
+                                : Optional.empty();
+                    };
+                    FolderLooks.threads(process.pid(), look, found -> {
+                        LivingThread task = found.thread();
+                        ThreadRights thread = found.rights();
+                        reading.thread(thread, found.line());
+                        reading.leftOut(found.leftOut());
+                        if (descriptors.isNew(task.number())) {
+                            try (ProcFolder open = task.folder("fd")) {
+                                descriptors(open, reading::file, reading::other, (descriptor, target) -> {
+                                    if (withSettings) {
+                                        reading.leftOut(nameless(
+                                                new Nameless(task.number(), thread.id(), open, descriptor, target),
+                                                sockets,
+                                                owned));
+                                    }
+                                });
                             }
-                            reading.settings(ThreadSettings.read(
-                                    number(task),
-                                    thread.id(),
-                                    status.getOrDefault("Cpus_allowed_list", ""),
-                                    thread.nice(),
-                                    number(task) == process.pid(),
-                                    usable));
                         }
-                        if (descriptors.isNew(number(task))) {
-                            descriptors(task, reading::file, reading::other, (descriptor, target) -> {
-                                if (withSettings) {
-                                    reading.leftOut(nameless(task, thread.id(), descriptor, target, sockets, owned));
-                                }
-                            });
+                        if (directories.isNew(task.number())) {
+                            try (ProcFolder own = task.folder("")) {
+                                reading.uncounted(named(own, "cwd", false, false));
+                                reading.root(link(own, "root"));
+                            }
                         }
-                        if (directories.isNew(number(task))) {
-                            reading.uncounted(named(task.resolve("cwd"), false, false));
-                            reading.root(link(task + "/root"));
-                        }
+                        return true;
                     });
-                    if (memories.isNew(number(proc))) {
-                        mappings(proc, reading::file, KernelFeatures.here(), seen);
+                    try (ProcFolder own = ProcFolder.open(proc.toString())) {
+                        if (memories.isNew(number(proc))) {
+                            mappings(own, reading::file, KernelFeatures.here(), seen);
+                        }
+                        reading.uncounted(named(own, "exe", true, false));
                     }
-                    reading.uncounted(named(proc.resolve("exe"), true, false));
                 } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                     throw unreadable(process, e);
                 }
@@ -302,6 +270,41 @@ public final class RankRights implements Closeable {
             return new RankRights(sorter.sorted(), reading.summary);
         } catch (IOException e) {
             throw unreadable(e);
+        }
+    }
+
+    /** One thread with its rights, their line, and the lines of what CRIU leaves out. */
+    private record Seen(LivingThread thread, ThreadRights rights, String line, List<String> leftOut) {
+        /**
+         * Reads it.
+         *
+         * @param isFirst whether it is its process's first thread
+         * @param labelled whether a security module gives its process a label
+         * @param usable the processors that its process can use; empty where no settings are read
+         */
+        static Seen of(
+                LivingThread thread, ProcessRights common, boolean isFirst, boolean labelled, Optional<BitSet> usable)
+                throws IOException {
+            ProcFields status = thread.status();
+            ThreadRights rights = common.thread(thread, status);
+            List<String> leftOut = new ArrayList<>();
+            if (labelled) {
+                SecurityLabel.ofConfined(thread.number(), rights.id())
+                        .map(RightsLine::of)
+                        .ifPresent(leftOut::add);
+            }
+            if (usable.isPresent()) {
+                ThreadSettings.read(
+                                thread.number(),
+                                rights.id(),
+                                status.value("Cpus_allowed_list").orElse(""),
+                                rights.nice(),
+                                isFirst,
+                                usable.get())
+                        .map(RightsLine::of)
+                        .ifPresent(leftOut::add);
+            }
+            return new Seen(thread, rights, RightsLine.of(rights), leftOut);
         }
     }
 
@@ -317,15 +320,17 @@ public final class RankRights implements Closeable {
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
         for (ProcessIdentity process : processes) {
             try {
-                eachLiving(process, task -> {
+                LivingThread.each(process, thread -> {
                     counting.thread();
-                    if (descriptors.isNew(number(task))) {
-                        each(task.resolve("fd"), descriptor -> counting.file());
+                    if (descriptors.isNew(thread.number())) {
+                        try (ProcFolder open = thread.folder("fd")) {
+                            open.<CheckpointException>each(descriptor -> counting.file());
+                        }
                     }
                 });
                 Path proc = firstLiving(process);
                 if (memories.isNew(number(proc))) {
-                    eachMapping(proc, seen, mapping -> counting.file());
+                    eachMapping(proc.toString(), seen, mapping -> counting.file());
                 }
             } catch (IOException | DirectoryIteratorException e) {
                 if (new ProcessTable().isAlive(process)) {
@@ -344,11 +349,10 @@ public final class RankRights implements Closeable {
 
     /** Tells what each thread of a rank may do. */
     static void threads(Collection<ProcessIdentity> processes, Taker<ThreadRights> taker) throws CheckpointException {
-        Map<String, String> node = namespacesOfNode();
         for (ProcessIdentity process : processes) {
             try {
-                Map<String, long[]> limits = limits(firstLiving(process));
-                eachLiving(process, task -> taker.take(thread(task, status(task), limits, node)));
+                ProcessRights common = ProcessRights.read(firstLiving(process), ProcessRights.namespacesOfNode());
+                LivingThread.each(process, thread -> taker.take(common.thread(thread, thread.status())));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }
@@ -360,8 +364,8 @@ public final class RankRights implements Closeable {
         RightsSummary summary = new RightsSummary();
         for (ProcessIdentity process : processes) {
             try {
-                Map<String, long[]> limits = limits(firstLiving(process));
-                eachLiving(process, task -> summary.add(Integer.parseInt(statWords(task)[NICE]), limits));
+                Map<String, long[]> limits = ProcessRights.limits(firstLiving(process));
+                LivingThread.each(process, thread -> summary.add(thread.nice(), limits));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }
@@ -411,10 +415,10 @@ public final class RankRights implements Closeable {
             this.isOfCopies = isOfCopies;
         }
 
-        void thread(ThreadRights thread) throws IOException, CheckpointException {
+        void thread(ThreadRights thread, String line) throws IOException, CheckpointException {
             thread();
             summary.add(thread);
-            add(RightsLine.of(thread));
+            add(line);
         }
 
         void file(OpenFile file) throws IOException, CheckpointException {
@@ -434,10 +438,6 @@ public final class RankRights implements Closeable {
         void other(String kind) throws IOException, CheckpointException {
             file();
             add(RightsLine.other(kind));
-        }
-
-        void settings(Optional<ThreadSettings> settings) throws IOException, CheckpointException {
-            leftOut(settings.map(RightsLine::of).stream().toList());
         }
 
         /** Takes what CRIU leaves out of a thread, a socket or a pipe. */
@@ -464,242 +464,111 @@ public final class RankRights implements Closeable {
 
     // ---- reading /proc -----------------------------------------------------------------------------------------
 
-    private static int number(Path task) {
-        return Integer.parseInt(task.getFileName().toString());
-    }
-
-    /** Tells each entry of a directory, of which a user decides how many there are. */
-    private static void each(Path directory, Taker<Path> taker) throws IOException, CheckpointException {
-        try (DirectoryStream<Path> found = Files.newDirectoryStream(directory)) {
-            for (Path entry : found) {
-                taker.take(entry);
-            }
-        }
-    }
-
-    private static Path tasks(ProcessIdentity process) {
-        return PROC.resolve(Integer.toString(process.pid())).resolve("task");
-    }
-
-    private static boolean isLiving(Path task) {
-        return ProcStat.read(task.resolve("stat"))
-                .filter(stat -> !stat.isDead())
-                .isPresent();
-    }
-
-    /** Tells the directory of each thread that lives. */
-    private static void eachLiving(ProcessIdentity process, Taker<Path> taker) throws IOException, CheckpointException {
-        each(tasks(process), task -> {
-            if (isLiving(task)) {
-                taker.take(task);
-            }
-        });
+    private static int number(Path proc) {
+        return Integer.parseInt(proc.getFileName().toString());
     }
 
     /** A first thread that has ended shows nothing of what the others still share. */
     private static Path firstLiving(ProcessIdentity process) throws IOException {
-        try (DirectoryStream<Path> found = Files.newDirectoryStream(tasks(process), RankRights::isLiving)) {
-            for (Path task : found) {
-                return PROC.resolve(task.getFileName());
+        Path threads = PROC.resolve(Integer.toString(process.pid())).resolve("task");
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(threads, RankRights::isLiving)) {
+            for (Path thread : found) {
+                return PROC.resolve(thread.getFileName());
             }
         }
         throw new IOException("it has ended");
+    }
+
+    private static boolean isLiving(Path thread) {
+        return ProcStat.read(thread.resolve("stat"))
+                .filter(stat -> !stat.isDead())
+                .isPresent();
     }
 
     /** The numbers of a process's threads as this service sees them. */
     static List<String> threadIds(ProcessIdentity process) throws CheckpointException {
         List<String> ids = new ArrayList<>();
         try {
-            eachLiving(process, task -> ids.add(task.getFileName().toString()));
+            LivingThread.each(process, thread -> ids.add(thread.name()));
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException("the threads of PID " + process.pid() + " cannot be listed: " + e, e);
         }
         return ids;
     }
 
-    private static List<String> lines(Path file) throws IOException {
-        return ProcFiles.text(file.toString(), LONGEST_FILE)
-                .orElseThrow(() -> new NoSuchFileException(file.toString()))
-                .lines()
-                .toList();
+    private static String link(ProcFolder folder, String name) throws IOException {
+        return folder.link(name).orElseThrow(() -> new NoSuchFileException(folder + "/" + name));
     }
 
-    /** The text of one of the kernel's links. */
-    private static String link(String path) throws IOException {
-        String text = ProcFiles.link(path).orElseThrow(() -> new NoSuchFileException(path));
-        return new String(text.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
-    }
-
-    /** The namespaces that the node's own processes live in, by those of its init, or of this service. */
-    private static Map<String, String> namespacesOfNode() {
-        Path init = PROC.resolve("1/ns");
-        return namespaces(Files.isReadable(init.resolve("user")) ? init : PROC.resolve("self/ns"));
-    }
-
-    private static Map<String, String> namespaces(Path directory) {
-        Map<String, String> all = new TreeMap<>();
-        for (String name : NAMESPACES) {
-            try {
-                all.put(name, link(directory + "/" + name));
-            } catch (IOException e) {
-                // A kernel without this kind; or one that does not say, where nothing is taken for the node's own.
-                all.put(name, "");
-            }
-        }
-        return all;
-    }
-
-    static Map<String, long[]> limits(Path proc) throws IOException {
-        Map<String, long[]> limits = new TreeMap<>();
-        for (String line : lines(proc.resolve("limits"))) {
-            for (Map.Entry<String, String> name : LIMITS.entrySet()) {
-                if (line.startsWith(name.getKey() + " ")) {
-                    String[] words =
-                            line.substring(name.getKey().length()).trim().split("\\s+", -1);
-                    limits.put(name.getValue(), new long[] {limit(words[0]), limit(words[1])});
-                }
-            }
-        }
-        return limits;
-    }
-
-    /** Counted without a sign: no limit is more than any. */
-    private static long limit(String word) {
-        return word.equals("unlimited") ? ThreadRights.UNLIMITED : Long.parseUnsignedLong(word);
-    }
-
-    /** The lines of a thread's status, proc_pid_status(5), by their names. */
-    static Map<String, String> status(Path task) throws IOException {
-        Map<String, String> status = new TreeMap<>();
-        for (String line : lines(task.resolve("status"))) {
-            int colon = line.indexOf(':');
-            if (colon > 0) {
-                status.put(line.substring(0, colon), line.substring(colon + 1).trim());
-            }
-        }
-        return status;
-    }
-
-    private static int ownNumber(Path task, Map<String, String> status) {
-        String pids = status.getOrDefault("NSpid", task.getFileName().toString());
-        return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim());
-    }
-
-    /** Returns a thread's number as it sees it itself. */
-    static int ownNumber(Path task) throws IOException {
-        return ownNumber(task, status(task));
-    }
-
-    static ThreadRights thread(
-            Path task, Map<String, String> status, Map<String, long[]> limits, Map<String, String> node)
-            throws IOException {
-        Map<String, String> own = namespaces(task.resolve("ns"));
-        Set<String> shared = new TreeSet<>();
-        for (String name : NAMESPACES) {
-            if (own.get(name).equals(node.get(name))) {
-                shared.add(name);
-            }
-        }
-        String[] words = statWords(task);
-        return new ThreadRights(
-                ownNumber(task, status),
-                numbers(status.get("Uid")),
-                numbers(status.get("Gid")),
-                numbers(status.getOrDefault("Groups", "")),
-                ThreadRights.CAPABILITY_SETS.stream()
-                        .map(set -> Long.parseUnsignedLong(status.getOrDefault(set, "0"), HEX))
-                        .toList(),
-                ProcStat.lastCapability(),
-                Integer.parseInt(status.getOrDefault("Seccomp", "0")),
-                Integer.parseInt(status.getOrDefault("Seccomp_filters", "0")),
-                status.getOrDefault("NoNewPrivs", "0").equals("1"),
-                shared,
-                Integer.parseInt(words[NICE]),
-                Integer.parseInt(words[37]),
-                Integer.parseInt(words[38]),
-                limits);
-    }
-
-    /** After the name in brackets, which may hold anything: state is word 0, as field 3 of proc(5). */
-    private static String[] statWords(Path task) throws IOException {
-        String stat = ProcFiles.beginning(task + "/stat").orElseThrow(() -> new NoSuchFileException(task.toString()));
-        return stat.substring(stat.lastIndexOf(')') + 2).trim().split(" ", -1);
-    }
-
-    private static Set<Integer> numbers(String words) {
-        return words.isBlank()
-                ? Set.of()
-                : Arrays.stream(words.trim().split("\\s+", -1))
-                        .map(Integer::parseUnsignedInt)
-                        .collect(Collectors.toCollection(TreeSet::new));
-    }
-
-    /** Takes a descriptor without a path by its link and what that shows. */
+    /** Takes a descriptor without a path by its name and what its link shows. */
     @FunctionalInterface
     interface NamelessTaker {
-        void take(Path descriptor, String target) throws IOException, CheckpointException;
+        void take(String descriptor, String target) throws IOException, CheckpointException;
     }
 
     /** Returns the lines of what CRIU leaves out of a socket or a pipe; none if that is nothing, or known. */
-    private static List<String> nameless(
-            Path task, int id, Path descriptor, String target, SocketReader sockets, Set<String> owned)
-            throws IOException {
+    private static List<String> nameless(Nameless one, SocketReader sockets, Set<String> owned) throws IOException {
         List<String> lines = new ArrayList<>();
+        int number = Integer.parseInt(one.descriptor());
+        String target = one.target();
         boolean socket = target.startsWith(SOCKET);
         if (socket) {
             long inode = Long.parseLong(target.substring(SOCKET.length(), target.length() - 1));
-            sockets.read(number(task), id, number(descriptor), inode)
+            sockets.read(one.thread(), one.id(), number, inode)
                     .map(RightsLine::of)
                     .ifPresent(lines::add);
         }
-        int uid = (socket || target.startsWith(PIPE)) && owned.add(target) ? owner(descriptor.toString()) : 0;
-        if (uid > 0) {
-            lines.add(RightsLine.of(new ObjectOwner(
-                    id, number(descriptor), uid, (Integer) Files.getAttribute(descriptor, "unix:gid"))));
+        if ((socket || target.startsWith(PIPE)) && owned.add(target)) {
+            one.open()
+                    .status(one.descriptor())
+                    .filter(object -> object.uid() != 0)
+                    .map(object -> RightsLine.of(new ObjectOwner(one.id(), number, object.uid(), object.gid())))
+                    .ifPresent(lines::add);
         }
         return lines;
     }
 
-    static void descriptors(Path task, Taker<OpenFile> files, Taker<String> others, NamelessTaker nameless)
+    /** A descriptor without a path: of a thread, by its number here and as it sees itself, and what its link shows. */
+    private record Nameless(int thread, int id, ProcFolder open, String descriptor, String target) {}
+
+    /** Tells what a folder of descriptors shows. Its links have the modes in which their files are open. */
+    static void descriptors(ProcFolder open, Taker<OpenFile> files, Taker<String> others, NamelessTaker nameless)
             throws IOException, CheckpointException {
-        each(task.resolve("fd"), descriptor -> {
-            String target = link(descriptor.toString());
-            if (!target.startsWith("/")) {
-                nameless.take(descriptor, target);
-                int end = target.startsWith("anon_inode:") ? target.length() : target.indexOf(':');
-                others.take(end < 0 ? target : target.substring(0, end));
-                return;
+        FolderLooks.each(open, RankRights::descriptor, found -> {
+            if (found.file().isPresent()) {
+                files.take(found.file().get());
+                return true;
             }
-            int flags = flags(task + "/fdinfo/" + descriptor.getFileName());
-            boolean only = (flags & O_PATH) != 0;
-            int mode = flags & ACCESS_MODE;
-            files.take(new OpenFile(
-                    target,
-                    owner(descriptor.toString()),
-                    !only && mode != 1,
-                    !only && (mode == 1 || mode == READ_WRITE)));
+            String target = found.target();
+            nameless.take(found.name(), target);
+            int end = target.startsWith("anon_inode:") ? target.length() : target.indexOf(':');
+            others.take(end < 0 ? target : target.substring(0, end));
+            return true;
         });
     }
 
-    private static int flags(String descriptor) throws IOException {
-        // The second line; any number of record locks may stand behind it.
-        String text = ProcFiles.beginning(descriptor).orElseThrow(() -> new NoSuchFileException(descriptor));
-        int flags = text.indexOf(FLAGS);
-        int end = text.indexOf('\n', flags);
-        if (flags < 0 || end < 0) {
-            throw new IOException(descriptor + " has no " + FLAGS);
-        }
-        return Integer.parseInt(text.substring(flags + FLAGS.length(), end).trim(), OCTAL);
+    /** A descriptor, with its file if a path leads to one. */
+    private record Descriptor(String name, String target, Optional<OpenFile> file) {}
+
+    private static Optional<Descriptor> descriptor(ProcFolder open, String name) throws IOException {
+        String target = link(open, name);
+        return Optional.of(new Descriptor(
+                name, target, target.startsWith("/") ? Optional.of(opened(open, name, target)) : Optional.empty()));
+    }
+
+    private static OpenFile opened(ProcFolder folder, String link, String target) throws IOException {
+        int mode = folder.linkMode(link).orElseThrow(() -> new NoSuchFileException(folder + "/" + link));
+        return new OpenFile(target, owner(folder, link), (mode & OWNER_READS) != 0, (mode & OWNER_WRITES) != 0);
     }
 
     /** The file behind one of the kernel's links; it is looked at through the link, so nothing can be put between. */
-    private static OpenFile named(Path link, boolean reads, boolean writes) throws IOException {
-        return new OpenFile(link(link.toString()), owner(link.toString()), reads, writes);
+    private static OpenFile named(ProcFolder folder, String link, boolean reads, boolean writes) throws IOException {
+        return new OpenFile(link(folder, link), owner(folder, link), reads, writes);
     }
 
-    private static int owner(String link) throws IOException {
+    private static int owner(ProcFolder folder, String link) throws IOException {
         try {
-            return ProcFiles.owner(link).orElseThrow(() -> new NoSuchFileException(link));
+            return folder.owner(link).orElseThrow(() -> new NoSuchFileException(folder + "/" + link));
         } catch (NoSuchFileException e) {
             throw e;
         } catch (IOException e) {
@@ -714,27 +583,30 @@ public final class RankRights implements Closeable {
      *
      * @param seen the private mappings that were read lately, each without its addresses
      */
-    static void mappings(Path proc, Taker<OpenFile> files, KernelFeatures kernel, RecentTexts seen)
+    static void mappings(ProcFolder process, Taker<OpenFile> files, KernelFeatures kernel, RecentTexts seen)
             throws IOException, CheckpointException {
         if (!kernel.has(Feature.MAP_FILES)) {
-            MappedPaths.read(proc, files, seen);
+            MappedPaths.read(Path.of(process.toString()), files, seen);
             return;
         }
-        eachMapping(proc, seen, mapping -> {
-            Path link = proc.resolve("map_files").resolve(mapping.link());
-            boolean shared = mapping.shared();
-            int mode = shared ? (Integer) Files.getAttribute(link, "unix:mode", LinkOption.NOFOLLOW_LINKS) : 0;
-            OpenFile file = named(link, !shared || (mode & OWNER_READS) != 0, shared && (mode & OWNER_WRITES) != 0);
-            if (file.path().startsWith("/")) {
-                files.take(file);
-            }
-        });
+        try (ProcFolder links = process.folder("map_files")) {
+            eachMapping(process.toString(), seen, mapping -> {
+                String link = mapping.link();
+                String target = link(links, link);
+                if (target.startsWith("/")) {
+                    files.take(
+                            mapping.shared()
+                                    ? opened(links, link, target)
+                                    : new OpenFile(target, owner(links, link), true, false));
+                }
+            });
+        }
     }
 
     /** Tells each mapping of a file; of private ones of the same file mostly the first. */
-    private static void eachMapping(Path proc, RecentTexts seen, Taker<FileMapping> taker)
+    private static void eachMapping(String process, RecentTexts seen, Taker<FileMapping> taker)
             throws IOException, CheckpointException {
-        FileMappings.<CheckpointException>each(proc + "/maps", mapping -> {
+        FileMappings.<CheckpointException>each(process + "/maps", mapping -> {
             if (mapping.shared() || seen.isNew(mapping.file())) {
                 taker.take(mapping);
             }

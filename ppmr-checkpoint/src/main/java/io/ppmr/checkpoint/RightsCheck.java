@@ -1,7 +1,9 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.RankRights.OpenFile;
 import io.ppmr.os.Command;
+import io.ppmr.os.MountEntry;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -22,16 +24,9 @@ public final class RightsCheck {
     private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
     private static final int FILES_A_CALL = 200;
     private static final int COMMANDS_A_CALL = 100;
-    private static final int SHOWN_CHARACTERS = 80;
 
     /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
     private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
-
-    /** As the job's user: prints the place of each file, counted from 0, that this user cannot open so. */
-    private static final String TRY_TO_OPEN = "i=0; while [ $# -gt 0 ]; do case $1 in"
-            + " *r*) test -r \"$2\" || echo $i;; esac; case $1 in *w*) test -w \"$2\" || echo $i;; esac;"
-            + " case $1 in --) test -e \"$2\" || echo $i; test ! -d \"$2\" || test -x \"$2\" || echo $i;; esac;"
-            + " shift 2; i=$((i+1)); done";
 
     private final ToolKit kit;
     private final JobUser user;
@@ -53,9 +48,6 @@ public final class RightsCheck {
 
     /** A file of a copy that nothing known allows: the job's user has to be able to open it. */
     private record Doubtful(HeldRank rank, OpenFile file) {}
-
-    /** A question to the kernel about a file; it is asked once for all copies that have the file open. */
-    private record Question(String mode, String path) {}
 
     /** The same for one rank. */
     public void requireNoMore(HeldRank restored, RankRights original) throws CheckpointException {
@@ -87,7 +79,7 @@ public final class RightsCheck {
             try (RankRights copy = RankRights.readOfCopies(whose, restored.processes(), bounds)) {
                 Optional<String> more = new RightsComparison(copy, rank.getValue()).excess(file -> {
                     boolean users = file.ownerUid() == user.uid() || RankRights.ANONYMOUS_MEMORY.contains(file.path());
-                    if (!users && !Path.of(file.path()).startsWith(own)) {
+                    if (!users && !isOwn(file.path())) {
                         questions.add(new Doubtful(restored, file));
                     }
                 });
@@ -97,6 +89,11 @@ public final class RightsCheck {
             }
         }
         questions.ask();
+    }
+
+    private boolean isOwn(String path) {
+        String folder = MountEntry.bytesOf(own);
+        return path.equals(folder) || path.startsWith(folder + "/");
     }
 
     private static CheckpointException excess(HeldRank rank, String what) {
@@ -119,6 +116,7 @@ public final class RightsCheck {
                 mounts = mountsOf(last.processes().get(0));
             }
             String mode = (one.file().reads() ? "r" : "-") + (one.file().writes() ? "w" : "-");
+            // It is asked once for all copies that have the file open.
             waiting.putIfAbsent(new Question(mode, mounts + one.file().path()), one);
             if (waiting.size() == FILES_A_CALL) {
                 ask();
@@ -146,31 +144,15 @@ public final class RightsCheck {
      * started inside those mounts, where the job's user may have put another one in its place.
      */
     private Optional<Question> firstClosed(List<Question> files) throws CheckpointException {
-        List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
-        command.addAll(List.of("/bin/sh", "-c", TRY_TO_OPEN, "sh"));
-        for (Question file : files) {
-            command.add(file.mode());
-            command.add(file.path());
+        try (FileLooker looker = FileLooker.start(kit.programs(), user, new ContentDigests(), bounds.calledOff())) {
+            List<String> answers = looker.mayOpen(files);
+            for (int at = 0; at < files.size(); at++) {
+                if (!answers.get(at).equals(FileLooker.YES)) {
+                    return Optional.of(files.get(at));
+                }
+            }
+            return Optional.empty();
         }
-        Command.Result result = kit.starter().run(command, HELPER_LIMIT);
-        if (!result.succeeded()) {
-            throw new CheckpointException("whether user " + user.uid() + " can open " + files + " cannot be said: "
-                    + result.describe() + ". Remedy: /bin/sh must be there");
-        }
-        return result.output().isEmpty() ? Optional.empty() : Optional.of(named(files, result.output()));
-    }
-
-    /** The shell ran as the job's user, who could trace it: what it prints may be anything. */
-    private static Question named(List<Question> files, String output) throws CheckpointException {
-        String first = output.lines().findFirst().orElse("");
-        int number = first.matches("\\d{1,6}") ? Integer.parseInt(first) : files.size();
-        if (number >= files.size()) {
-            throw new CheckpointException(
-                    "which of the copy's files its user can open cannot be said: /bin/sh printed '"
-                            + first.substring(0, Math.min(first.length(), SHOWN_CHARACTERS))
-                            + "'. Remedy: look at what traces this user's processes");
-        }
-        return files.get(number);
     }
 
     /** Gives the prefix by which a process's paths are reached from here; empty if it has this service's mounts. */
@@ -201,7 +183,7 @@ public final class RightsCheck {
             throws CheckpointException {
         RightsSummary copy = RankRights.shares(restored.processes());
         StringBuilder limits = new StringBuilder();
-        for (String name : RankRights.LIMITS.values()) {
+        for (String name : ProcessRights.LIMITS.values()) {
             long most = original.most(name, ThreadRights.HARD);
             if (Long.compareUnsigned(copy.most(name, ThreadRights.HARD), most) > 0) {
                 limits.append(" --").append(name).append('=');

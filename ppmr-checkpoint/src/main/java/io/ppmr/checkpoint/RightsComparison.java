@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.RankRights.OpenFile;
 import io.ppmr.checkpoint.RankRights.Taker;
+import io.ppmr.checkpoint.sharing.Shown;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -65,13 +66,13 @@ final class RightsComparison {
                         doubtful.take(file);
                     }
                 } else if (RightsLine.isRoot(line) && known.isEmpty()) {
-                    return Optional.of("its root directory is " + RightsLine.named(line) + ", its original's was "
-                            + rootsOfOriginal());
+                    return Optional.of("its root directory is " + Shown.text(RightsLine.named(line))
+                            + ", its original's was " + rootsOfOriginal());
                 } else if (RightsLine.isOther(line)
                         && known.isEmpty()
                         && !FREE_FOR_ALL.contains(RightsLine.named(line))) {
-                    return Optional.of(
-                            "it has a descriptor of kind " + RightsLine.named(line) + ", its original had none");
+                    return Optional.of("it has a descriptor of kind " + Shown.text(RightsLine.named(line))
+                            + ", its original had none");
                 }
             }
         }
@@ -84,7 +85,7 @@ final class RightsComparison {
         try (SortedLines.Cursor originals = original.open()) {
             for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
                 if (RightsLine.isRoot(line)) {
-                    roots.add(RightsLine.named(line));
+                    roots.add(Shown.text(RightsLine.named(line)));
                 }
             }
         }

@@ -116,6 +116,16 @@ final class RightsLine {
         return line.startsWith(THREAD);
     }
 
+    /** Returns true if it is about a thread, and begins with a number as {@link #of(ThreadRights)} writes it. */
+    static boolean isNumberedThread(String line) {
+        int end = THREAD.length() + ID_DIGITS;
+        boolean is = isThread(line) && line.length() > end && line.charAt(end) == ' ';
+        for (int at = THREAD.length(); is && at < end; at++) {
+            is = line.charAt(at) >= '0' && line.charAt(at) <= '9';
+        }
+        return is;
+    }
+
     static boolean isFile(String line) {
         return line.startsWith(FILE);
     }

@@ -9,7 +9,6 @@ import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.UnixSocket;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -48,10 +47,10 @@ final class SettingsRestore {
         List<String> failed = new ArrayList<>();
         Listeners backlogs = new Listeners();
         for (ProcessIdentity process : restored.processes()) {
-            for (String thread : RankRights.threadIds(process)) {
-                try {
-                    int number = Integer.parseInt(thread);
-                    int id = RankRights.ownNumber(Path.of("/proc", thread));
+            try {
+                LivingThread.each(process, thread -> {
+                    int number = thread.number();
+                    int id = ProcessRights.ownNumber(thread, thread.status());
                     requireLabel(restored, Optional.ofNullable(leftOut.labels().get(id)), number);
                     ThreadSettings settings = threads.remove(id);
                     if (settings != null) {
@@ -67,12 +66,12 @@ final class SettingsRestore {
                             owner.set(number, backlogs).ifPresent(what -> failed.add("process " + id + ": " + what));
                         }
                     }
-                } catch (IOException e) {
-                    throw new CheckpointException(
-                            "the settings of restored thread " + thread + " cannot be set: " + e
-                                    + ". Remedy: look at why it ended",
-                            e);
-                }
+                });
+            } catch (IOException e) {
+                throw new CheckpointException(
+                        "the settings of restored PID " + process.pid() + " cannot be set: " + e
+                                + ". Remedy: look at why it ended",
+                        e);
             }
         }
         threads.keySet().forEach(id -> failed.add("no thread is restored as " + id + ", which had settings"));

@@ -2,53 +2,58 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcFields;
+import io.ppmr.os.ProcFolder;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Optional;
 
 /**
  * Counts how much a thread has run so far. A thread that stays stopped leaves both numbers as they are, however often
- * it is looked at; one that is continued changes the second one when it stops again, however short it ran.
+ * it is looked at; one that is continued changes the second one, however short it ran.
  *
  * @param thread its number
  * @param runNs its time on a processor, the first field of {@code schedstat}; 0 on a kernel that does not count it
- * @param switches how often it has left a processor: both {@code ctxt_switches} of {@code status}, see proc(5)
+ * @param turns how often it has come onto a processor, the third field of {@code schedstat}; where the kernel does not
+ *     count that, how often it has left one: both {@code ctxt_switches} of {@code status}, see proc(5)
  */
-record ThreadTimes(int thread, long runNs, long switches) {
-    private static final String SWITCHES = "ctxt_switches:";
+record ThreadTimes(int thread, long runNs, long turns) {
+    private static final int STATUS_BYTES = 1 << 20;
+    private static final int FIELDS = 3;
 
-    /** Reads those of a thread by its directory in {@code /proc}; empty if it is gone. */
-    static Optional<ThreadTimes> read(Path directory) {
-        return read(directory, KernelFeatures.here());
+    /** Reads those of a thread by its name among those of its process; empty if it is gone. */
+    static Optional<ThreadTimes> read(ProcFolder threads, String name) throws IOException {
+        return read(threads, name, KernelFeatures.here());
     }
 
     /** The same, on a kernel that has these features. */
-    static Optional<ThreadTimes> read(Path directory, KernelFeatures kernel) {
-        try {
-            long switches = 0;
-            for (String line : Files.readAllLines(directory.resolve("status"), StandardCharsets.ISO_8859_1)) {
-                int key = line.indexOf(SWITCHES);
-                if (key >= 0) {
-                    switches += number(line.substring(key + SWITCHES.length()).trim());
-                }
+    static Optional<ThreadTimes> read(ProcFolder threads, String name, KernelFeatures kernel) throws IOException {
+        int thread = Integer.parseInt(name);
+        if (kernel.has(Feature.SCHEDSTAT)) {
+            Optional<String> text = threads.beginning(name + "/schedstat");
+            String[] fields = text.orElse("").strip().split(" ", -1);
+            if (fields.length != FIELDS) {
+                // It has just ended.
+                return Optional.empty();
             }
-            int thread = Integer.parseInt(directory.getFileName().toString());
-            return Optional.of(new ThreadTimes(thread, kernel.has(Feature.SCHEDSTAT) ? runNs(directory) : 0, switches));
-        } catch (IOException gone) {
-            // ENOENT before the open or ESRCH after it: it has ended in between.
-            return Optional.empty();
+            ThreadTimes times = new ThreadTimes(thread, number(fields[0]), number(fields[2]));
+            if (times.turns > 0) {
+                return Optional.of(times);
+            }
         }
+        Optional<ProcFields> status =
+                threads.text(name + "/status", STATUS_BYTES).map(ProcFields::new);
+        return status.isEmpty()
+                ? Optional.empty()
+                : Optional.of(new ThreadTimes(
+                        thread,
+                        0,
+                        switches(status.get(), "voluntary_ctxt_switches")
+                                + switches(status.get(), "nonvoluntary_ctxt_switches")));
     }
 
-    private static long runNs(Path directory) throws IOException {
-        String text = Files.readString(directory.resolve("schedstat"), StandardCharsets.ISO_8859_1);
-        int end = text.indexOf(' ');
-        if (end < 0) {
-            throw new IOException("it has just ended");
-        }
-        return number(text.substring(0, end));
+    private static long switches(ProcFields status, String name) throws IOException {
+        Optional<String> value = status.value(name);
+        return value.isPresent() ? number(value.get()) : 0;
     }
 
     private static long number(String text) throws IOException {
@@ -59,9 +64,14 @@ record ThreadTimes(int thread, long runNs, long switches) {
         return Long.parseLong(text);
     }
 
+    /** Returns true if it shows a turn as soon as that begins; else it does when the turn has ended. */
+    boolean showsTurnsAtOnce() {
+        return runNs > 0;
+    }
+
     /** Describes for people what differs from an earlier look at the same thread. */
     String since(ThreadTimes before) {
-        return "thread " + thread + " had run " + before.runNs + " ns and left a processor " + before.switches
-                + " times when its command had ended, by now " + runNs + " ns and " + switches + " times";
+        return "thread " + thread + " had run " + before.runNs + " ns in " + before.turns
+                + " turns when its command had ended, by now " + runNs + " ns in " + turns;
     }
 }

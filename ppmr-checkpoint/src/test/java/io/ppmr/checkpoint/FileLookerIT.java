@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -94,20 +95,95 @@ class FileLookerIT {
         Files.setLastModifiedTime(data, FileTime.from(Instant.now().minusSeconds(60)));
         try (FileLooker looker = looker()) {
             Path copy = Files.copy(program, folder.resolve("program"));
-            String id = looker.content(at(copy), facts(looker, copy), Duration.ofSeconds(20));
+            String id = looker.content(at(copy), facts(looker, copy), true, Duration.ofSeconds(20));
             assertTrue(id.matches("id [0-9a-f]{40} " + Files.size(program)), id);
             String sum = HexFormat.of()
                     .formatHex(MessageDigest.getInstance("SHA-256").digest(new byte[300_000]));
             assertEquals(
-                    "sha256 " + sum + " 300000", looker.content(at(data), facts(looker, data), Duration.ofSeconds(20)));
+                    "sha256 " + sum + " 300000",
+                    looker.content(at(data), facts(looker, data), true, Duration.ofSeconds(20)));
             // Its content changes, and its length does not.
             byte[] other = new byte[300_000];
             other[299_999] = 1;
             Files.write(data, other);
             assertNotEquals(
-                    "sha256 " + sum + " 300000", looker.content(at(data), facts(looker, data), Duration.ofSeconds(20)));
-            String closed = looker.content(at(folder), facts(looker, folder), Duration.ofSeconds(20));
+                    "sha256 " + sum + " 300000",
+                    looker.content(at(data), facts(looker, data), true, Duration.ofSeconds(20)));
+            String closed = looker.content(at(folder), facts(looker, folder), true, Duration.ofSeconds(20));
             assertEquals(22, FileFacts.error(closed));
+        }
+    }
+
+    /** Two programs can have one build ID, which is chosen when they are built. */
+    @Test
+    void shouldTellAProgramByADigestWhenItIsOnlyRead() throws Exception {
+        try (FileLooker looker = looker()) {
+            Path one = Files.copy(PROGRAMS.launch(), folder.resolve("one"));
+            byte[] bytes = Files.readAllBytes(one);
+            bytes[bytes.length - 1] ^= 1;
+            Path other = Files.write(folder.resolve("other"), bytes);
+            for (Path file : List.of(one, other)) {
+                Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwxr-xr-x"));
+                Files.setLastModifiedTime(file, FileTime.from(Instant.now().minusSeconds(60)));
+            }
+            Duration limit = Duration.ofSeconds(20);
+            String id = looker.content(at(one), facts(looker, one), true, limit);
+            assertEquals(id, looker.content(at(other), facts(looker, other), true, limit));
+            String sum = looker.content(at(one), facts(looker, one), false, limit);
+            assertTrue(sum.startsWith("sha256 "), sum);
+            assertNotEquals(sum, looker.content(at(other), facts(looker, other), false, limit));
+        }
+    }
+
+    /** It is started as another user than the one who starts it, and calls nothing that would protect it. */
+    @Test
+    void shouldNotBeOpenToItsUserFromItsFirstInstructionOnWhenItMayNotBeRead() throws Exception {
+        Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+        assertEquals("rwx--x--x", PosixFilePermissions.toString(Files.getPosixFilePermissions(PROGRAMS.look())));
+        Path closed = Files.copy(Path.of("/bin/sleep"), folder.resolve("closed"));
+        Files.setPosixFilePermissions(closed, PosixFilePermissions.fromString("rwx--x--x"));
+        Path open = Files.copy(Path.of("/bin/sleep"), folder.resolve("open"));
+        Files.setPosixFilePermissions(open, PosixFilePermissions.fromString("rwxr-xr-x"));
+        assertFalse(isOpenToItsUser(closed));
+        assertTrue(isOpenToItsUser(open));
+    }
+
+    private static boolean isOpenToItsUser(Path program) throws Exception {
+        Process process = asUser(program.toString(), "60").start();
+        try {
+            assertTrue(
+                    Polling.until(Duration.ofSeconds(20), () -> process.info()
+                            .command()
+                            .filter(program.toString()::equals)
+                            .isPresent()),
+                    program + " runs");
+            return asUser("cat", "/proc/" + process.pid() + "/maps").start().waitFor() == 0;
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
+    }
+
+    private static ProcessBuilder asUser(String... command) {
+        List<String> words = new ArrayList<>(
+                List.of(PROGRAMS.launch().toString(), "--uid", "" + USER.uid(), "--gid", "" + USER.gid(), "--"));
+        words.addAll(List.of(command));
+        return new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD);
+    }
+
+    /** The service may have died while a server keeps the answer waiting, so nothing reads that the questions end. */
+    @Test
+    void shouldEndWhenItsAskerIsGone() throws Exception {
+        Process look = asUser(PROGRAMS.look().toString())
+                .redirectOutput(ProcessBuilder.Redirect.PIPE)
+                .start();
+        try {
+            assertTrue(Polling.until(Duration.ofSeconds(20), () -> !children().isEmpty()));
+            stop();
+            look.getOutputStream().close();
+            assertTrue(Polling.until(Duration.ofSeconds(5), () -> children().isEmpty()), "it is killed");
+            assertTrue(look.waitFor(5, TimeUnit.SECONDS), "so is what watches it");
+        } finally {
+            look.destroyForcibly();
         }
     }
 
@@ -154,11 +230,17 @@ class FileLookerIT {
         }
     }
 
+    /** The processes that answer; each is a child of one that watches it. */
     private static List<ProcessHandle> children() {
         return ProcessHandle.current()
-                .children()
-                .filter(child -> child.info().command().orElse("").endsWith("ppmr-look"))
+                .descendants()
+                .filter(FileLookerIT::isLook)
+                .filter(child -> child.parent().filter(FileLookerIT::isLook).isPresent())
                 .toList();
+    }
+
+    private static boolean isLook(ProcessHandle process) {
+        return process.info().command().orElse("").endsWith("ppmr-look");
     }
 
     private static void stop() throws Exception {

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.RankRights.OpenFile;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.MappedByteBuffer;
@@ -67,11 +68,14 @@ class RecordedNodeTest {
 
     @Test
     void shouldReadWhatAThreadMayDo() throws Exception {
-        Map<String, long[]> limits = RankRights.limits(process);
-        assertEquals(RankRights.LIMITS.size(), limits.size(), "each limit is there");
-        assertEquals(8388608, limits.get("stack")[0]);
-        ThreadRights thread = RankRights.thread(
-                process, RankRights.status(process), limits, Map.of("pid", "pid:[4026531836]", "mnt", "mnt:[1]"));
+        ProcessRights common = ProcessRights.read(process, Map.of("pid", "pid:[4026531836]", "mnt", "mnt:[1]"));
+        assertEquals(ProcessRights.LIMITS.size(), common.limits().size(), "each limit is there");
+        assertEquals(8388608, common.limits().get("stack")[0]);
+        ThreadRights thread;
+        try (ProcFolder threads = ProcFolder.open(folder.toString())) {
+            LivingThread one = LivingThread.of(threads, "84").orElseThrow();
+            thread = common.thread(one, one.status());
+        }
         assertEquals(84, thread.id(), "no NSpid: it is called as its directory");
         assertEquals(Set.of(0), thread.uids());
         assertEquals(Set.of("pid"), thread.nodesNamespaces());
@@ -84,13 +88,18 @@ class RecordedNodeTest {
     void shouldReadWhatIsOpen() throws Exception {
         Set<OpenFile> files = new LinkedHashSet<>();
         Set<String> others = new LinkedHashSet<>();
-        RankRights.descriptors(process, files::add, others::add, (descriptor, target) -> {});
-        assertEquals(Set.of(new OpenFile("/dev/null", 0, true, false)), files);
+        try (ProcFolder open = ProcFolder.open(process + "/fd")) {
+            RankRights.descriptors(open, files::add, others::add, (descriptor, target) -> {});
+        }
+        // Links of descriptors have the modes of their files; made by hand they have all.
+        assertEquals(Set.of(new OpenFile("/dev/null", 0, true, true)), files);
         assertEquals(Set.of(), others);
     }
 
     private static void read(Path process, Set<OpenFile> files, KernelFeatures kernel) throws Exception {
-        RankRights.mappings(process, files::add, kernel, new RecentTexts());
+        try (ProcFolder own = ProcFolder.open(process.toString())) {
+            RankRights.mappings(own, files::add, kernel, new RecentTexts());
+        }
     }
 
     @Test
@@ -138,6 +147,7 @@ class RecordedNodeTest {
         Path write = Files.createFile(folder.resolve("write"));
         Path secluded = Files.createFile(folder.resolve("private"));
         Path odd = Files.createFile(folder.resolve("odd\nname"));
+        Path signs = Files.createFile(folder.resolve("signs\\012for one"));
         Path inside =
                 Files.createFile(Files.createDirectory(folder.resolve("inside")).resolve("own"));
         Files.createSymbolicLink(process.resolve("root"), inside.getParent());
@@ -148,6 +158,7 @@ class RecordedNodeTest {
                         + mapping("r--s", write, write, "rd sh mr mw me ms")
                         + mapping("rw-p", secluded, secluded, "rd wr mr mw me")
                         + mapping("rw-s", odd, odd, "rd wr sh mr mw me")
+                        + mapping("r--p", signs, signs, "rd mr mw me")
                         + mapping("r-xp", Path.of("/own"), inside, "rd ex mr mw me")
                         + mapping("r--p", replaced, read, "rd mr mw me")
                         + "7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me \n"
@@ -161,6 +172,7 @@ class RecordedNodeTest {
                         new OpenFile(write.toString(), me, true, true),
                         new OpenFile(secluded.toString(), me, true, false),
                         new OpenFile(odd.toString(), me, true, true),
+                        new OpenFile(signs.toString(), me, true, false),
                         new OpenFile("/own", me, true, false),
                         new OpenFile(replaced.toString(), -1, true, false)),
                 files);
@@ -216,11 +228,13 @@ class RecordedNodeTest {
     void shouldCountTimeOnAProcessorWhenTheKernelSaysIt() throws Exception {
         Files.writeString(process.resolve("schedstat"), "1234 5 6\n");
         KernelFeatures kernel = KernelFeatures.of("6.1.0", Set.of(Feature.SCHEDSTAT));
-        assertEquals(
-                new ThreadTimes(84, 1234, 140),
-                ThreadTimes.read(process, kernel).orElseThrow());
-        Files.writeString(process.resolve("schedstat"), "");
-        assertTrue(ThreadTimes.read(process, kernel).isEmpty(), "it has just ended");
+        try (ProcFolder threads = ProcFolder.open(folder.toString())) {
+            assertEquals(
+                    new ThreadTimes(84, 1234, 6),
+                    ThreadTimes.read(threads, "84", kernel).orElseThrow());
+            Files.writeString(process.resolve("schedstat"), "");
+            assertTrue(ThreadTimes.read(threads, "84", kernel).isEmpty(), "it has just ended");
+        }
     }
 
     @Test
@@ -232,10 +246,23 @@ class RecordedNodeTest {
     }
 
     @Test
-    void shouldCountSwitchesWhenThereIsNoSchedstat() {
-        assertEquals(
-                new ThreadTimes(84, 0, 140),
-                ThreadTimes.read(process, RECORDED_KERNEL).orElseThrow());
+    void shouldCountSwitchesWhenThereIsNoSchedstat() throws Exception {
+        try (ProcFolder threads = ProcFolder.open(folder.toString())) {
+            assertEquals(
+                    new ThreadTimes(84, 0, 140),
+                    ThreadTimes.read(threads, "84", RECORDED_KERNEL).orElseThrow());
+        }
+    }
+
+    @Test
+    void shouldCountSwitchesWhenTheKernelDoesNotCountTurns() throws Exception {
+        Files.writeString(process.resolve("schedstat"), "0 0 0\n");
+        try (ProcFolder threads = ProcFolder.open(folder.toString())) {
+            assertEquals(
+                    new ThreadTimes(84, 0, 140),
+                    ThreadTimes.read(threads, "84", KernelFeatures.of("6.1.0", Set.of(Feature.SCHEDSTAT)))
+                            .orElseThrow());
+        }
     }
 
     @Test

@@ -1,11 +1,23 @@
 package io.ppmr.os;
 
 import java.io.IOException;
+import java.util.concurrent.atomic.AtomicInteger;
 
-/** A descriptor of another process as one of this process, which means the same open file. For one thread. */
+/**
+ * A socket or a pipe of another process as a descriptor of this one, which means the same. For one thread.
+ *
+ * <p>The other process can put a file in its place at any moment. Closing that asks the server of its filesystem, which
+ * may be the user's own and never answer: then a thread of its own waits for that, and so few at a time do.
+ */
 final class BorrowedDescriptor implements AutoCloseable {
     private static final int PIDFD_OPEN = 434;
     private static final int PIDFD_GETFD = 438;
+    private static final int SOCKET_TYPE = 3;
+    /** F_GETPIPE_SZ. */
+    private static final int PIPE_SIZE = 1032;
+
+    private static final int MOST_UNCLOSED = 16;
+    private static final AtomicInteger UNCLOSED = new AtomicInteger();
     private static final int EPERM = 1;
     private static final int ENOSYS = 38;
 
@@ -19,9 +31,13 @@ final class BorrowedDescriptor implements AutoCloseable {
      * Borrows one.
      *
      * @throws CannotBorrowException if the kernel is older than Linux 5.6, or this process may not trace that one
-     * @throws IOException if the process or the descriptor is gone
+     * @throws IOException if the process or the descriptor is gone, or it is neither a socket nor a pipe
      */
     static BorrowedDescriptor of(int pid, int number) throws IOException {
+        if (UNCLOSED.get() >= MOST_UNCLOSED) {
+            throw new IOException(MOST_UNCLOSED + " files that processes have put in the place of sockets and pipes are"
+                    + " not closed yet, since their filesystems do not answer. Remedy: end the servers of these");
+        }
         int process = (int) LibC.CALLS.syscall(PIDFD_OPEN, pid, 0, 0, 0);
         if (process < 0) {
             throw failure("PID " + pid + " cannot be held", LibC.errno());
@@ -31,10 +47,33 @@ final class BorrowedDescriptor implements AutoCloseable {
             if (descriptor < 0) {
                 throw failure("descriptor " + number + " of PID " + pid + " cannot be borrowed", LibC.errno());
             }
+            if (!isSocketOrPipe(descriptor)) {
+                discard(descriptor);
+                throw new IOException("descriptor " + number + " of PID " + pid + " is no pipe and no socket");
+            }
             return new BorrowedDescriptor(descriptor);
         } finally {
             LibC.CALLS.close(process);
         }
+    }
+
+    /** Asks no server of a filesystem. */
+    private static boolean isSocketOrPipe(int descriptor) {
+        int[] length = {Integer.BYTES};
+        return LibC.CALLS.getsockopt(descriptor, LibC.SOCKET_LEVEL, SOCKET_TYPE, new byte[Integer.BYTES], length) == 0
+                || LibC.CALLS.fcntl(descriptor, PIPE_SIZE, 0) >= 0;
+    }
+
+    private static void discard(int descriptor) {
+        UNCLOSED.incrementAndGet();
+        Thread closing = new Thread(
+                () -> {
+                    LibC.CALLS.close(descriptor);
+                    UNCLOSED.decrementAndGet();
+                },
+                "close-of-a-users-file");
+        closing.setDaemon(true);
+        closing.start();
     }
 
     private static IOException failure(String what, int errno) {

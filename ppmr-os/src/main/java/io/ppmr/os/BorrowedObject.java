@@ -3,7 +3,6 @@ package io.ppmr.os;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -12,8 +11,7 @@ import java.util.Set;
  * Whatever the other process does with its own meanwhile, this one stays. Closed by its owner, for one thread.
  */
 public final class BorrowedObject implements AutoCloseable {
-    /** PIPEFS_MAGIC and SOCKFS_MAGIC: what lies there has no path. */
-    private static final Set<Long> WITHOUT_PATH = Set.of(0x50495045L, 0x534f434bL);
+    private static final Set<String> WITHOUT_PATH = Set.of("pipe:[", "socket:[");
 
     private static final boolean IS_AARCH64 = System.getProperty("os.arch").equals("aarch64");
     private static final long LISTEN = IS_AARCH64 ? 201 : 50;
@@ -36,16 +34,12 @@ public final class BorrowedObject implements AutoCloseable {
      */
     public static BorrowedObject of(int pid, int number) throws IOException {
         BorrowedDescriptor borrowed = BorrowedDescriptor.of(pid, number);
-        Optional<Long> filesystem;
-        try {
-            filesystem = ProcFiles.filesystemType("/proc/self/fd/" + borrowed.number());
-        } catch (IOException e) {
+        // The path of a file, as of a FIFO with a name, begins otherwise.
+        String shown = ProcFiles.link("/proc/self/fd/" + borrowed.number()).orElse("");
+        if (WITHOUT_PATH.stream().noneMatch(shown::startsWith)) {
             borrowed.close();
-            throw e;
-        }
-        if (filesystem.filter(WITHOUT_PATH::contains).isEmpty()) {
-            borrowed.close();
-            throw new IOException("descriptor " + number + " of PID " + pid + " is no pipe and no socket");
+            throw new IOException(
+                    "descriptor " + number + " of PID " + pid + " is no pipe without a name and no socket");
         }
         return new BorrowedObject(borrowed);
     }

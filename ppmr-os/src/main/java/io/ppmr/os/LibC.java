@@ -178,12 +178,9 @@ public interface LibC {
     int open(@In byte[] path, int flags);
 
     /** Writes no zero byte behind the text. */
-    long readlink(@In byte[] path, @Out byte[] to, long lengthBytes);
+    long readlinkat(int folder, long path, long to, long lengthBytes);
 
-    /** The same by addresses, which copies nothing that is not there. */
-    long readlink(long path, long to, long lengthBytes);
-
-    int open(long path, int flags);
+    int openat(int folder, long path, int flags);
 
     long pread(int descriptor, long to, long lengthBytes, long offset);
 

@@ -6,6 +6,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -24,7 +25,6 @@ import jnr.ffi.Runtime;
 public final class ProcFiles {
     private static final int LONGEST_LINK_BYTES = 8192;
     private static final int PIECE_BYTES = 4096;
-    private static final int O_CLOEXEC = 02000000;
     private static final int EPERM = 1;
     private static final int ENOENT = 2;
     private static final int ESRCH = 3;
@@ -39,7 +39,12 @@ public final class ProcFiles {
     /** The number of statx(2), which is not the same on x86-64 and AArch64. */
     private static final long STATX = System.getProperty("os.arch").equals("aarch64") ? 291 : 332;
 
-    private static final int CURRENT_DIRECTORY = -100;
+    /** AT_FDCWD. */
+    static final int CURRENT_DIRECTORY = -100;
+
+    /** AT_SYMLINK_NOFOLLOW. */
+    private static final int LINK_ITSELF = 0x100;
+
     /** AT_STATX_DONT_SYNC: no server of a filesystem is asked, which could hang. */
     private static final int FROM_CACHE = 0x4000;
     /** STATX_BASIC_STATS. */
@@ -50,6 +55,7 @@ public final class ProcFiles {
     private static final int MODE_OFFSET = 28;
     private static final int INODE_OFFSET = 32;
     private static final int UID_OFFSET = 20;
+    private static final int GID_OFFSET = 24;
     private static final int BLOCKS_OFFSET = 48;
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
@@ -77,9 +83,19 @@ public final class ProcFiles {
      * @param major of a device file, the number of its driver
      * @param minor of a device file, the number of its device
      * @param allocatedBytes what it takes on its disk or in memory; its length on kernels before Linux 4.11
+     * @param uid the user to whom it belongs
+     * @param gid the group to which it belongs
      */
     public record FileStatus(
-            int mode, int links, long inode, String device, int major, int minor, long allocatedBytes) {
+            int mode,
+            int links,
+            long inode,
+            String device,
+            int major,
+            int minor,
+            long allocatedBytes,
+            int uid,
+            int gid) {
         private static final int TYPE = 0170000;
         private static final int FIFO = 0010000;
         private static final int CHARACTER_DEVICE = 0020000;
@@ -110,9 +126,13 @@ public final class ProcFiles {
 
     /** Returns the text of a symbolic link; {@link #UNSHOWN_PATH} if the kernel cannot show it. */
     public static Optional<String> link(String path) throws IOException {
+        return link(CURRENT_DIRECTORY, path);
+    }
+
+    static Optional<String> link(int folder, String path) throws IOException {
         Pointer memory = MEMORY.get();
         long answer = memory.address() + ANSWER_OFFSET;
-        long length = LibC.CALLS.readlink(named(path, memory), answer, LONGEST_LINK_BYTES);
+        long length = LibC.CALLS.readlinkat(folder, named(path, memory), answer, LONGEST_LINK_BYTES);
         if (length < 0) {
             int errno = LibC.errno();
             return errno == ENAMETOOLONG ? Optional.of(UNSHOWN_PATH) : goneOrThrow(path, errno);
@@ -136,10 +156,18 @@ public final class ProcFiles {
         return new String(bytes, StandardCharsets.ISO_8859_1);
     }
 
+    static int open(int folder, String path, int flags) throws IOException {
+        return LibC.CALLS.openat(folder, named(path, MEMORY.get()), flags);
+    }
+
     /** Returns the first line, or the first lines, of a file: at most a few thousand bytes. */
     public static Optional<String> beginning(String path) throws IOException {
+        return beginning(CURRENT_DIRECTORY, path);
+    }
+
+    static Optional<String> beginning(int folder, String path) throws IOException {
         Pointer memory = MEMORY.get();
-        int descriptor = LibC.CALLS.open(named(path, memory), O_CLOEXEC);
+        int descriptor = open(folder, path, LibC.OPEN_CLOSE_ON_EXEC);
         if (descriptor < 0) {
             return goneOrThrow(path, LibC.errno());
         }
@@ -157,8 +185,12 @@ public final class ProcFiles {
      * @throws IOException if it has more bytes than that, too
      */
     public static Optional<String> text(String path, int mostBytes) throws IOException {
+        return text(CURRENT_DIRECTORY, path, mostBytes);
+    }
+
+    static Optional<String> text(int folder, String path, int mostBytes) throws IOException {
         Pointer memory = MEMORY.get();
-        int descriptor = LibC.CALLS.open(named(path, memory), O_CLOEXEC);
+        int descriptor = open(folder, path, LibC.OPEN_CLOSE_ON_EXEC);
         if (descriptor < 0) {
             return goneOrThrow(path, LibC.errno());
         }
@@ -189,31 +221,49 @@ public final class ProcFiles {
 
     /** Returns the user to whom the file behind a path belongs, as the kernel has it in its memory. */
     public static OptionalInt owner(String path) throws IOException {
+        return owner(CURRENT_DIRECTORY, "", path);
+    }
+
+    static OptionalInt owner(int folder, String folderPath, String path) throws IOException {
         Pointer memory = MEMORY.get();
-        int errno = statx(path, memory);
-        if (errno == 0) {
-            return OptionalInt.of(memory.getInt(UID_OFFSET));
-        }
-        Optional<Integer> owner = errno == ENOSYS
-                ? Optional.of((Integer) Files.getAttribute(Path.of(path), "unix:uid"))
+        int errno = statx(folder, path, FROM_CACHE, memory);
+        return errno == 0 ? OptionalInt.of(memory.getInt(UID_OFFSET)) : attribute(errno, folderPath, path, "unix:uid");
+    }
+
+    static OptionalInt linkMode(int folder, String folderPath, String path) throws IOException {
+        Pointer memory = MEMORY.get();
+        int errno = statx(folder, path, FROM_CACHE | LINK_ITSELF, memory);
+        return errno == 0
+                ? OptionalInt.of(memory.getShort(MODE_OFFSET) & 0xffff)
+                : attribute(errno, folderPath, path, "unix:mode", LinkOption.NOFOLLOW_LINKS);
+    }
+
+    /** The same by stat(2), on a kernel that has no statx(2). */
+    private static OptionalInt attribute(
+            int errno, String folderPath, String path, String attribute, LinkOption... options) throws IOException {
+        Optional<Integer> value = errno == ENOSYS
+                ? Optional.of((Integer) Files.getAttribute(Path.of(folderPath, path), attribute, options))
                 : goneOrThrow(path, errno);
-        return owner.isPresent() ? OptionalInt.of(owner.get()) : OptionalInt.empty();
+        return value.isPresent() ? OptionalInt.of(value.get()) : OptionalInt.empty();
     }
 
     /** Asks the kernel; gives the number of the error, or 0. */
-    private static int statx(String path, Pointer memory) throws IOException {
-        return LibC.CALLS.syscall(STATX, CURRENT_DIRECTORY, named(path, memory), FROM_CACHE, BASIC, memory.address(), 0)
-                        == 0
+    private static int statx(int folder, String path, int flags, Pointer memory) throws IOException {
+        return LibC.CALLS.syscall(STATX, folder, named(path, memory), flags, BASIC, memory.address(), 0) == 0
                 ? 0
                 : LibC.errno();
     }
 
     /** Returns the type and number of the file behind a path, as the kernel has them in its memory. */
     public static Optional<FileStatus> status(String path) throws IOException {
+        return status(CURRENT_DIRECTORY, "", path);
+    }
+
+    static Optional<FileStatus> status(int folder, String folderPath, String path) throws IOException {
         Pointer memory = MEMORY.get();
-        int errno = statx(path, memory);
+        int errno = statx(folder, path, FROM_CACHE, memory);
         if (errno != 0) {
-            return errno == ENOSYS ? statusBeforeStatx(path) : goneOrThrow(path, errno);
+            return errno == ENOSYS ? statusBeforeStatx(Path.of(folderPath, path).toString()) : goneOrThrow(path, errno);
         }
         byte[] bytes = new byte[STATX_BYTES];
         memory.get(0, bytes, 0, bytes.length);
@@ -225,7 +275,9 @@ public final class ProcFiles {
                 fields.getInt(DEV_MAJOR_OFFSET) + ":" + fields.getInt(DEV_MAJOR_OFFSET + Integer.BYTES),
                 fields.getInt(RDEV_MAJOR_OFFSET),
                 fields.getInt(RDEV_MAJOR_OFFSET + Integer.BYTES),
-                fields.getLong(BLOCKS_OFFSET) * BLOCK_BYTES));
+                fields.getLong(BLOCKS_OFFSET) * BLOCK_BYTES,
+                fields.getInt(UID_OFFSET),
+                fields.getInt(GID_OFFSET)));
     }
 
     /** Returns the protocol of a socket behind a path, such as {@code TCPv6}; empty if the path leads to none. */
@@ -248,7 +300,8 @@ public final class ProcFiles {
     /** The same by stat(2), for kernels before Linux 4.11: there a server that does not answer holds it up. */
     static Optional<FileStatus> statusBeforeStatx(String path) throws IOException {
         try {
-            Map<String, Object> fields = Files.readAttributes(Path.of(path), "unix:mode,nlink,ino,dev,rdev,size");
+            Map<String, Object> fields =
+                    Files.readAttributes(Path.of(path), "unix:mode,nlink,ino,dev,rdev,size,uid,gid");
             long device = (Long) fields.get("dev");
             long special = (Long) fields.get("rdev");
             return Optional.of(new FileStatus(
@@ -258,7 +311,9 @@ public final class ProcFiles {
                     major(device) + ":" + minor(device),
                     major(special),
                     minor(special),
-                    (Long) fields.get("size")));
+                    (Long) fields.get("size"),
+                    (Integer) fields.get("uid"),
+                    (Integer) fields.get("gid")));
         } catch (NoSuchFileException e) {
             return Optional.empty();
         }
@@ -278,7 +333,7 @@ public final class ProcFiles {
         return Arrays.copyOf(bytes, bytes.length + 1);
     }
 
-    private static <T> Optional<T> goneOrThrow(String path, int errno) throws IOException {
+    static <T> Optional<T> goneOrThrow(String path, int errno) throws IOException {
         if (errno == ENOENT || errno == ESRCH || errno == ENOTDIR) {
             return Optional.empty();
         }

@@ -55,7 +55,6 @@ public record ProcStat(
     /** The longest line has 52 numbers of 20 digits. */
     private static final int LINE_BYTES = 1200;
 
-    private static final int O_CLOEXEC = 02000000;
     private static final int ENOENT = 2;
     /** It has ended between the open and the read. */
     private static final int ESRCH = 3;
@@ -70,7 +69,25 @@ public record ProcStat(
      * path nor a channel nor a stream.
      */
     public static Optional<ProcStat> read(String file) {
-        int descriptor = LibC.CALLS.open(zeroTerminated(file), O_CLOEXEC);
+        return read(file, LibC.CALLS.open(zeroTerminated(file), LibC.OPEN_CLOSE_ON_EXEC));
+    }
+
+    /**
+     * The same.
+     *
+     * @param folder a descriptor of a folder
+     * @param name of a process or a thread in it
+     */
+    static Optional<ProcStat> read(int folder, String name) {
+        try {
+            String file = name + "/stat";
+            return read(file, ProcFiles.open(folder, file, LibC.OPEN_CLOSE_ON_EXEC));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static Optional<ProcStat> read(String file, int descriptor) {
         if (descriptor < 0) {
             return goneOrUnreadable(file, LibC.errno());
         }

@@ -91,7 +91,15 @@ class ProcFilesTest {
     /** The room that a file takes is its length there, which the blocks of a disk round up. */
     private static FileStatus withoutBytes(FileStatus status) {
         return new FileStatus(
-                status.mode(), status.links(), status.inode(), status.device(), status.major(), status.minor(), 0);
+                status.mode(),
+                status.links(),
+                status.inode(),
+                status.device(),
+                status.major(),
+                status.minor(),
+                0,
+                status.uid(),
+                status.gid());
     }
 
     @Test

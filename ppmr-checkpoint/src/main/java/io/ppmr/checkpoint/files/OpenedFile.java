@@ -14,9 +14,18 @@ import io.ppmr.checkpoint.sharing.Shown;
  * @param inode its number, where the kernel shows it with the path; else empty
  * @param reads whether it is read
  * @param writes whether it can be written
+ * @param runs whether it is a program or a library whose code is run: what it is tells its build ID then
  */
 public record OpenedFile(
-        int pid, String process, String place, String link, String path, String inode, boolean reads, boolean writes) {
+        int pid,
+        String process,
+        String place,
+        String link,
+        String path,
+        String inode,
+        boolean reads,
+        boolean writes,
+        boolean runs) {
     private static final String UNNAMED = " (deleted)";
     private static final String PROC = "/proc/";
 

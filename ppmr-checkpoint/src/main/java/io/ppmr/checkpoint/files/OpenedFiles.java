@@ -2,9 +2,10 @@ package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
 import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcMaps;
-import java.io.File;
 import java.io.IOException;
+import java.nio.file.NoSuchFileException;
 import java.util.Optional;
 
 /**
@@ -13,11 +14,15 @@ import java.util.Optional;
  */
 public final class OpenedFiles {
     private static final int FIELDS = 6;
+    private static final int HEX = 16;
+    private static final int RANGE = 0;
     private static final int PERMISSIONS = 1;
     private static final int INODE = 4;
     private static final int NAME = 5;
     private static final int WRITES = 1;
+    private static final int RUNS = 2;
     private static final int SHARED = 3;
+    private static final String PROGRAM = "program";
     private static final String LINE_END = "\\012";
 
     /** Receives files. */
@@ -35,61 +40,119 @@ public final class OpenedFiles {
      */
     public static void read(int pid, String process, Sink sink) throws IOException {
         String own = "/proc/" + pid;
-        String[] numbers = new File(own + "/fd").list();
-        for (String number : numbers == null ? new String[0] : numbers) {
-            descriptor(pid, process, number, sink);
+        try (ProcFolder links = ProcFolder.open(own + "/fd");
+                ProcFolder infos = ProcFolder.open(own + "/fdinfo")) {
+            links.each(number -> descriptor(pid, process, links, infos, number, sink));
+        } catch (NoSuchFileException e) {
+            return;
         }
         linked(pid, process, "working directory", own + "/cwd", sink);
-        linked(pid, process, "program", own + "/exe", sink);
-        String[] last = {""};
-        ProcMaps.read(pid, line -> {
-            String[] fields = line.split(" +", FIELDS);
-            if (fields.length == FIELDS && fields[NAME].startsWith("/") && !isMemory(fields[NAME])) {
-                boolean writes = fields[PERMISSIONS].charAt(SHARED) == 's' && fields[PERMISSIONS].charAt(WRITES) == 'w';
-                String key = writes + fields[INODE] + fields[NAME];
-                // The parts of a library come one after the other.
-                if (!key.equals(last[0])) {
-                    last[0] = key;
-                    mapping(pid, process, fields, writes, sink);
-                }
-            }
-        });
+        linked(pid, process, PROGRAM, own + "/exe", sink);
+        Mappings mappings = new Mappings(pid, process, sink);
+        ProcMaps.read(pid, mappings::add);
+        mappings.end();
     }
 
-    private static void descriptor(int pid, String process, String number, Sink sink) throws IOException {
-        String link = "/proc/" + pid + "/fd/" + number;
-        Optional<String> path = ProcFiles.link(link);
+    /** The mappings of a process, of which those of one library come one after the other: they are told as one. */
+    private static final class Mappings {
+        private final int pid;
+        private final String process;
+        private final Sink sink;
+        private String[] last;
+        private boolean writes;
+        private boolean runs;
+
+        Mappings(int pid, String process, Sink sink) {
+            this.pid = pid;
+            this.process = process;
+            this.sink = sink;
+        }
+
+        void add(String line) throws IOException {
+            String[] fields = line.split(" +", FIELDS);
+            if (fields.length < FIELDS || !fields[NAME].startsWith("/") || isMemory(fields[NAME])) {
+                return;
+            }
+            String permissions = fields[PERMISSIONS];
+            boolean written = permissions.charAt(SHARED) == 's' && permissions.charAt(WRITES) == 'w';
+            if (last == null
+                    || written != writes
+                    || !fields[INODE].equals(last[INODE])
+                    || !fields[NAME].equals(last[NAME])) {
+                end();
+                last = fields;
+                writes = written;
+                runs = false;
+            }
+            runs |= permissions.charAt(RUNS) == 'x';
+        }
+
+        void end() throws IOException {
+            if (last != null) {
+                mapping(pid, process, last, writes, runs, sink);
+                last = null;
+            }
+        }
+    }
+
+    private static void descriptor(
+            int pid, String process, ProcFolder links, ProcFolder infos, String number, Sink sink) throws IOException {
+        Optional<String> path = links.link(number);
         if (path.isEmpty() || !path.get().startsWith("/") || isMemory(path.get())) {
             return;
         }
-        Optional<DescriptorInfo> info = DescriptorInfo.read(pid, number);
+        Optional<DescriptorInfo> info = DescriptorInfo.read(infos, number);
         if (info.isPresent()) {
             boolean opened = !info.get().isPathOnly();
             sink.accept(new OpenedFile(
                     pid,
                     process,
                     "descriptor " + number,
-                    link,
+                    links + "/" + number,
                     path.get(),
                     info.get().value("ino:").orElse(""),
                     opened && info.get().reads(),
-                    opened && info.get().writes()));
+                    opened && info.get().writes(),
+                    false));
         }
     }
 
     private static void linked(int pid, String process, String place, String link, Sink sink) throws IOException {
         Optional<String> path = ProcFiles.link(link);
         if (path.isPresent() && path.get().startsWith("/")) {
-            sink.accept(new OpenedFile(pid, process, place, link, path.get(), "", true, false));
+            sink.accept(new OpenedFile(pid, process, place, link, path.get(), "", true, false, place.equals(PROGRAM)));
         }
     }
 
-    private static void mapping(int pid, String process, String[] fields, boolean writes, Sink sink)
+    private static void mapping(int pid, String process, String[] fields, boolean writes, boolean runs, Sink sink)
             throws IOException {
+        sink.accept(new OpenedFile(
+                pid, process, "a mapping", "", mappedPath(pid, fields), fields[INODE], true, writes, runs));
+    }
+
+    /**
+     * Reads a mapping's name. In a line of mappings the kernel writes a newline as a backslash and digits, and a name
+     * can have these itself. The link of the mapping shows the name as it is.
+     */
+    private static String mappedPath(int pid, String[] fields) throws IOException {
         String shown = fields[NAME];
-        String plain = shown.replace(LINE_END, "\n");
-        String other = plain.equals(shown) ? "" : shown;
-        sink.accept(new OpenedFile(pid, process, "a mapping", other, plain, fields[INODE], true, writes));
+        if (!shown.contains(LINE_END)) {
+            return shown;
+        }
+        int dash = fields[RANGE].indexOf('-');
+        String link = "/proc/" + pid + "/map_files/" + plain(fields[RANGE].substring(0, dash)) + "-"
+                + plain(fields[RANGE].substring(dash + 1));
+        return ProcFiles.link(link).filter(path -> written(path).equals(shown)).orElse(shown.replace(LINE_END, "\n"));
+    }
+
+    /** {@code map_files} has the addresses without the zeros that {@code maps} puts before them. */
+    private static String plain(String address) {
+        return Long.toHexString(Long.parseUnsignedLong(address, HEX));
+    }
+
+    /** Writes a name as a line of mappings has it. */
+    private static String written(String path) {
+        return path.replace("\n", LINE_END);
     }
 
     /** Memory that no path leads to. */
@@ -107,8 +170,8 @@ public final class OpenedFiles {
             return ProcFiles.link(file.link()).filter(file.path()::equals).isPresent();
         }
         boolean[] found = {false};
-        ProcMaps.read(
-                file.pid(), line -> found[0] |= line.replace(LINE_END, "\n").endsWith(" " + file.path()));
+        String end = " " + written(file.path());
+        ProcMaps.read(file.pid(), line -> found[0] |= line.endsWith(end));
         return found[0];
     }
 }

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint.limits;
 
+import io.ppmr.checkpoint.sharing.Holder;
 import io.ppmr.checkpoint.sharing.MemberLook;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcFiles;
@@ -8,6 +9,8 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Pattern;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds files without a name that CRIU does not write: larger ones than its limit, and those that have another name
@@ -15,6 +18,7 @@ import java.util.regex.Pattern;
  * thread.
  */
 final class UnlinkedFiles implements MemberLook {
+    private static final Logger LOG = LoggerFactory.getLogger(UnlinkedFiles.class);
     private static final String UNNAMED = " (deleted)";
     private static final long MIB = 1 << 20;
     /** A server's file that was removed by this client, and stays until it is closed. */
@@ -43,6 +47,9 @@ final class UnlinkedFiles implements MemberLook {
             return;
         }
         FileStatus status = open.status().get();
+        if (unnamed && isNamed(open.holder(), name, status)) {
+            return;
+        }
         if (unnamed && status.links() == 0) {
             if (status.allocatedBytes() > mostBytes) {
                 findings.add(open.holder(), open + tooLarge(status.allocatedBytes()), remedy(status.allocatedBytes()));
@@ -63,7 +70,9 @@ final class UnlinkedFiles implements MemberLook {
             return;
         }
         if (status.get().links() > 0) {
-            if (!linksAgain) {
+            // A line of mappings has newlines in another form than the link.
+            String exact = ProcFiles.link(mapped.path()).orElse(name);
+            if (!linksAgain && !isNamed(mapped.holder(), exact, status.get())) {
                 findings.add(mapped.holder(), mapped + linkedElsewhere(), LINK_REMEDY);
             }
             return;
@@ -74,6 +83,22 @@ final class UnlinkedFiles implements MemberLook {
                     mapped.holder(),
                     mapped + tooLarge(bytes),
                     "start the job again if its program or a library was replaced; or " + remedy(bytes));
+        }
+    }
+
+    /** The kernel adds a word to a name that is gone, and a name can have that word itself. */
+    private static boolean isNamed(Holder holder, String name, FileStatus status) {
+        if (status.links() == 0) {
+            return false;
+        }
+        try {
+            return ProcFiles.status("/proc/" + holder.pid() + "/root" + name)
+                    .filter(found ->
+                            found.inode() == status.inode() && found.device().equals(status.device()))
+                    .isPresent();
+        } catch (IOException e) {
+            LOG.debug("a name of PID {} is not looked at: {}", holder.pid(), e.toString());
+            return false;
         }
     }
 

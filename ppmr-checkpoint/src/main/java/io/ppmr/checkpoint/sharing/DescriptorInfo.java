@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint.sharing;
 
 import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcFolder;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,12 +24,22 @@ public record DescriptorInfo(long flags, String text) {
 
     /** Reads it; empty if the descriptor or its process is gone. */
     public static Optional<DescriptorInfo> read(int pid, String number) throws IOException {
-        return ProcFiles.text("/proc/" + pid + "/fdinfo/" + number, MOST_BYTES)
-                .map(text -> new DescriptorInfo(
-                        value(text, "flags:")
-                                .map(flags -> Long.parseLong(flags, OCTAL))
-                                .orElse(0L),
-                        text));
+        return ProcFiles.text("/proc/" + pid + "/fdinfo/" + number, MOST_BYTES).map(DescriptorInfo::of);
+    }
+
+    /**
+     * Reads it.
+     *
+     * @param folder the {@code fdinfo} of a process
+     */
+    public static Optional<DescriptorInfo> read(ProcFolder folder, String number) throws IOException {
+        return folder.text(number, MOST_BYTES).map(DescriptorInfo::of);
+    }
+
+    private static DescriptorInfo of(String text) {
+        long flags =
+                value(text, "flags:").map(octal -> Long.parseLong(octal, OCTAL)).orElse(0L);
+        return new DescriptorInfo(flags, text);
     }
 
     public boolean reads() {

@@ -17,6 +17,8 @@ import org.slf4j.LoggerFactory;
 public record SecurityLabel(int pid, String label) {
     private static final Logger LOG = LoggerFactory.getLogger(SecurityLabel.class);
     private static final int MOST_BYTES = 4096;
+    /** The label of this service; empty where no module gives labels, and a crowd of threads is not asked for any. */
+    private static final String OWN = read("self");
 
     /**
      * Reads the label of a process; empty if it is not confined, or not more than this service.
@@ -25,10 +27,8 @@ public record SecurityLabel(int pid, String label) {
      * @param pid the same as it sees itself
      */
     public static Optional<SecurityLabel> ofConfined(int process, int pid) {
-        String label = read(Integer.toString(process));
-        return isFree(label) || label.equals(read("self"))
-                ? Optional.empty()
-                : Optional.of(new SecurityLabel(pid, label));
+        String label = OWN.isEmpty() ? "" : read(Integer.toString(process));
+        return isFree(label) || label.equals(OWN) ? Optional.empty() : Optional.of(new SecurityLabel(pid, label));
     }
 
     /** Returns true if a security module gives labels to a process, by which it may be confined or not. */

@@ -35,7 +35,7 @@ class FileRulesTest {
     }
 
     private static OpenedFile file(String path, boolean reads, boolean writes) {
-        return new OpenedFile(5, "job", "descriptor 3", "/proc/5/fd/3", path, "77", reads, writes);
+        return new OpenedFile(5, "job", "descriptor 3", "/proc/5/fd/3", path, "77", reads, writes, false);
     }
 
     private static final OpenedFile READ = file("/data/f", true, false);

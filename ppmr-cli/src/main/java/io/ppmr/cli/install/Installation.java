@@ -8,6 +8,7 @@ import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -27,6 +28,8 @@ import java.util.stream.Stream;
  * once, by one thread.
  */
 final class Installation {
+    private static final String PROGRAM = "rwxr-xr-x";
+    private static final String DATA = "rw-r--r--";
     private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d{1,9})\\b");
     private static final Duration SYSTEMD_LIMIT = Duration.ofSeconds(60);
     private static final List<String> UNIT_NAMES = List.of("ppmr-source.service", "ppmr-target.service");
@@ -136,7 +139,9 @@ final class Installation {
     }
 
     private void copy(Path from, Path to, boolean executable) throws IOException {
-        put(Files.readAllBytes(from), to, executable);
+        // Of a program that others may not read they trace no process, execve(2): so it stays.
+        boolean closed = executable && !Files.getPosixFilePermissions(from).contains(PosixFilePermission.OTHERS_READ);
+        put(Files.readAllBytes(from), to, closed ? "rwx--x--x" : executable ? PROGRAM : DATA);
     }
 
     /**
@@ -156,7 +161,7 @@ final class Installation {
         }
         modules.addAll(whole.modules());
         modules.removeAll(known.modules());
-        put(known.text().getBytes(StandardCharsets.UTF_8), to, false);
+        put(known.text().getBytes(StandardCharsets.UTF_8), to, DATA);
     }
 
     /** Has modules loaded when the node boots where units cannot want them; modules-load.d(5). */
@@ -166,13 +171,13 @@ final class Installation {
         }
         String text = "# For the devices of RDMA and of the management controller. Take out what this node has not.\n"
                 + String.join("\n", modules) + "\n";
-        put(text.getBytes(StandardCharsets.UTF_8), MODULES, false);
+        put(text.getBytes(StandardCharsets.UTF_8), MODULES, DATA);
         told.accept(at(MODULES) + " loads " + String.join(", ", modules) + " at the next boot, since systemd "
                 + systemdRelease + " has no modprobe@.service; until then: modprobe -a " + String.join(" ", modules));
     }
 
     private void text(Path from, Path to) throws IOException {
-        put(filled(from).getBytes(StandardCharsets.UTF_8), to, false);
+        put(filled(from).getBytes(StandardCharsets.UTF_8), to, DATA);
     }
 
     /** A unit or the like, which names the tree. */
@@ -195,12 +200,12 @@ final class Installation {
         }
     }
 
-    private void put(byte[] bytes, Path to, boolean executable) throws IOException {
+    private void put(byte[] bytes, Path to, String permissions) throws IOException {
         Path place = at(to);
         makeFolder(place.getParent());
         Path fresh = place.resolveSibling("." + place.getFileName() + ".ppmr-install");
         Files.write(fresh, bytes);
-        Files.setPosixFilePermissions(fresh, PosixFilePermissions.fromString(executable ? "rwxr-xr-x" : "rw-r--r--"));
+        Files.setPosixFilePermissions(fresh, PosixFilePermissions.fromString(permissions));
         Files.move(fresh, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         manifest.addFile(place, Manifest.hash(place));
     }

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
@@ -44,6 +45,9 @@ class InstallationTest {
         assertTrue(home.resolve("ppmr-checkpoint/target/native/ppmr-launch")
                 .toFile()
                 .setExecutable(true));
+        write("ppmr-checkpoint/target/native/ppmr-look", "look");
+        Files.setPosixFilePermissions(
+                home.resolve("ppmr-checkpoint/target/native/ppmr-look"), PosixFilePermissions.fromString("rwx--x--x"));
         for (String unit : List.of("ppmr-source.service", "ppmr-target.service")) {
             write("systemd/" + unit, "ExecStart=@PREFIX@/ppmr --config @CONFIG@/x\n");
         }
@@ -80,6 +84,10 @@ class InstallationTest {
                 "ExecStart=/opt/ppmr/ppmr --config /etc/ppmr/x\n",
                 Files.readString(root.resolve("etc/systemd/system/ppmr-target.service")));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/native/ppmr-launch")));
+        assertEquals(
+                "rwx--x--x",
+                PosixFilePermissions.toString(
+                        Files.getPosixFilePermissions(root.resolve("opt/ppmr/native/ppmr-look"))));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/ppmr")));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/conf/slurm-health.sh")));
         assertFalse(Files.isExecutable(root.resolve("opt/ppmr/lib/ppmr-cli-1.jar")));

@@ -233,8 +233,13 @@ public final class FileComparison {
         if (!compared.test(file.path()) || found.size() >= MOST_REFUSALS) {
             return;
         }
-        ByteBuffer key = digest(
-                file.path() + '\0' + file.link().startsWith("/proc/") + file.inode() + file.reads() + file.writes());
+        ByteBuffer key = digest(file.path()
+                + '\0'
+                + file.link().startsWith("/proc/")
+                + file.inode()
+                + file.reads()
+                + file.writes()
+                + file.runs());
         if (!known.add(key)) {
             return;
         }
@@ -339,8 +344,9 @@ public final class FileComparison {
         if (held && limit.compareTo(LEAST_CONTENT_LIMIT) > 0) {
             limit = LEAST_CONTENT_LIMIT;
         }
-        String here = looker.content(one.question(), one.here(), limit);
-        String there = ask('c', List.of(one.path()), limit.plus(FileLooker.ANSWER_LIMIT))
+        boolean byId = one.file().runs();
+        String here = looker.content(one.question(), one.here(), byId, limit);
+        String there = ask(byId ? 'c' : 'd', List.of(one.path()), limit.plus(FileLooker.ANSWER_LIMIT))
                 .lines()
                 .get(0);
         return rules.contents(one.rank(), one.file(), here, there);

@@ -13,6 +13,7 @@ import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.FileComparison;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
+import io.ppmr.os.MountEntry;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
@@ -378,7 +379,7 @@ final class SourceSession {
         return job.pods().isEmpty()
                 || job.pods().values().stream()
                         .flatMap(pod -> pod.mounts().stream())
-                        .anyMatch(mount -> path.startsWith(mount + "/"));
+                        .anyMatch(mount -> path.startsWith(MountEntry.bytesOf(Path.of(mount)) + "/"));
     }
 
     private <T> Map<Integer, T> ofLeg(Map<Integer, T> all) {

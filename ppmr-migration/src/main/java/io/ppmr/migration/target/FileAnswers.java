@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -36,6 +37,7 @@ final class FileAnswers implements Closeable {
     private final ContentDigests digests;
     private final Function<JobUser, Optional<String>> whyNot;
     private final boolean ignored;
+    private final BooleanSupplier lost;
     private final AtomicBoolean busy = new AtomicBoolean();
     private FileLooker looker;
     private JobUser user;
@@ -44,16 +46,19 @@ final class FileAnswers implements Closeable {
     /**
      * @param whyNot says why this node looks at nothing for a user; empty if it does
      * @param ignored whether other files are no reason to refuse a job here
+     * @param lost whether the connection has ended: nothing is read any more then. Any thread
      */
     FileAnswers(
             NativePrograms programs,
             ContentDigests digests,
             Function<JobUser, Optional<String>> whyNot,
-            boolean ignored) {
+            boolean ignored,
+            BooleanSupplier lost) {
         this.programs = programs;
         this.digests = digests;
         this.whyNot = whyNot;
         this.ignored = ignored;
+        this.lost = lost;
     }
 
     /** Answers on a thread of its own; throws if an answer is under way. */
@@ -98,7 +103,7 @@ final class FileAnswers implements Closeable {
             }
             user = asked;
             if (looker == null) {
-                looker = FileLooker.start(programs, asked, digests, () -> closed);
+                looker = FileLooker.start(programs, asked, digests, () -> closed || lost.getAsBoolean());
             }
             return new Seen(FileComparison.kernel(), ignored, lines(question), "");
         } catch (CheckpointException e) {
@@ -119,12 +124,13 @@ final class FileAnswers implements Closeable {
         return switch (question.kind()) {
             case 's' -> looker.look(files);
             case 'l' -> looker.lookAgain(files);
-            case 'c' -> contents(files);
+            case 'c' -> contents(files, true);
+            case 'd' -> contents(files, false);
             default -> throw new CheckpointException("it was asked what this release does not know");
         };
     }
 
-    private List<String> contents(List<Question> files) throws CheckpointException {
+    private List<String> contents(List<Question> files, boolean byId) throws CheckpointException {
         List<String> contents = new ArrayList<>();
         for (Question file : files) {
             String line = looker.look(List.of(file)).get(0);
@@ -133,7 +139,7 @@ final class FileAnswers implements Closeable {
                 contents.add(line);
             } else {
                 Duration limit = FileComparison.contentLimit(facts.get().lengthBytes());
-                contents.add(looker.content(file, facts.get(), limit));
+                contents.add(looker.content(file, facts.get(), byId, limit));
             }
         }
         return contents;

@@ -272,7 +272,8 @@ final class TargetSessions {
                         service.programs(),
                         digests,
                         admission::whyNotFor,
-                        settings.ignoredChecks().contains("files"))) {
+                        settings.ignoredChecks().contains("files"),
+                        () -> events.loss().isPresent())) {
             TargetEnd end = new TargetEnd(link, events);
             SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
             try {
