@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 @Timeout(60)
 class FolderLooksTest {
-    private static final int CROWD = 3000;
+    private static final int CROWD = 400;
 
     @TempDir
     private Path directory;
