@@ -17,6 +17,13 @@
  *   c FIRST NAME   the same, but of an ELF file that has a build ID "id HEX" instead of the content.
  *   a WAY NAME     whether this user may open NAME: WAY is r or -, and w or -. "--" is to have it as a directory, or just to
  *                  find it. "yes" or "error ERRNO".
+ *   n FIRST NAME   what it takes to carry the file: "data BYTES", without its holes, or "error ERRNO"; ENOTSUP for a file
+ *                  with attributes (xattr(7)) that are not carried.
+ *   r FIRST NAME   a "found" line, and behind it the content without its holes: pieces that begin with their length, 4
+ *                  bytes, and their offset, 8 bytes, in the machine's order, and end with a length of 0 and an offset of 0.
+ *                  Then "end" or "error ERRNO".
+ *   w GID NAME     may a file of that group be made at NAME, or take the place of the user's own there: "room DEVICE BYTES TAKEN"
+ *                  with what its filesystem has left, and 1 where that file is there, or "error ERRNO". No link of NAME's is followed.
  *   f PID FD       writes what a process has written to a file to its disk or server: "found" with the file's length, or "error ERRNO".
  *
  * A process of its own watches the one that answers, and kills it as soon as the asker's end of standard input is closed:
@@ -25,6 +32,7 @@
  * A digest is for whoever asks. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
  */
 #define _GNU_SOURCE
+#include "folder.h"
 #include "kernel.h"
 
 #include <elf.h>
@@ -41,8 +49,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #ifndef SYS_pidfd_getfd
@@ -58,6 +68,9 @@ enum {
     MOST_SEGMENTS = 128,
     LONGEST_ID = 64,
     WATCH_MS = 1000,
+    ATTRIBUTE_BYTES = 1 << 16,
+    MOST_RUNS = 1 << 20,
+    MOST_GROUPS = 1 << 16,
 };
 
 static char first[PATH_BYTES];
@@ -170,6 +183,22 @@ static void status_of(bool opened, bool synced)
     close(found);
 }
 
+/* Finds a regular file and opens it for reading; -1 after the error. */
+static int open_asked(int *which, struct stat *status)
+{
+    int found = find(which);
+    if (found < 0) {
+        say_error(errno);
+        return -1;
+    }
+    int file = fstat(found, status) != 0 ? -1 : S_ISREG(status->st_mode) ? open_found(found, O_RDONLY) : (errno = EINVAL, -1);
+    int error = errno;
+    close(found);
+    if (file < 0)
+        say_error(error);
+    return file;
+}
+
 static bool read_at(int file, void *to, size_t bytes, uint64_t at)
 {
     return at <= INT64_MAX && pread(file, to, bytes, (off_t)at) == (ssize_t)bytes;
@@ -263,19 +292,10 @@ static void say_bytes(int file, int64_t length)
 static void content_of(bool by_id)
 {
     int which;
-    int found = find(&which);
     struct stat status;
-    if (found < 0) {
-        say_error(errno);
+    int file = open_asked(&which, &status);
+    if (file < 0)
         return;
-    }
-    int file = fstat(found, &status) != 0 ? -1 : S_ISREG(status.st_mode) ? open_found(found, O_RDONLY) : (errno = EINVAL, -1);
-    int error = errno;
-    close(found);
-    if (file < 0) {
-        say_error(error);
-        return;
-    }
     if (say_found(which, file, &status)) {
         unsigned char id[LONGEST_ID];
         size_t length = by_id ? build_id(file, id) : 0;
@@ -289,6 +309,153 @@ static void content_of(bool by_id)
         }
     }
     close(file);
+}
+
+/*
+ * The next run of bytes from an offset on that is no hole, by the file's length; false if there is none. Where the
+ * filesystem shows no holes, or there are too many, all is one run.
+ */
+static bool next_run(int file, int64_t from, const struct stat *status, int *runs, int64_t *start, int64_t *end)
+{
+    int64_t length = status->st_size;
+    if (from >= length)
+        return false;
+    *start = from;
+    *end = length;
+    /* One that takes as much as it is long has no holes. */
+    if (++*runs > MOST_RUNS || (int64_t)status->st_blocks * 512 >= length)
+        return true;
+    off_t data = lseek(file, from, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO;
+    *start = data;
+    off_t hole = lseek(file, data, SEEK_HOLE);
+    if (hole > data && hole < length)
+        *end = hole;
+    return *start < length;
+}
+
+/* Attributes of the user's and access lists travel with no file; labels and the like are each node's own. */
+static bool has_attributes(int file)
+{
+    static char names[ATTRIBUTE_BYTES];
+    ssize_t bytes = flistxattr(file, names, sizeof names);
+    if (bytes < 0)
+        return errno == E2BIG || errno == ERANGE;
+    for (const char *one = names; one < names + bytes; one += strlen(one) + 1) {
+        if (strncmp(one, "user.", 5) == 0 || strncmp(one, "system.", 7) == 0 || strcmp(one, "security.capability") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void data_of(void)
+{
+    int which;
+    struct stat status;
+    int file = open_asked(&which, &status);
+    if (file < 0)
+        return;
+    if (has_attributes(file)) {
+        say_error(ENOTSUP);
+    } else {
+        int64_t bytes = 0;
+        int64_t start;
+        int64_t end = 0;
+        for (int runs = 0; next_run(file, end, &status, &runs, &start, &end);)
+            bytes += end - start;
+        printf("data %" PRId64 "\n", bytes);
+    }
+    close(file);
+}
+
+static void say_piece(uint32_t bytes, int64_t offset)
+{
+    if (fwrite(&bytes, sizeof bytes, 1, stdout) != 1 || fwrite(&offset, sizeof offset, 1, stdout) != 1
+        || fwrite(piece, 1, bytes, stdout) != bytes)
+        exit(1);
+}
+
+static void runs_of(void)
+{
+    int which;
+    struct stat status;
+    int file = open_asked(&which, &status);
+    if (file < 0)
+        return;
+    /* Some filesystems show what is not on the disk yet as a hole. */
+    if (fsync(file) != 0) {
+        say_error(errno);
+        close(file);
+        return;
+    }
+    if (say_found(which, file, &status)) {
+        struct stat after;
+        int error = 0;
+        int64_t at;
+        int64_t end = 0;
+        for (int runs = 0; error == 0 && next_run(file, end, &status, &runs, &at, &end);) {
+            while (at < end && error == 0) {
+                ssize_t got = pread(file, piece, end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES, at);
+                if (got > 0) {
+                    say_piece((uint32_t)got, at);
+                    at += got;
+                } else if (got == 0 || errno != EINTR) {
+                    error = got < 0 ? errno : ESTALE;
+                }
+            }
+        }
+        if (error == 0
+            && (fstat(file, &after) != 0 || after.st_size != status.st_size
+                || after.st_mtim.tv_sec != status.st_mtim.tv_sec || after.st_mtim.tv_nsec != status.st_mtim.tv_nsec))
+            error = ESTALE;
+        say_piece(0, 0);
+        if (error == 0)
+            printf("end\n");
+        else
+            say_error(error);
+    }
+    close(file);
+}
+
+static bool is_of_group(gid_t gid)
+{
+    static gid_t groups[MOST_GROUPS];
+    int count = getgroups(MOST_GROUPS, groups);
+    bool found = gid == getegid();
+    for (int i = 0; i < count; i++)
+        found = found || groups[i] == gid;
+    return found;
+}
+
+static void room_at(void)
+{
+    char *last;
+    struct stat status;
+    struct statvfs room;
+    int folder = open_folder(name, &last);
+    int error = 0;
+    bool taken = false;
+    if (folder < 0) {
+        say_error(errno);
+        return;
+    }
+    if (faccessat(folder, ".", W_OK | X_OK, 0) != 0 || fstatvfs(folder, &room) != 0)
+        error = errno;
+    else if (!is_of_group((gid_t)strtoul(first, NULL, 10)))
+        error = EPERM;
+    else if ((taken = fstatat(folder, last, &status, AT_SYMLINK_NOFOLLOW) == 0))
+        error = S_ISREG(status.st_mode) && status.st_uid == geteuid() ? 0 : EEXIST;
+    else if (errno != ENOENT)
+        error = errno;
+    if (error == 0 && fstat(folder, &status) != 0)
+        error = errno;
+    if (error == 0)
+        printf("room %u:%u %" PRIu64 " %d\n", major(status.st_dev), minor(status.st_dev),
+               (uint64_t)room.f_bavail * (uint64_t)room.f_frsize, taken);
+    else
+        say_error(error);
+    close(folder);
 }
 
 /* A descriptor of the same open file, or one more of the same file where the kernel or the node denies that. */
@@ -382,7 +549,7 @@ int main(int argc, char **argv)
                 return 1;
             continue;
         }
-        if (strchr(flushes ? "f" : "slycda", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
+        if (strchr(flushes ? "f" : "slycdanrw", letter) == NULL || letter == '\0' || !read_text(first) || !read_text(name))
             return 2;
         errno = 0;
         if (strlen(first) >= PATH_BYTES - 1 || strlen(name) >= PATH_BYTES - 1)
@@ -393,6 +560,12 @@ int main(int argc, char **argv)
             access_to();
         else if (letter == 'c' || letter == 'd')
             content_of(letter == 'c');
+        else if (letter == 'n')
+            data_of();
+        else if (letter == 'r')
+            runs_of();
+        else if (letter == 'w')
+            room_at();
         else
             status_of(letter != 's', letter == 'y');
         /* So that whoever waits knows which file it is that does not answer. */

@@ -2,15 +2,11 @@ package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.checkpoint.sharing.Shown;
-import java.io.BufferedInputStream;
+import io.ppmr.os.LibC;
 import java.io.Closeable;
-import java.io.EOFException;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
@@ -18,24 +14,14 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.Callable;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.FutureTask;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
-import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Looks at files as a job's user, by a process ({@code ppmr-look}) that is killed when it does not answer in time: the
  * server of a filesystem may hang, and root may see less than the user does. Owned by one thread, which closes it.
  */
 public final class FileLooker implements Closeable {
-    private static final Logger LOG = LoggerFactory.getLogger(FileLooker.class);
-
     /** The answer where a file may be opened. */
     public static final String YES = "yes";
 
@@ -45,9 +31,8 @@ public final class FileLooker implements Closeable {
     /** A node can have tens of gigabytes of a file in its memory that its server has not. */
     private static final Duration FLUSH_LIMIT = Duration.ofMinutes(5);
 
-    private static final int LONGEST_LINE = FileFacts.LONGEST_LINE;
-    private static final long SLICE_MS = 20;
     private static final int PIECE_BYTES = 1 << 16;
+    private static final int PIECE_HEAD_BYTES = Integer.BYTES + Long.BYTES;
 
     /**
      * A question about a file, by bytes that stand as characters from 0 to 255.
@@ -57,22 +42,15 @@ public final class FileLooker implements Closeable {
      */
     public record Question(String first, String path) {}
 
-    private final Process process;
-    private final OutputStream questions;
-    private final InputStream answers;
+    private final HelperConversation helper;
     private final String user;
     private final ContentDigests digests;
-    private final BooleanSupplier over;
     private final Duration limit;
-    private boolean broken;
 
-    private FileLooker(Process process, String user, ContentDigests digests, BooleanSupplier over, Duration limit) {
-        this.process = process;
-        this.questions = process.getOutputStream();
-        this.answers = new BufferedInputStream(process.getInputStream(), PIECE_BYTES);
+    private FileLooker(HelperConversation helper, String user, ContentDigests digests, Duration limit) {
+        this.helper = helper;
         this.user = user;
         this.digests = digests;
-        this.over = over;
         this.limit = limit;
     }
 
@@ -113,7 +91,12 @@ public final class FileLooker implements Closeable {
         command.addAll(words);
         String name =
                 user.map(one -> "user " + Integer.toUnsignedString(one.uid())).orElse("root");
-        return new FileLooker(kit.starter().converse(command), name, digests, over, limit);
+        HelperConversation helper = new HelperConversation(
+                kit.starter().converse(command),
+                "the files of the job cannot be looked at as " + name + " (ppmr-look)",
+                FileFacts.LONGEST_LINE,
+                over);
+        return new FileLooker(helper, name, digests, limit);
     }
 
     /** Returns what lies at each path: a line for {@link FileFacts#parse} or {@link FileFacts#error}. */
@@ -148,11 +131,11 @@ public final class FileLooker implements Closeable {
 
     private List<String> lines(char letter, List<Question> files) throws CheckpointException {
         AtomicInteger answered = new AtomicInteger();
-        return within(limit, () -> about(letter, files, answered.get()), () -> {
+        return helper.within(limit, () -> about(letter, files, answered.get()), () -> {
             ask(letter, files);
             List<String> found = new ArrayList<>(files.size());
             for (int i = 0; i < files.size(); i++) {
-                found.add(line());
+                found.add(helper.line());
                 answered.incrementAndGet();
             }
             return found;
@@ -180,27 +163,88 @@ public final class FileLooker implements Closeable {
         }
         FileFacts[] read = new FileFacts[1];
         char letter = byId ? 'c' : 'd';
-        String content = within(most, () -> about(letter, List.of(file), 0), () -> {
+        String content = helper.within(most, () -> about(letter, List.of(file), 0), () -> {
             ask(letter, List.of(file));
-            String first = line();
+            String first = helper.line();
             Optional<FileFacts> found = FileFacts.parse(first);
             if (found.isEmpty()) {
                 return first;
             }
             read[0] = found.get();
-            String kind = line();
+            String kind = helper.line();
             String length = " " + found.get().lengthBytes();
             if (kind.startsWith("id ")) {
                 return kind + length;
             }
             String digest = digest(kind);
-            String last = line();
+            String last = helper.line();
             return last.equals("end") ? "sha256 " + digest + length : last;
         });
         if (read[0] != null && FileFacts.error(content) == 0) {
             digests.add(user, byId, read[0], content);
         }
         return content;
+    }
+
+    /** Returns what it takes to carry each file: {@code data BYTES}, or a line for {@link FileFacts#error}. */
+    public List<String> dataBytes(List<Question> files) throws CheckpointException {
+        return lines('n', files);
+    }
+
+    /**
+     * Tells of each path whether a file can be made there, or take the place of the user's own: {@code room DEVICE
+     * BYTES TAKEN} with what its filesystem has left, and 1 where that file is there; else a line for {@link
+     * FileFacts#error}.
+     *
+     * @param files the group that the file is to have, and its path
+     */
+    public List<String> room(List<Question> files) throws CheckpointException {
+        return lines('w', files);
+    }
+
+    /** Takes a file's content without its holes, in order, on a thread of the looker's. */
+    public interface Runs {
+        /** It begins: what the file is. Throws if it is not the one that is wanted. */
+        void begin(FileFacts facts) throws IOException;
+
+        /** A piece of it. */
+        void piece(long offset, byte[] bytes, int length) throws IOException;
+    }
+
+    /**
+     * Reads a regular file without its holes.
+     *
+     * @param most how long that may take
+     */
+    public void read(Question file, Runs runs, Duration most) throws CheckpointException {
+        helper.within(most, () -> about('r', List.of(file), 0), () -> {
+            ask('r', List.of(file));
+            String first = helper.line();
+            runs.begin(FileFacts.parse(first).orElseThrow(() -> unread(first)));
+            byte[] piece = new byte[PIECE_BYTES];
+            while (true) {
+                ByteBuffer head =
+                        ByteBuffer.wrap(helper.exactly(piece, PIECE_HEAD_BYTES)).order(ByteOrder.nativeOrder());
+                int bytes = head.getInt();
+                long offset = head.getLong();
+                if (bytes == 0) {
+                    break;
+                }
+                if (bytes < 0 || bytes > PIECE_BYTES || offset < 0) {
+                    throw HelperConversation.noAnswer();
+                }
+                runs.piece(offset, helper.exactly(piece, bytes), bytes);
+            }
+            String last = helper.line();
+            if (!last.equals("end")) {
+                throw unread(last);
+            }
+            return null;
+        });
+    }
+
+    private static IOException unread(String line) {
+        return new IOException("a file cannot be read: " + LibC.describe(FileFacts.error(line)));
     }
 
     private void ask(char letter, List<Question> files) throws IOException {
@@ -213,27 +257,12 @@ public final class FileLooker implements Closeable {
             text.append(file.path()).append('\0');
         }
         text.append('.');
-        questions.write(text.toString().getBytes(StandardCharsets.ISO_8859_1));
-        questions.flush();
-    }
-
-    private String line() throws IOException {
-        StringBuilder line = new StringBuilder();
-        for (int next = answers.read(); next != '\n'; next = answers.read()) {
-            if (next < 0) {
-                throw new EOFException("it has ended");
-            }
-            if (line.length() == LONGEST_LINE) {
-                throw new IOException("it says something that is no answer");
-            }
-            line.append((char) next);
-        }
-        return line.toString();
+        helper.ask(text.toString());
     }
 
     private String digest(String kind) throws IOException {
         if (!kind.equals("bytes")) {
-            throw new IOException("it says something that is no answer");
+            throw HelperConversation.noAnswer();
         }
         MessageDigest sum;
         try {
@@ -243,77 +272,22 @@ public final class FileLooker implements Closeable {
         }
         byte[] piece = new byte[PIECE_BYTES];
         while (true) {
-            int bytes = ByteBuffer.wrap(exactly(new byte[Integer.BYTES], Integer.BYTES))
+            int bytes = ByteBuffer.wrap(helper.exactly(new byte[Integer.BYTES], Integer.BYTES))
                     .order(ByteOrder.nativeOrder())
                     .getInt();
             if (bytes == 0) {
                 return HexFormat.of().formatHex(sum.digest());
             }
             if (bytes < 0 || bytes > PIECE_BYTES) {
-                throw new IOException("it says something that is no answer");
+                throw HelperConversation.noAnswer();
             }
-            sum.update(exactly(piece, bytes), 0, bytes);
+            sum.update(helper.exactly(piece, bytes), 0, bytes);
         }
-    }
-
-    private byte[] exactly(byte[] into, int bytes) throws IOException {
-        if (answers.readNBytes(into, 0, bytes) < bytes) {
-            throw new EOFException("it has ended");
-        }
-        return into;
-    }
-
-    /**
-     * Has another thread ask, which may hang with the process in the kernel.
-     *
-     * @param about tells what has no answer yet
-     */
-    private <T> T within(Duration most, Supplier<String> about, Callable<T> asks) throws CheckpointException {
-        if (broken) {
-            throw failure("it has failed before", null);
-        }
-        FutureTask<T> asking = new FutureTask<>(asks);
-        Thread thread = new Thread(asking, "file-look");
-        thread.setDaemon(true);
-        thread.start();
-        long deadlineNs = System.nanoTime() + most.toNanos();
-        boolean answered = false;
-        try {
-            while (System.nanoTime() - deadlineNs < 0 && !over.getAsBoolean()) {
-                try {
-                    T answer = asking.get(SLICE_MS, TimeUnit.MILLISECONDS);
-                    answered = true;
-                    return answer;
-                } catch (TimeoutException e) {
-                    LOG.trace("no answer yet", e);
-                }
-            }
-            throw over.getAsBoolean()
-                    ? new CheckpointException("the look at the job's files was called off")
-                    : failure("no answer about " + about.get() + " for " + most.toSeconds() + " s", null);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw failure("the service ends", e);
-        } catch (ExecutionException e) {
-            throw failure(String.valueOf(e.getCause().getMessage()), e.getCause());
-        } finally {
-            if (!answered) {
-                broken = true;
-                process.destroyForcibly();
-            }
-        }
-    }
-
-    private CheckpointException failure(String why, Throwable cause) {
-        return new CheckpointException(
-                "the files of the job cannot be looked at as " + user + " (ppmr-look): " + why
-                        + ". Remedy: see whether a filesystem's server does not answer on this node",
-                cause);
     }
 
     /** Ends the process. */
     @Override
     public void close() {
-        process.destroyForcibly();
+        helper.close();
     }
 }

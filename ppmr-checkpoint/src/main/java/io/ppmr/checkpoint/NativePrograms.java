@@ -6,10 +6,10 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-rank-init}, {@code ppmr-pages};
- * for pods {@code
- * ppmr-pod-init}, {@code ppmr-pod-net} and {@code ppmr-pod-enter}; for jobs under Slurm {@code ppmr-slurm-task}; and
- * one library, {@code ppmr-criu-limits.so}. Each one's source says what it does and what its exit status means.
+ * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-place}, {@code ppmr-rank-init},
+ * {@code ppmr-pages}; for pods {@code ppmr-pod-init}, {@code ppmr-pod-net} and {@code ppmr-pod-enter}; for jobs under
+ * Slurm {@code ppmr-slurm-task}; and one library, {@code ppmr-criu-limits.so}. Each one's source says what it does and
+ * what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -39,6 +39,11 @@ public record NativePrograms(Path directory) {
     /** Looks at files as a job's user. */
     public Path look() {
         return directory.resolve("ppmr-look");
+    }
+
+    /** Puts files of a job at their places as its user. */
+    public Path place() {
+        return directory.resolve("ppmr-place");
     }
 
     /** Makes a PID and mount namespace for one restored rank. */
@@ -78,7 +83,7 @@ public record NativePrograms(Path directory) {
 
     /** Says which helper is missing, if one is. */
     public Optional<String> missing() {
-        return Stream.of(launch(), look(), rankInit(), pages())
+        return Stream.of(launch(), look(), place(), rankInit(), pages())
                 .filter(program -> !Files.isExecutable(program))
                 .map(program -> "the native helper " + program + " is missing")
                 .findFirst();

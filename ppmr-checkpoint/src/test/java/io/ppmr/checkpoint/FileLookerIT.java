@@ -8,10 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.files.FileFacts;
+import io.ppmr.os.Command;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.MessageDigest;
@@ -20,11 +24,15 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** The look at files by a process of the job's user. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
@@ -184,6 +192,71 @@ class FileLookerIT {
             assertTrue(look.waitFor(5, TimeUnit.SECONDS), "so is what watches it");
         } finally {
             look.destroyForcibly();
+        }
+    }
+
+    @Test
+    void shouldReadAFileWithoutItsHolesAndTellWhatItTakes() throws Exception {
+        Path sparse = folder.resolve("sparse");
+        try (FileChannel file = FileChannel.open(sparse, StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+            file.write(ByteBuffer.wrap(new byte[] {1, 2, 3}), 8L << 20);
+            file.write(ByteBuffer.wrap(new byte[] {4}), (1L << 30) - 1);
+        }
+        Map<Long, Byte> read = new TreeMap<>();
+        try (FileLooker looker = looker()) {
+            String data = looker.dataBytes(List.of(at(sparse))).get(0);
+            assertTrue(Long.parseLong(data.replace("data ", "")) <= 64 << 10, data);
+            looker.read(
+                    at(sparse),
+                    new FileLooker.Runs() {
+                        @Override
+                        public void begin(FileFacts facts) {
+                            assertEquals(1L << 30, facts.lengthBytes());
+                        }
+
+                        @Override
+                        public void piece(long offset, byte[] bytes, int length) {
+                            for (int i = 0; i < length; i++) {
+                                if (bytes[i] != 0) {
+                                    read.put(offset + i, bytes[i]);
+                                }
+                            }
+                        }
+                    },
+                    Duration.ofSeconds(20));
+        }
+        long at = 8L << 20;
+        assertEquals(Map.of(at, (byte) 1, at + 1, (byte) 2, at + 2, (byte) 3, (1L << 30) - 1, (byte) 4), read);
+    }
+
+    /** Each row: what is done as root to the folder, and the answer about a file in it. */
+    @ParameterizedTest
+    @CsvSource({
+        "'', 'room '",
+        "'echo x >f; chown 41378 f', ' 1'",
+        "'chmod 755 .; chown 0 .', error 13",
+        "'rmdir ../place', error 2",
+        "'cd ..; mv place other; ln -s other place', error 20",
+        "'ln -s /etc/passwd f', error 17",
+        "'mkfifo f; chown 41378 f', error 17",
+        "'mknod f c 1 3; chown 41378 f', error 17",
+        "'echo x >../others; ln ../others f', error 17",
+    })
+    void shouldTellWhetherTheUserCanPutAFileAtItsPlace(String change, String answer) throws Exception {
+        Path place = Files.createDirectory(folder.resolve("place"));
+        Files.setAttribute(place, "unix:uid", USER.uid());
+        Command.of(List.of("sh", "-c", "cd " + place + "; " + change)).run(Duration.ofSeconds(20));
+        String path = place.resolve("f").toString();
+        try (FileLooker looker = looker()) {
+            String said = looker.room(List.of(new Question("41378", path))).get(0);
+            assertTrue(said.contains(answer), said);
+            String group = looker.room(List.of(new Question("0", path))).get(0);
+            assertTrue(group.startsWith("error "), group);
+            for (String leading : List.of("/../place/f", "/./f", "//f", "f")) {
+                String other = looker.room(List.of(new Question("41378", leading.equals("f") ? "f" : place + leading)))
+                        .get(0);
+                assertTrue(FileFacts.error(other) != 0, other);
+            }
         }
     }
 

@@ -133,7 +133,8 @@ class KeyHolderIT {
                 0,
                 1,
                 List.of(0),
-                List.of("0 here")));
+                List.of("0 here"),
+                0));
     }
 
     @Test

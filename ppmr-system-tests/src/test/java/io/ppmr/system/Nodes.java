@@ -4,10 +4,11 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.RightsBounds;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
-import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
 import io.ppmr.migration.source.SourceSettings.TransactionSettings;
@@ -88,6 +89,7 @@ final class Nodes implements AutoCloseable {
                         Map.of(),
                         Map.of(),
                         trustedUsers,
+                        CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),
                 probe::facts,

@@ -4,10 +4,11 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
-import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.SourceService;
@@ -196,6 +197,7 @@ public final class ServicePair implements AutoCloseable {
                         Map.of(),
                         Map.of(),
                         options.trustedUsers,
+                        CarryPolicy.NONE,
                         options.bounds.rankFiles()),
                 targetChoice,
                 () -> targetIs.apply(probe.facts()),

@@ -7,6 +7,7 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.RightsBounds;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.target.TargetService;
@@ -86,6 +87,7 @@ class SuspendedMachineIT {
                         Map.of(),
                         Map.of(),
                         Map.of(),
+                        CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),
                 probe::facts,

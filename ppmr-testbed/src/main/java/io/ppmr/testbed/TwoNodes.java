@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 
 /**
@@ -28,6 +29,8 @@ public final class TwoNodes {
     private final Node b;
     private ServiceProcess source;
     private ServiceProcess target;
+    private Callable<ServiceProcess> sourceAgain;
+    private Callable<ServiceProcess> targetAgain;
 
     /** Makes them; {@code link} is a rate as tc(8) takes it, or empty for none. */
     public TwoNodes(Testbed testbed, String link) throws Exception {
@@ -85,8 +88,10 @@ public final class TwoNodes {
     public void startServices(String name, String toSource, String toTarget, String toBoth) throws Exception {
         Path folder = testbed.folder(name);
         String address = '"' + ADDRESS_B + ":" + PORT + '"';
-        target = begin(b, "target", folder, "listen = " + address, toTarget, toBoth);
-        source = begin(a, "source", folder, "[target]\naddress = " + address, toSource, toBoth);
+        targetAgain = () -> begin(b, "target", folder, "listen = " + address, toTarget, toBoth);
+        sourceAgain = () -> begin(a, "source", folder, "[target]\naddress = " + address, toSource, toBoth);
+        target = targetAgain.call();
+        source = sourceAgain.call();
         target.awaitReady(LIMIT);
         source.awaitReady(LIMIT);
     }
@@ -99,6 +104,20 @@ public final class TwoNodes {
                 """.formatted(testbed.folder(), folder, role) + settings[0]));
         all.addAll(List.of(settings).subList(1, settings.length));
         return testbed.add(ServiceProcess.begin(node, java, role, folder, List.of(role), all.toArray(String[]::new)));
+    }
+
+    /** Starts the target again with what it has kept, after it was killed, and waits until it is ready. */
+    public void startTargetAgain() throws Exception {
+        testbed.close(target);
+        target = targetAgain.call();
+        target.awaitReady(LIMIT);
+    }
+
+    /** The same with the source. */
+    public void startSourceAgain() throws Exception {
+        testbed.close(source);
+        source = sourceAgain.call();
+        source.awaitReady(LIMIT);
     }
 
     /** Ends both. */

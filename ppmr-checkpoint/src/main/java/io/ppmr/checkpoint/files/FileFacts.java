@@ -14,6 +14,7 @@ import java.util.regex.Pattern;
  * @param handle by which its filesystem finds it again, name_to_handle_at(2); {@code -} where it has none
  * @param mode its type and permissions, inode(7)
  * @param uid whose it is
+ * @param gid its group
  * @param lengthBytes its length
  * @param rdev of a device file, MAJOR:MINOR
  * @param links how many names it has
@@ -28,6 +29,7 @@ public record FileFacts(
         String handle,
         int mode,
         long uid,
+        long gid,
         long lengthBytes,
         String rdev,
         long links,
@@ -39,13 +41,14 @@ public record FileFacts(
     public static final int LONGEST_LINE = 1024;
 
     private static final Pattern LINE = Pattern.compile("found ([12]) ([0-9a-f]{1,8}) (-|-?\\d{1,10}:[0-9a-f]{0,256})"
-            + " ([0-7]{1,7}) (\\d{1,10}) \\d{1,10} (\\d{1,18}) (\\d{1,10}:\\d{1,10}) (\\d{1,10}) (\\d{1,20})"
+            + " ([0-7]{1,7}) (\\d{1,10}) (\\d{1,10}) (\\d{1,18}) (\\d{1,10}:\\d{1,10}) (\\d{1,10}) (\\d{1,20})"
             + " (\\d{1,10}:\\d{1,10}) (-?\\d{1,19}\\.\\d{9} -?\\d{1,19}\\.\\d{9}) (\\d{1,18})");
     private static final Pattern ERROR = Pattern.compile("error (\\d{1,4})");
     private static final int OCTAL = 8;
     private static final int HEX = 16;
 
     private static final int TYPE = 0170000;
+    private static final int PERMISSIONS = 07777;
     private static final int DIRECTORY = 0040000;
     private static final int CHARACTER_DEVICE = 0020000;
     private static final int BLOCK_DEVICE = 0060000;
@@ -116,6 +119,7 @@ public record FileFacts(
                 Integer.parseInt(fields.group(++next), OCTAL),
                 Long.parseLong(fields.group(++next)),
                 Long.parseLong(fields.group(++next)),
+                Long.parseLong(fields.group(++next)),
                 fields.group(++next),
                 Long.parseLong(fields.group(++next)),
                 fields.group(++next),
@@ -155,6 +159,16 @@ public record FileFacts(
     /** Returns true for terminals, which are numbered by each node. */
     public boolean isTerminal() {
         return system == DEVPTS;
+    }
+
+    /** Returns the permissions with the bits for other users' rights. */
+    public int permissions() {
+        return mode & PERMISSIONS;
+    }
+
+    /** Returns when its content changed last, {@code SECONDS.NANOSECONDS}. */
+    public String modified() {
+        return changed.substring(0, changed.indexOf(' '));
     }
 
     /** Returns true if both are files of one type, such as regular ones. */

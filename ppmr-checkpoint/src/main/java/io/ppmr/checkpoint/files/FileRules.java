@@ -13,15 +13,19 @@ import java.util.regex.Pattern;
  *
  * @param equivalent files that each node has for itself and that need not have the same content
  * @param sameKernel whether one kernel shows the files of both nodes
+ * @param carry which files travel with the job
+ * @param uid the job's user
  */
-public record FileRules(PathPatterns equivalent, boolean sameKernel) {
+public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy carry, long uid) {
     /** Files of a node's own are read on both nodes to be compared, up to 64 GiB. */
     private static final long MOST_CONTENT_BYTES = 64L << 30;
 
     private static final Pattern OF_PROCESS = Pattern.compile("/proc/(\\d{1,10})(/.*)?", Pattern.DOTALL);
     private static final int MISSING = 2;
     private static final int DENIED = 13;
-    private static final int PERMISSIONS = 07777;
+    /** No filesystem that is in use has smaller files; a carried one may have holes. */
+    private static final long LONGEST_CARRIED_BYTES = 1L << 40;
+
     private static final String SHARE = "share the folder between both nodes";
     private static final String SAME = "have the same on both nodes, or " + SHARE;
 
@@ -37,6 +41,13 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
 
     /** Each node has one of its own: their contents are to be compared. */
     public record CompareContent() implements Verdict {}
+
+    /**
+     * It travels with the job.
+     *
+     * @param replaces whether the target has a file of the job's user there
+     */
+    public record Carried(boolean replaces) implements Verdict {}
 
     /** It cannot move. */
     public record Refused(Refusal refusal) implements Verdict {}
@@ -80,7 +91,10 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
                     file,
                     "which is missing " + node,
                     there
-                            ? file.writes() ? SHARE + ", or have the job write to a shared one" : SAME
+                            ? file.writes()
+                                    ? SHARE + ", name it in [files] copy of both nodes, or have the job write to a"
+                                            + " shared one"
+                                    : SAME
                             : "have the job open it by a path that leads to it");
         }
         return refused(
@@ -90,6 +104,48 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
                 error == DENIED
                         ? "let the job's user pass the folders above it"
                         : "mend the filesystem there, or have the job close it");
+    }
+
+    /** Decides where the target has nothing at a file's path. */
+    public Verdict missing(int rank, OpenedFile file, FileFacts here) {
+        return carried(rank, file, here, false).orElseGet(() -> unseen(rank, file, MISSING, true));
+    }
+
+    /** A file that another node has not, or not so, travels with the job where that is configured. */
+    private Optional<Verdict> carried(int rank, OpenedFile file, FileFacts here, boolean replaces) {
+        if (!here.isRegular() || !carry.names(file.pathElsewhere(here.which()))) {
+            return Optional.empty();
+        }
+        if (here.uid() != uid) {
+            return Optional.of(refused(
+                    rank,
+                    file,
+                    "which belongs to user " + here.uid() + ", and only files of the job's user are carried",
+                    SAME));
+        }
+        if (here.links() > 1) {
+            return Optional.of(refused(
+                    rank,
+                    file,
+                    "which has " + here.links() + " names, and a file is carried under one name",
+                    "have the job remove the others, or " + SHARE));
+        }
+        if (here.lengthBytes() > LONGEST_CARRIED_BYTES) {
+            return Optional.of(refused(
+                    rank,
+                    file,
+                    "which has a length of " + here.lengthBytes() + " bytes, and files of up to "
+                            + LONGEST_CARRIED_BYTES + " are carried",
+                    SHARE));
+        }
+        if (replaces && !carry.replace()) {
+            return Optional.of(refused(
+                    rank,
+                    file,
+                    "which is carried (files.copy), and the target has a file of that name",
+                    "remove that one, or set replace = true in [files] at both nodes"));
+        }
+        return Optional.of(new Carried(replaces));
     }
 
     /** Compares what both nodes have at one path. */
@@ -115,11 +171,17 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
             return new Same(here.isRegular() && !(here.isOfOneNode() && sameKernel));
         }
         // Restarts compare mode and length, and the owner of such a file may have another number on each node.
-        boolean alike = permissions(here) == permissions(there) && here.lengthBytes() == there.lengthBytes();
+        boolean alike = here.permissions() == there.permissions() && here.lengthBytes() == there.lengthBytes();
         if (alike && !file.writes() && equivalent.matches(file.path())) {
             return FINE;
         }
-        if (here.uid() != there.uid() || permissions(here) != permissions(there)) {
+        if (file.writes() || !alike || here.uid() != there.uid()) {
+            Optional<Verdict> carried = carried(rank, file, here, true);
+            if (carried.isPresent()) {
+                return carried.get();
+            }
+        }
+        if (here.uid() != there.uid() || here.permissions() != there.permissions()) {
             return refused(
                     rank,
                     file,
@@ -136,7 +198,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
                     file,
                     "which is this node's own: the target has another file of that name, and a copy would write to"
                             + " that one",
-                    SHARE + ", or have the job write to a shared one");
+                    SHARE + ", name it in [files] copy of both nodes, or have the job write to a shared one");
         }
         // Restarts compare lengths, too, while the job stands still.
         if (here.lengthBytes() != there.lengthBytes()) {
@@ -157,8 +219,12 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
         return new CompareContent();
     }
 
-    /** Decides by the contents of two files of a node's own; each is what {@code ppmr-look} or a digest says. */
-    public Verdict contents(int rank, OpenedFile file, String here, String there) {
+    /**
+     * Decides by the contents of two files of a node's own; each is what {@code ppmr-look} or a digest says.
+     *
+     * @param facts what was seen of it here
+     */
+    public Verdict contents(int rank, OpenedFile file, FileFacts facts, String here, String there) {
         if (here.equals(there) && !here.startsWith("error")) {
             return FINE;
         }
@@ -166,15 +232,12 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel) {
             boolean target = FileFacts.error(here) == 0;
             return unseen(rank, file, FileFacts.error(target ? there : here), target);
         }
-        return refused(rank, file, "and the target's own file of that name has other content", SAME);
-    }
-
-    private static int permissions(FileFacts file) {
-        return file.mode() & PERMISSIONS;
+        return carried(rank, file, facts, true)
+                .orElseGet(() -> refused(rank, file, "and the target's own file of that name has other content", SAME));
     }
 
     private static String shown(FileFacts file) {
-        return Integer.toOctalString(permissions(file));
+        return Integer.toOctalString(file.permissions());
     }
 
     private static Verdict refused(int rank, OpenedFile file, String why, String remedy) {

@@ -41,6 +41,11 @@ public final class PathPatterns {
         return Pattern.compile(expression.toString(), Pattern.DOTALL);
     }
 
+    /** Returns true if there is none. */
+    public boolean isEmpty() {
+        return patterns.isEmpty();
+    }
+
     /** Returns true if one of them matches the whole path. */
     public boolean matches(String path) {
         return patterns.stream().anyMatch(pattern -> pattern.matcher(path).matches());

@@ -25,8 +25,9 @@ class FileRulesTest {
     private static final String FUSE = "65735546";
     private static final String PROC = "9fa0";
     private static final String SYSFS = "62656572";
-    private static final FileRules TWO_NODES = new FileRules(new PathPatterns(List.of("/run/nscd/*")), false);
-    private static final FileRules ONE_KERNEL = new FileRules(PathPatterns.NONE, true);
+    private static final FileRules TWO_NODES =
+            new FileRules(new PathPatterns(List.of("/run/nscd/*")), false, CarryPolicy.NONE, 1000);
+    private static final FileRules ONE_KERNEL = new FileRules(PathPatterns.NONE, true, CarryPolicy.NONE, 1000);
 
     private static FileFacts facts(String system, String handle, String mode, int length, String device) {
         String line = "found 2 " + system + " " + handle + " " + mode + " 1000 1000 " + length + " 0:0 1 77 " + device
@@ -100,9 +101,58 @@ class FileRulesTest {
         assertInstanceOf(Refused.class, TWO_NODES.compare(0, file("/run/nscd/passwd", true, true), here, there));
         FileFacts longer = facts(EXT, "1:aa", "100644", 6, "8:1");
         assertTrue(reason(TWO_NODES.compare(0, READ, here, longer)).contains("5 bytes here and 6"));
-        assertInstanceOf(Same.class, TWO_NODES.contents(0, READ, "id ab 5", "id ab 5"));
-        assertTrue(reason(TWO_NODES.contents(0, READ, "id ab 5", "id ac 5")).contains("other content"));
-        assertTrue(reason(TWO_NODES.contents(0, READ, "id ab 5", "error 13")).contains("at the target"));
+        assertInstanceOf(
+                Same.class, TWO_NODES.contents(0, READ, facts(EXT, "1:aa", "100644", 5, "8:1"), "id ab 5", "id ab 5"));
+        assertTrue(reason(TWO_NODES.contents(0, READ, facts(EXT, "1:aa", "100644", 5, "8:1"), "id ab 5", "id ac 5"))
+                .contains("other content"));
+        assertTrue(reason(TWO_NODES.contents(0, READ, facts(EXT, "1:aa", "100644", 5, "8:1"), "id ab 5", "error 13"))
+                .contains("at the target"));
+    }
+
+    /** Each row: the file here, whether the target has one, whether it is written, what becomes of it. */
+    @ParameterizedTest
+    @CsvSource({
+        "1000 5 1, none, false, carried",
+        "1000 5 1, none, true, carried",
+        "1000 5 1, 1000 5 1, false, compared",
+        "1000 5 1, 1000 6 1, false, replaces",
+        "1000 5 1, 1000 5 1, true, replaces",
+        "1001 5 1, none, false, belongs to user 1001",
+        "1000 5 2, none, true, has 2 names",
+        "1000 2000000000000 1, none, true, has a length of",
+    })
+    void shouldCarryAFileOfTheJobsUserThatTheTargetHasNotSo(String here, String there, boolean writes, String what) {
+        FileFacts found = carriedFacts(here);
+        for (boolean replace : new boolean[] {true, false}) {
+            FileRules rules = new FileRules(
+                    PathPatterns.NONE, false, new CarryPolicy(new PathPatterns(List.of("/data/*")), 10, replace), 1000);
+            OpenedFile file = writes ? WRITTEN : READ;
+            Verdict verdict = there.equals("none")
+                    ? rules.missing(0, file, found)
+                    : rules.compare(0, file, found, carriedFacts(there));
+            String said = verdict instanceof FileRules.Carried carried
+                    ? carried.replaces() ? "replaces" : "carried"
+                    : verdict instanceof CompareContent ? "compared" : reason(verdict);
+            String expected = what.equals("replaces") && !replace ? "the target has a file of that name" : what;
+            assertTrue(said.contains(expected), said);
+            assertFalse(rules.missing(0, file("/other/f", true, writes), found) instanceof FileRules.Carried);
+        }
+    }
+
+    private static FileFacts carriedFacts(String words) {
+        String[] fields = words.split(" ", -1);
+        return FileFacts.parse("found 2 " + EXT + " 1:aa 100644 " + fields[0] + " 1000 " + fields[1] + " 0:0 "
+                        + fields[2] + " 77 8:1 1.000000000 1.000000000 4096")
+                .orElseThrow();
+    }
+
+    @Test
+    void shouldCarryAFileWhoseContentIsAnotherThere() {
+        FileRules rules = new FileRules(
+                PathPatterns.NONE, false, new CarryPolicy(new PathPatterns(List.of("/data/*")), 10, true), 1000);
+        FileFacts here = carriedFacts("1000 5 1");
+        assertInstanceOf(Same.class, rules.contents(0, READ, here, "id ab 5", "id ab 5"));
+        assertInstanceOf(FileRules.Carried.class, rules.contents(0, READ, here, "id ab 5", "id ac 5"));
     }
 
     @Test

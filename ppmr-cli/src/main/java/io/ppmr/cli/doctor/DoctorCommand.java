@@ -8,7 +8,6 @@ import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.checkpoint.files.PathPatterns;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.ConfigRole;
@@ -22,6 +21,7 @@ import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.FileComparison;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.node.NodeCheck;
 import io.ppmr.migration.node.NodeProbe;
@@ -108,7 +108,7 @@ public final class DoctorCommand implements Callable<Integer> {
             Map<String, ConfiguredJob> jobs,
             boolean triggered,
             Optional<PodCheck> pods,
-            PathPatterns equivalent) {}
+            JobFiles files) {}
 
     @Override
     public Integer call() throws ConfigException, IOException, CommandFailure {
@@ -174,13 +174,7 @@ public final class DoctorCommand implements Callable<Integer> {
                     CheckpointerConfig.usual(System.getenv()),
                     false);
             return new Node(
-                    usual,
-                    USUAL_POOL.chunkBytes(),
-                    Optional.empty(),
-                    Map.of(),
-                    true,
-                    Optional.empty(),
-                    PathPatterns.NONE);
+                    usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Optional.empty(), JobFiles.USUAL);
         }
         Optional<TargetConfig> target =
                 ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
@@ -210,7 +204,7 @@ public final class DoctorCommand implements Callable<Integer> {
                         .or(() -> source.map(SourceConfig::pods))
                         .filter(pods -> !pods.templates().isEmpty())
                         .map(pods -> new PodCheck(pods.templates().values(), pods.settings(), service.key())),
-                source.map(one -> one.settings().files().equivalent()).orElse(PathPatterns.NONE));
+                source.map(one -> one.settings().files()).orElse(JobFiles.USUAL));
     }
 
     private static Finding signal(boolean triggered) {
@@ -249,7 +243,7 @@ public final class DoctorCommand implements Callable<Integer> {
         jobs.forEach((about, job) -> {
             String title = about + ", and " + peer;
             try {
-                ask(title, new Connector(address, node.key().get(), CONNECT_LIMIT), facts, job, node.equivalent());
+                ask(title, new Connector(address, node.key().get(), CONNECT_LIMIT), facts, job, node.files());
             } catch (IOException e) {
                 add(title, List.of(Finding.fail("peer", String.valueOf(e.getMessage()), "")));
             }
@@ -281,7 +275,7 @@ public final class DoctorCommand implements Callable<Integer> {
     }
 
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
-    private void ask(String title, Connector connector, NodeFacts facts, Present present, PathPatterns equivalent)
+    private void ask(String title, Connector connector, NodeFacts facts, Present present, JobFiles expected)
             throws IOException {
         try (Connector.Conversation peers = connector.converse(ControlMessage::read, ANSWER_LIMIT)) {
             AtomicLong askedMs = new AtomicLong();
@@ -301,14 +295,14 @@ public final class DoctorCommand implements Callable<Integer> {
             findings.add(ClockCheck.finding(askedMs.get(), introduced.node().clockEpochMs(), answeredMs));
             if (present.job().isPresent()
                     && present.job().get().checkpointer().restartNeeds().sameFiles()) {
-                findings.add(files(present.job().get(), present.trees(), peers, equivalent));
+                findings.add(files(present.job().get(), present.trees(), peers, expected));
             }
             add(title + " (" + introduced.node().hostName() + ")", findings);
         }
     }
 
     private static Finding files(
-            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.Conversation peers, PathPatterns equivalent) {
+            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.Conversation peers, JobFiles expected) {
         FileComparison.Peer there = (look, limit) -> {
             Message answer = peers.ask(() -> look, limit);
             if (answer instanceof Seen seen) {
@@ -319,7 +313,7 @@ public final class DoctorCommand implements Callable<Integer> {
         NativePrograms programs = NativePrograms.fromSystemProperty();
         try (FileLooker looker = FileLooker.start(programs, job.user(), new ContentDigests(), () -> false)) {
             Optional<String> why = new FileComparison(
-                            job.user(), looker, equivalent, path -> true, there, new ProcessTable())
+                            job.user(), looker, expected, path -> true, there, new ProcessTable())
                     .compare(trees);
             return why.map(text -> Finding.fail("files", text, ""))
                     .orElse(Finding.ok("files", "what the job has open or mapped is there, too"));

@@ -3,13 +3,11 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.SiteCommand;
-import io.ppmr.checkpoint.files.PathPatterns;
 import io.ppmr.daemon.config.ConfigSection.ConfigKey;
 import io.ppmr.daemon.jobs.AnnouncedJobs;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.migration.source.JobBounds;
-import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.SourceSettings;
@@ -125,14 +123,6 @@ public record SourceConfig(
                     + " write and do not wait for the network or the target; below it the migration fails, 0 is no"
                     + " bound");
 
-    private static final ConfigSection FILES = ConfigSection.once(
-            "files", "The files that jobs have open and that each node has for itself ([CRIU](criu.md#files)).");
-    private static final ConfigKey<PathPatterns> EQUIVALENT = FILES.withDefault(
-            "equivalent",
-            ValueType.PATHS,
-            JobFiles.USUALLY_EQUIVALENT,
-            "those that may have other content at the target, where a job only reads them");
-
     private static final ConfigSection TRIGGERS =
             ConfigSection.once("triggers", "What starts a migration, beside SIGUSR2 and `ppmr migrate`.");
     private static final ConfigKey<List<String>> HEALTH = TRIGGERS.optional(
@@ -211,7 +201,7 @@ public record SourceConfig(
                     TARGET,
                     MIGRATION,
                     ServiceConfig.FENCE,
-                    FILES,
+                    FilesConfig.OF_SOURCE,
                     TRIGGERS,
                     ServiceConfig.METRICS,
                     CheckpointerConfig.SECTION,
@@ -263,7 +253,7 @@ public record SourceConfig(
                 new TransactionSettings(
                         service.journal(), migration.get(PAUSE_BUDGET), migration.get(ATTEMPTS), service.fence()),
                 new JobBounds(service.rankFiles(), migration.get(MIN_RATE), JobBounds.USUAL.rateTime()),
-                new JobFiles(file.section(FILES).get(EQUIVALENT)));
+                FilesConfig.ofSource(file));
         CheckpointerConfig tools = CheckpointerConfig.read(file);
         Map<String, Checkpointer> checkpointers = tools.create();
         Map<String, ConfiguredJob> jobs = jobs(file, checkpointers);

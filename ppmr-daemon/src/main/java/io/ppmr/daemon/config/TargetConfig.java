@@ -137,6 +137,7 @@ public record TargetConfig(
                     STAGING,
                     HEADS,
                     ServiceConfig.FENCE,
+                    FilesConfig.OF_TARGET,
                     RESUMED,
                     RECONNECT,
                     ServiceConfig.METRICS,
@@ -202,6 +203,7 @@ public record TargetConfig(
                 commands(file, RESUMED, RESUMED_COMMAND, RESUMED_DEADLINE),
                 commands(file, RECONNECT, RECONNECT_COMMAND, RECONNECT_DEADLINE),
                 tools.trustedUsers(),
+                FilesConfig.ofTarget(file),
                 service.rankFiles());
         PodConfig pods = PodConfig.read(file);
         file.requireGood();

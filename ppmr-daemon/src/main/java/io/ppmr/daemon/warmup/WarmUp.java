@@ -9,12 +9,13 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.fuse.StaleMount;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobBounds;
-import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
@@ -307,6 +308,7 @@ public final class WarmUp implements AutoCloseable {
                 Map.of(),
                 Map.of(),
                 Map.of(),
+                CarryPolicy.NONE,
                 RightsBounds.USUAL_FILES);
     }
 

@@ -5,12 +5,13 @@ import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.files.CarriedFile;
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.checkpoint.files.FileRules;
 import io.ppmr.checkpoint.files.FileRules.Verdict;
 import io.ppmr.checkpoint.files.OpenedFile;
 import io.ppmr.checkpoint.files.OpenedFiles;
-import io.ppmr.checkpoint.files.PathPatterns;
+import io.ppmr.checkpoint.files.OutsideHolders;
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcStat;
@@ -62,6 +63,7 @@ public final class FileComparison {
     /** Between two looks: clients of network filesystems ask their servers for a length once a second or so. */
     private static final long LENGTH_PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
+    private static final int MISSING = 2;
     private static final int DENIED = 13;
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
@@ -105,7 +107,7 @@ public final class FileComparison {
 
     private final JobUser user;
     private final FileLooker looker;
-    private final PathPatterns equivalent;
+    private final JobFiles files;
     private final Predicate<String> compared;
     private final Peer peer;
     private final ProcessTable processes;
@@ -114,31 +116,36 @@ public final class FileComparison {
     /** Files that can be written and are one object at both nodes, by the digests of their paths. */
     private final Set<ByteBuffer> shared = new HashSet<>();
 
+    private final Cargo cargo;
     private boolean held;
 
     private final List<Pending> page = new ArrayList<>();
     private int pageChars;
     private final List<Found> found = new ArrayList<>();
+    /** Those of the current comparison that travel with the job. */
+    private final List<Pending> carriedNow = new ArrayList<>();
+
     private Set<String> pids = Set.of();
     private boolean ignored;
 
     /**
      * @param user the job's
      * @param looker looks here, as that user
-     * @param equivalent files that need not have the same content
+     * @param files what is expected of them
      * @param compared tells by a path whether its file is one of the node's at all
      * @param peer the other node
      */
     public FileComparison(
             JobUser user,
             FileLooker looker,
-            PathPatterns equivalent,
+            JobFiles files,
             Predicate<String> compared,
             Peer peer,
             ProcessTable processes) {
         this.user = user;
         this.looker = looker;
-        this.equivalent = equivalent;
+        this.files = files;
+        this.cargo = new Cargo(files.carry());
         this.compared = compared;
         this.peer = peer;
         this.processes = processes;
@@ -150,9 +157,10 @@ public final class FileComparison {
      * @param trees each rank's processes
      * @return why they cannot go there, in words for people; empty if they can
      */
-    public Optional<String> compare(Map<Integer, List<ProcessIdentity>> trees)
+    public synchronized Optional<String> compare(Map<Integer, List<ProcessIdentity>> trees)
             throws IOException, CheckpointException, InterruptedException {
         found.clear();
+        carriedNow.clear();
         for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees.entrySet()) {
             pids = new HashSet<>();
             for (ProcessIdentity process : tree.getValue()) {
@@ -164,6 +172,7 @@ public final class FileComparison {
             // Each rank has PIDs of its own.
             flush();
         }
+        weigh();
         List<Refusal> left = new ArrayList<>();
         for (Found one : found) {
             if (OpenedFiles.isStillThere(one.file().file())) {
@@ -175,12 +184,95 @@ public final class FileComparison {
         if (left.isEmpty()) {
             return Optional.empty();
         }
+        return reason(left);
+    }
+
+    private Optional<String> reason(List<Refusal> left) {
         String why = FileRules.worded(left);
         if (ignored) {
             LOG.warn("the target's configuration says that it does not matter (ignore_checks): {}", why);
             return Optional.empty();
         }
         return Optional.of(why);
+    }
+
+    // ---- files that travel with the job --------------------------------------------------------------------------
+
+    /** Asks what the files take here and may take there, and whether they can be put there. */
+    private void weigh() throws IOException, CheckpointException, InterruptedException {
+        List<Pending> all = List.copyOf(carriedNow);
+        for (int from = 0; from < all.size(); from += PAGE_FILES) {
+            List<Pending> asked = all.subList(from, Math.min(all.size(), from + PAGE_FILES));
+            List<String> here =
+                    looker.dataBytes(asked.stream().map(Pending::question).toList());
+            List<String> there = ask(
+                            'w',
+                            asked.stream()
+                                    .map(one -> one.here().gid() + " " + one.path())
+                                    .toList(),
+                            FileLooker.ANSWER_LIMIT.multipliedBy(2))
+                    .lines();
+            for (int at = 0; at < asked.size(); at++) {
+                Pending one = asked.get(at);
+                Optional<Refusal> refusal =
+                        cargo.weigh(one.rank(), one.file(), one.path(), here.get(at), there.get(at));
+                if (refusal.isPresent()) {
+                    cargo.remove(one.rank(), one.file());
+                    found.add(new Found(one, refusal.get()));
+                }
+            }
+        }
+    }
+
+    /** Returns how many bytes travel with the job as its own files, without their holes. */
+    public synchronized long carriedBytes() {
+        return cargo.bytes();
+    }
+
+    /**
+     * Says why what travels with the job cannot: processes outside of a rank work on it.
+     *
+     * @param ranks those that are looked at
+     * @param trees each rank's processes, those of ranks too that go elsewhere
+     */
+    public synchronized Optional<String> whyNotAlone(List<Integer> ranks, Map<Integer, List<ProcessIdentity>> trees)
+            throws IOException {
+        Map<Integer, Map<String, CarriedFile>> looked = new HashMap<>(cargo.ranks());
+        looked.keySet().retainAll(ranks);
+        return looked.isEmpty()
+                ? Optional.empty()
+                : new OutsideHolders(looked, trees).find().flatMap(refusal -> reason(List.of(refusal)));
+    }
+
+    /** Tells whether files of a rank travel with it. */
+    public synchronized boolean carries(int rank) {
+        return !cargo.ranks().getOrDefault(rank, Map.of()).isEmpty();
+    }
+
+    /** Returns those files of a held rank's that travel with it, each once. */
+    public synchronized List<CarriedFile> carried(int rank, List<ProcessIdentity> tree) throws IOException {
+        Map<String, CarriedFile> judged = cargo.ranks().getOrDefault(rank, Map.of());
+        Map<String, CarriedFile> open = new LinkedHashMap<>();
+        for (ProcessIdentity process : judged.isEmpty() ? List.<ProcessIdentity>of() : tree) {
+            OpenedFiles.read(process.pid(), "", file -> {
+                CarriedFile one = judged.get(file.path());
+                if (one != null) {
+                    open.putIfAbsent(
+                            one.path(),
+                            new CarriedFile(
+                                    file,
+                                    one.path(),
+                                    file.inode().isEmpty() ? one.inode() : file.inode(),
+                                    one.device(),
+                                    one.replaces()));
+                }
+            });
+        }
+        return List.copyOf(open.values());
+    }
+
+    private FileRules rules(boolean sameKernel) {
+        return new FileRules(files.equivalent(), sameKernel, files.carry(), user.uid());
     }
 
     private void addPid(ProcessIdentity process) throws CheckpointException {
@@ -241,6 +333,7 @@ public final class FileComparison {
                 + file.writes()
                 + file.runs());
         if (!known.add(key)) {
+            cargo.addAlso(rank, file);
             return;
         }
         page.add(new Pending(rank, file, key, null));
@@ -270,7 +363,7 @@ public final class FileComparison {
         List<Pending> asked = List.copyOf(page);
         page.clear();
         pageChars = 0;
-        FileRules alone = new FileRules(equivalent, false);
+        FileRules alone = rules(false);
         List<Pending> toCompare = new ArrayList<>();
         List<String> lines = looker.look(asked.stream().map(Pending::question).toList());
         for (int at = 0; at < asked.size(); at++) {
@@ -326,14 +419,16 @@ public final class FileComparison {
             return;
         }
         Seen there = ask('s', files.stream().map(Pending::path).toList(), FileLooker.ANSWER_LIMIT.multipliedBy(2));
-        FileRules rules = new FileRules(equivalent, there.kernel().equals(kernel()));
+        FileRules rules = rules(there.kernel().equals(kernel()));
         for (int at = 0; at < files.size(); at++) {
             Pending one = files.get(at);
             String line = there.lines().get(at);
             Optional<FileFacts> facts = FileFacts.parse(line);
             Verdict verdict = facts.isPresent()
                     ? rules.compare(one.rank(), one.file(), one.here(), facts.get())
-                    : rules.unseen(one.rank(), one.file(), FileFacts.error(line), true);
+                    : FileFacts.error(line) == MISSING
+                            ? rules.missing(one.rank(), one.file(), one.here())
+                            : rules.unseen(one.rank(), one.file(), FileFacts.error(line), true);
             decide(one, verdict instanceof FileRules.CompareContent ? contents(one, rules) : verdict);
         }
     }
@@ -349,7 +444,7 @@ public final class FileComparison {
         String there = ask(byId ? 'c' : 'd', List.of(one.path()), limit.plus(FileLooker.ANSWER_LIMIT))
                 .lines()
                 .get(0);
-        return rules.contents(one.rank(), one.file(), here, there);
+        return rules.contents(one.rank(), one.file(), one.here(), here, there);
     }
 
     /** Returns how long it may take to read so much. */
@@ -366,6 +461,11 @@ public final class FileComparison {
     private void decide(Pending one, Verdict verdict) {
         if (verdict instanceof FileRules.Refused refused) {
             found.add(new Found(one, refused.refusal()));
+        } else if (verdict instanceof FileRules.Carried carried) {
+            CarriedFile file = new CarriedFile(
+                    one.file(), one.path(), one.here().inode(), one.here().device(), carried.replaces());
+            cargo.add(one.rank(), file);
+            carriedNow.add(one);
         } else if (verdict instanceof FileRules.Same same
                 && same.shared()
                 && one.file().writes()) {

@@ -256,6 +256,7 @@ final class Attempt {
                 return;
             }
             tellStopped(held);
+            session(place).carry(held, originals::trees);
             if (endedCheckpoints == job.ranks().size()) {
                 originals.lookAtHeld(job, this::whyOtherFiles);
             }

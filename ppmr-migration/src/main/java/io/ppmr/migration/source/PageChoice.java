@@ -2,6 +2,8 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
+import io.ppmr.checkpoint.files.CarryPolicy;
+import io.ppmr.checkpoint.files.OpenedFiles;
 import io.ppmr.migration.node.MemoryShape;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.node.Preparation;
@@ -13,6 +15,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The way in which a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of
@@ -23,6 +27,7 @@ import java.util.Optional;
  * @param required whether the job is not moved otherwise
  */
 record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
+    private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
     private static final String AS_IMAGES = "as images: ";
     private static final long MIB = 1 << 20;
     /** So many pages of a job's address space are looked at one by one: 4 GiB. */
@@ -34,6 +39,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
      * Looks at the job's memory and chooses.
      *
      * @param keeps whether a copy of the images is to be kept, which wants them whole
+     * @param carry which files travel with the job
      * @param facts of each rank
      * @param trees each rank's processes
      * @param preparation asked between two pieces of this
@@ -42,6 +48,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
     static PageChoice of(
             Job job,
             boolean keeps,
+            CarryPolicy carry,
             Map<Integer, JobFacts> facts,
             Map<Integer, List<ProcessIdentity>> trees,
             Preparation preparation)
@@ -54,6 +61,9 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         int most = trees.values().stream().mapToInt(List::size).max().orElse(0);
         if (keeps && form.form().isPresent()) {
             why = "a copy of the images is kept, for which they are wanted whole";
+        } else if (form.form().isPresent() && mayCarry(carry, trees, preparation)) {
+            why = "files of this node's own travel with the job (files.copy), which have to be there before it is"
+                    + " restored";
         } else if (form.form().isPresent() && most > MOST_PROCESSES) {
             why = "a rank has " + most + " processes, and pages are streamed for up to " + MOST_PROCESSES;
         } else if (form.form().isPresent()) {
@@ -87,6 +97,37 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         return streams
                 ? new PageChoice(offered, "streamed: " + why, form.required())
                 : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
+    }
+
+    /** Tells whether a process has a file open that travels with the job where the target has not the same. */
+    private static boolean mayCarry(
+            CarryPolicy carry, Map<Integer, List<ProcessIdentity>> trees, Preparation preparation)
+            throws CheckpointException {
+        boolean[] found = {false};
+        if (carry.copied().isEmpty()) {
+            return false;
+        }
+        for (List<ProcessIdentity> tree : trees.values()) {
+            for (ProcessIdentity process : tree) {
+                preparation.requireTime();
+                try {
+                    OpenedFiles.read(
+                            process.pid(),
+                            "",
+                            file -> found[0] |= !file.seemsUnnamed()
+                                    && !file.place().equals("working directory")
+                                    && (file.reads() || file.writes())
+                                    && carry.names(file.path()));
+                } catch (IOException e) {
+                    // It may have ended; if not, the comparison with the target says so.
+                    LOG.debug("the files of process {} cannot be listed", process.pid(), e);
+                }
+                if (found[0]) {
+                    return true;
+                }
+            }
+        }
+        return false;
     }
 
     /** @param left why processes are not streamed with the others, one for each */

@@ -186,6 +186,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         PageChoice pages = PageChoice.of(
                 job,
                 order.keep().directory().isPresent(),
+                service.settings().files().carry(),
                 new JobProbe(service.processes(), preparation)
                         .facts(job.checkpointer().name(), originals.roots()),
                 originals.trees(),

@@ -8,9 +8,12 @@ import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RightsBounds;
+import io.ppmr.checkpoint.files.CarriedFile;
+import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.migration.node.ClockCheck;
 import io.ppmr.migration.node.FileComparison;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.JobProbe;
 import io.ppmr.migration.source.MigrationPlan.Leg;
 import io.ppmr.os.MountEntry;
@@ -23,7 +26,9 @@ import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
+import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.WriterActivity;
 import io.ppmr.source.session.LinkOutlet;
@@ -46,15 +51,22 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -98,6 +110,16 @@ final class SourceSession {
     private final BlockingQueue<SessionEvent> seen = new LinkedBlockingQueue<>();
 
     private final AtomicBoolean asked = new AtomicBoolean();
+    /** The ranks whose files are at their places, and the loss of the link. */
+    private final BlockingQueue<SessionEvent> placed = new LinkedBlockingQueue<>();
+
+    /** Files that were sent, as they were read. */
+    private final Map<CarriedFile, FileFacts> sent = new LinkedHashMap<>();
+
+    private long sentBytes;
+    /** Files that are carried already, by their paths at the target: ranks may read the same. */
+    private final Set<String> carried = new HashSet<>();
+
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
     private volatile SessionListener listener = this::queue;
     private ControlLink link;
@@ -112,6 +134,9 @@ final class SourceSession {
     private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
+    /** The target is lost, or has said that it fails: the migration's thread hears of it when it waits no more. */
+    private volatile boolean broken;
+
     private boolean introduced;
     private boolean unwanted;
     private FileLooker looker;
@@ -211,7 +236,8 @@ final class SourceSession {
                 place,
                 transport.transports(),
                 job.notes().ranks(),
-                plan.map(job.others()).lines()));
+                plan.map(job.others()).lines(),
+                comparison == null ? 0 : comparison.carriedBytes()));
         Message answer = awaitAnswer(cancellation);
         boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.Rails;
         if (transport.leavesTheChoice() && isOffer) {
@@ -337,16 +363,27 @@ final class SourceSession {
             seen.add(event);
             return;
         }
+        if (event instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Placed) {
+            if (!placed.isEmpty()) {
+                throw new ProtocolException("the target puts files at their places twice: it is broken");
+            }
+            placed.add(event);
+            return;
+        }
         if (event instanceof SessionEvent.LinkLost) {
             seen.add(event);
+            placed.add(event);
+            broken = true;
         }
         listener.hear(event);
         LinkOutlet current = outlet;
         if (current != null && event instanceof SessionEvent.Said said) {
             // The migration's thread may wait for what does not come now; when that has ended it hears what was said.
             if (said.message() instanceof DataMessage.Failed failed) {
+                broken = true;
                 current.fail("target " + leg().target() + " fails: " + failed.reason());
             } else if (said.message() instanceof ControlMessage.RolledBack back) {
+                broken = true;
                 current.fail("target " + leg().target() + " has rolled back: " + back.reason());
             }
         }
@@ -358,19 +395,155 @@ final class SourceSession {
         if (unwanted || !job.checkpointer().restartNeeds().sameFiles()) {
             return Optional.empty();
         }
-        over = () -> closed || cancellation.reason().isPresent();
+        over = () -> closed || broken || cancellation.reason().isPresent();
         try {
             looker = FileLooker.start(service.programs(), job.user(), service.digests(), over);
             comparison = new FileComparison(
-                    job.user(), looker, settings.files().equivalent(), this::isOfNode, this::ask, service.processes());
-            return comparison
-                    .compare(ofLeg(subject.originals().trees()))
-                    .map(why -> " is not asked, and the job was not stopped: " + why);
+                    job.user(), looker, filesOf(job), this::isOfNode, this::ask, service.processes());
+            Optional<String> other =
+                    comparison.compare(ofLeg(subject.originals().trees()));
+            if (other.isEmpty()) {
+                other = comparison.whyNotAlone(
+                        leg().ranks(), subject.originals().trees());
+            }
+            return other.map(why -> " is not asked, and the job was not stopped: " + why);
         } catch (FileComparison.DeclinedException e) {
             return Optional.of(" refuses: " + e.getMessage());
         } catch (CheckpointException e) {
             cancellation.check();
             throw new IOException(e.getMessage(), e);
+        }
+    }
+
+    /** Files travel with a job whose restart opens them when its image is whole, and not before. */
+    private JobFiles filesOf(Job moved) {
+        return moved.checkpointer().readingMode() == ReadingMode.RETAINED
+                ? settings.files()
+                : settings.files().withoutCarried();
+    }
+
+    /**
+     * Sends the files of a held rank that travel with it, and waits until they are at their places. To be called before
+     * the rank's image is said to be whole: its restart opens them then.
+     */
+    void carry(HeldRank held, Supplier<Map<Integer, List<ProcessIdentity>>> trees)
+            throws IOException, CheckpointException, InterruptedException {
+        if (comparison == null || settings.files().carry().copied().isEmpty()) {
+            return;
+        }
+        comparison.whileHeld();
+        Optional<String> other = comparison.compare(Map.of(held.rank(), held.processes()));
+        if (other.isEmpty() && comparison.carries(held.rank())) {
+            other = comparison.whyNotAlone(List.of(held.rank()), trees.get());
+        }
+        if (other.isPresent()) {
+            throw new CheckpointException("it has come to open this while it was being moved: " + other.get());
+        }
+        List<CarriedFile> files = comparison.carried(held.rank(), held.processes()).stream()
+                .filter(file -> carried.add(file.path()))
+                .toList();
+        if (files.isEmpty()) {
+            return;
+        }
+        if (checkpointer.markOfWholeness().isPresent()) {
+            throw new CheckpointException(files.get(0).file() + ", which is carried (files.copy), and the job's memory"
+                    + " was being streamed. Remedy: move it again; its next attempt is made by images");
+        }
+        List<Integer> replacing = new ArrayList<>();
+        for (int at = 0; at < files.size(); at++) {
+            if (files.get(at).replaces()) {
+                replacing.add(at);
+            }
+        }
+        send(held.rank(), files, replacing);
+    }
+
+    private void send(int rank, List<CarriedFile> files, List<Integer> replacing)
+            throws IOException, CheckpointException, InterruptedException {
+        long startNs = System.nanoTime();
+        OutgoingFile stream;
+        try {
+            stream = this.files.carried(rank);
+        } catch (ErrnoException e) {
+            throw new IOException("the files of rank " + rank + " cannot be sent: " + e.getMessage(), e);
+        }
+        send(new ControlMessage.Carry(
+                rank, files.stream().map(CarriedFile::path).toList(), replacing));
+        DepartingFiles departing =
+                new DepartingFiles(looker, stream, settings.files().carry().limitBytes() - sentBytes);
+        FutureTask<Long> sending = new FutureTask<>(() -> departing.send(files, settings.checkpointDeadline()));
+        Thread thread = new Thread(sending, "ppmr-departing-files");
+        thread.setDaemon(true);
+        thread.start();
+        long bytes = awaitSent(rank, sending);
+        sent.putAll(departing.read());
+        sentBytes += bytes;
+        awaitPlaced(rank);
+        LOG.info(
+                "rank {}: {} files of this node's own, {} bytes, are on the target in {} ms",
+                rank,
+                files.size(),
+                bytes,
+                TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
+    }
+
+    /** A write waits for the target, and ends with the attempt: so it does not keep the migration's thread. */
+    private long awaitSent(int rank, FutureTask<Long> sending)
+            throws IOException, CheckpointException, InterruptedException {
+        while (!over.getAsBoolean()) {
+            try {
+                return sending.get(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException e) {
+                LOG.trace("the files of rank {} are under way", rank, e);
+            } catch (ExecutionException e) {
+                throw new CheckpointException(
+                        "rank " + rank + ": " + e.getCause().getMessage(), e.getCause());
+            }
+        }
+        throw new IOException("the files of rank " + rank + " were not sent: the target was lost or fails, or the"
+                + " migration was called off");
+    }
+
+    /** All ranks stand still by now: says which file was changed after it was read; empty if none was. */
+    private Optional<String> whyNotAsSent() {
+        for (Map.Entry<CarriedFile, FileFacts> one : sent.entrySet()) {
+            FileLooker.Question question = new FileLooker.Question(
+                    one.getKey().file().link(), one.getKey().path());
+            try {
+                Optional<FileFacts> now =
+                        FileFacts.parse(looker.look(List.of(question)).get(0));
+                if (now.filter(found -> isAsRead(found, one.getValue())).isEmpty()) {
+                    return Optional.of(one.getKey().file()
+                            + ", which travels with the rank (files.copy) and was changed after it was read. Remedy:"
+                            + " have no other process write to it, or share the folder between both nodes");
+                }
+            } catch (CheckpointException e) {
+                return Optional.of(String.valueOf(e.getMessage()));
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static boolean isAsRead(FileFacts now, FileFacts read) {
+        return now.inode().equals(read.inode())
+                && now.lengthBytes() == read.lengthBytes()
+                && now.links() == read.links()
+                && now.changed().equals(read.changed());
+    }
+
+    private void awaitPlaced(int rank) throws IOException, InterruptedException {
+        long deadlineNs = System.nanoTime() + settings.checkpointDeadline().toNanos();
+        SessionEvent answer = null;
+        while (answer == null && System.nanoTime() - deadlineNs < 0 && failure() == null && !over.getAsBoolean()) {
+            answer = placed.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+        }
+        if (!(answer instanceof SessionEvent.Said said
+                && said.message() instanceof ControlMessage.Placed done
+                && done.rank() == rank)) {
+            throw new IOException("target " + leg().target() + " has not put the files of rank " + rank
+                    + " at their places"
+                    + (failure() == null ? "" : ": " + failure())
+                    + ". Remedy: see what its log says of their filesystem");
         }
     }
 
@@ -399,7 +572,7 @@ final class SourceSession {
         }
         Map<Integer, List<ProcessIdentity>> own = ofLeg(held);
         comparison.whileHeld();
-        Optional<String> opened = comparison.compare(own);
+        Optional<String> opened = comparison.compare(own).or(this::whyNotAsSent);
         return opened.isPresent()
                 ? opened.map(why -> "it has come to open this while it was being moved: " + why)
                 : comparison.compareLengths(own, () -> FileLooker.flusher(service.programs(), over));

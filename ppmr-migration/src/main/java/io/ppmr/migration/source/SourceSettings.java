@@ -2,6 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.nio.file.Path;
 import java.time.Duration;

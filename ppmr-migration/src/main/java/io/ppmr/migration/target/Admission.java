@@ -72,8 +72,9 @@ final class Admission {
      *
      * @param job as it would come here: what it has to be streamed is 0 if this node wants all of it as images
      * @param tool what would restore it, in the form in which it would come; empty if there is none
+     * @param stagingBytes the room in pool and staging for one more migration
      */
-    record Visitor(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool) {}
+    record Visitor(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool, long stagingBytes) {}
 
     /**
      * The room on this node for one more migration: those that are under way have been promised what they will still
@@ -163,7 +164,7 @@ final class Admission {
             }
         }
         link.send(new Introduced(here, job.streamableBytes() > 0, findings));
-        return Optional.of(new Visitor(job, findings, tool));
+        return Optional.of(new Visitor(job, findings, tool, here.stagingBytes()));
     }
 
     private static Optional<String> whyNotFrom(NodeFacts source, String name, Checkpointer restarting) {
@@ -292,11 +293,30 @@ final class Admission {
             return List.of("it names another user, or other ranks, than its introduction said of the pods: the source"
                     + " is broken");
         }
+        Optional<String> carried = whyNotCarried(begin, heard.get());
+        if (carried.isPresent()) {
+            return List.of(carried.get());
+        }
         return heard.get().findings().stream()
                 .filter(finding -> finding.level() == Finding.Level.FAIL
                         && !finding.check().equals("chunk"))
                 .map(Finding::sentence)
                 .toList();
+    }
+
+    /** Files that travel with a job wait in staging beside its image. */
+    private Optional<String> whyNotCarried(Begin begin, Visitor heard) {
+        if (begin.carriedBytes() > settings.carry().limitBytes()) {
+            return Optional.of("files of the source's node with " + begin.carriedBytes() + " bytes would travel with"
+                    + " the job, and this node's copy_limit allows "
+                    + settings.carry().limitBytes() + ". Remedy: raise copy_limit in [files] of its configuration");
+        }
+        long waitingBytes = heard.job().residentBytes() - heard.job().streamableBytes() + begin.carriedBytes();
+        return begin.carriedBytes() == 0 || waitingBytes <= heard.stagingBytes()
+                ? Optional.empty()
+                : Optional.of("an image of the job and its own files have about " + waitingBytes
+                        + " bytes, and pool and staging have room for " + heard.stagingBytes()
+                        + ". Remedy: raise staging.limit of this node, or share the files' folder");
     }
 
     /** Returns the tool that restores the images of a checkpointer, if this node is configured for it. */

@@ -6,7 +6,9 @@ import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.FileLooker.Question;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.FileFacts;
+import io.ppmr.migration.node.Cargo;
 import io.ppmr.migration.node.FileComparison;
 import io.ppmr.protocol.control.ControlMessage.Look;
 import io.ppmr.protocol.control.ControlMessage.Seen;
@@ -31,13 +33,17 @@ import org.slf4j.LoggerFactory;
 final class FileAnswers implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(FileAnswers.class);
     private static final int MOST_PATHS = 1024;
-    private static final int LONGEST_PATH = 4096;
+    /** With the number of a group before it. */
+    private static final int LONGEST_PATH = 4096 + 16;
+
+    private static final String TAKEN = " 1";
 
     private final NativePrograms programs;
     private final ContentDigests digests;
     private final Function<JobUser, Optional<String>> whyNot;
     private final boolean ignored;
     private final BooleanSupplier lost;
+    private final CarryPolicy carry;
     private final AtomicBoolean busy = new AtomicBoolean();
     private FileLooker looker;
     private JobUser user;
@@ -47,18 +53,21 @@ final class FileAnswers implements Closeable {
      * @param whyNot says why this node looks at nothing for a user; empty if it does
      * @param ignored whether other files are no reason to refuse a job here
      * @param lost whether the connection has ended: nothing is read any more then. Any thread
+     * @param carry which files of jobs may be put at their places here
      */
     FileAnswers(
             NativePrograms programs,
             ContentDigests digests,
             Function<JobUser, Optional<String>> whyNot,
             boolean ignored,
-            BooleanSupplier lost) {
+            BooleanSupplier lost,
+            CarryPolicy carry) {
         this.programs = programs;
         this.digests = digests;
         this.whyNot = whyNot;
         this.ignored = ignored;
         this.lost = lost;
+        this.carry = carry;
     }
 
     /** Answers on a thread of its own; throws if an answer is under way. */
@@ -126,8 +135,26 @@ final class FileAnswers implements Closeable {
             case 'l' -> looker.lookAgain(files);
             case 'c' -> contents(files, true);
             case 'd' -> contents(files, false);
+            case 'w' -> rooms(question.paths());
             default -> throw new CheckpointException("it was asked what this release does not know");
         };
+    }
+
+    /** This node's operator says where files may be put: the source's is not asked for that. */
+    private List<String> rooms(List<String> questions) throws CheckpointException {
+        List<String> rooms = new ArrayList<>();
+        for (String question : questions) {
+            int space = question.indexOf(' ');
+            String path = question.substring(space + 1);
+            if (space < 1 || !carry.names(path)) {
+                rooms.add(Cargo.UNLISTED);
+                continue;
+            }
+            String line = looker.room(List.of(new Question(question.substring(0, space), path)))
+                    .get(0);
+            rooms.add(line.endsWith(TAKEN) && FileFacts.error(line) == 0 && !carry.replace() ? Cargo.KEPT : line);
+        }
+        return rooms;
     }
 
     private List<String> contents(List<Question> files, boolean byId) throws CheckpointException {

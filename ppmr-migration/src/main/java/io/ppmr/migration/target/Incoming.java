@@ -23,8 +23,9 @@ final class Incoming {
     Incoming(Begin begin, String source, JobFacts job, boolean retained) {
         this.begin = begin;
         this.source = source;
-        this.expectedBytes = job.residentBytes();
-        this.retainedBytes = retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
+        this.expectedBytes = job.residentBytes() + begin.carriedBytes();
+        this.retainedBytes =
+                begin.carriedBytes() + (retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0);
     }
 
     /** Its bytes begin to come. */

@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.Placement;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
@@ -16,6 +17,9 @@ import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.checkpoint.files.CarryPolicy;
+import io.ppmr.checkpoint.files.OutsideHolders;
+import io.ppmr.checkpoint.sharing.Shown;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
@@ -24,6 +28,7 @@ import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.TransferReport;
+import io.ppmr.target.image.ArrivingFile;
 import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.Transfer;
 import java.io.IOException;
@@ -32,13 +37,16 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
@@ -74,6 +82,8 @@ final class Restoration {
     private final ProcessTable processes = new ProcessTable();
     private final RankCommands restarts = new RankCommands("restart");
     private final List<HeldRank> restored = new ArrayList<>();
+    private final Map<Integer, FileArrival> files = new TreeMap<>();
+    private final AtomicLong carriedBytes = new AtomicLong();
     private final Map<Integer, RankRights> originals = new HashMap<>();
     /** The record that is being said, of one rank at a time; null between two. */
     private ArrivingRights record;
@@ -161,8 +171,19 @@ final class Restoration {
                     rank.rank(),
                     rank.processes().stream().map(ProcessIdentity::pid).toList()));
         }
+        for (FileArrival arrival : files.values()) {
+            if (arrival.failure().isPresent()) {
+                throw new CheckpointException(arrival.failure().get());
+            }
+            if (arrival.isNewlyPlaced()) {
+                says.accept(new ControlMessage.Placed(arrival.rank()));
+            }
+        }
         requireProgress(System.nanoTime());
-        return begun && restarts.isEmpty() && transfer.complete();
+        return begun
+                && restarts.isEmpty()
+                && transfer.complete()
+                && files.values().stream().allMatch(FileArrival::isPlaced);
     }
 
     /**
@@ -196,6 +217,62 @@ final class Restoration {
                     + " of their images are here. Remedy: see what such a restart waits for, such as a file lock that"
                     + " the original holds, and keep the job from having it");
         }
+    }
+
+    /** The source sends files of a rank: they are put at their places if this node's configuration allows it. */
+    void hear(ControlMessage.Carry carry) throws CheckpointException {
+        CarryPolicy policy = service.settings().carry();
+        Optional<ArrivingFile> stream = transfer.images().carried(carry.rank());
+        if (!begin.ranks().contains(carry.rank()) || files.containsKey(carry.rank()) || stream.isEmpty()) {
+            throw new CheckpointException("the source sends files of rank " + carry.rank()
+                    + ", which is not in its plan here, or for the second time: the source is broken");
+        }
+        int chars = carry.paths().stream().mapToInt(String::length).sum();
+        if (carry.paths().isEmpty()
+                || carry.paths().size() > CarryPolicy.MOST_FILES
+                || chars > CarryPolicy.MOST_PATH_CHARS) {
+            throw new CheckpointException("the source sends no files, or too many: the source is broken");
+        }
+        if (Set.copyOf(carry.paths()).size() < carry.paths().size()) {
+            throw new CheckpointException("the source names a file twice: it is broken");
+        }
+        List<Placement.Entry> entries = new ArrayList<>();
+        Set<String> replaced = new HashSet<>();
+        for (int at = 0; at < carry.paths().size(); at++) {
+            String path = carry.paths().get(at);
+            boolean replaces = carry.replacing().contains(at);
+            if (path.indexOf('\0') >= 0 || !policy.names(path) || (replaces && !policy.replace())) {
+                throw new CheckpointException("the configuration of this node does not let " + Shown.text(path)
+                        + " be put at its place. Remedy: see [files] copy and replace of this target");
+            }
+            entries.add(new Placement.Entry(path, replaces, ""));
+            if (replaces) {
+                replaced.add(path);
+            }
+        }
+        try {
+            service.placements().requireFree(carry.paths());
+            Optional<String> holder = OutsideHolders.holderOf(replaced);
+            if (holder.isPresent()) {
+                throw new CheckpointException(holder.get() + ". Remedy: end that process, or name another spare node");
+            }
+        } catch (IOException e) {
+            throw new CheckpointException("it is not known whether files here are in use: " + e.getMessage(), e);
+        }
+        String[] words = move.split("\\.", -1);
+        String name = PlacementNotes.name(words[0], Integer.parseInt(words[1]), carry.rank());
+        files.put(
+                carry.rank(),
+                new FileArrival(
+                        carry.rank(),
+                        new Placement(name, new JobUser(begin.uid(), begin.gid()), entries),
+                        stream.get(),
+                        policy.limitBytes(),
+                        carriedBytes,
+                        service.settings().restartDeadline(),
+                        service.placements(),
+                        service.programs(),
+                        workRoot));
     }
 
     /** The source says what a rank's originals may do and have open, or a part of it. */
@@ -253,6 +330,9 @@ final class Restoration {
         RightsBounds bounds = new RightsBounds(service.settings().rankFiles(), workRoot, () -> false);
         new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own, bounds).requireNoMore(compared);
         originals.values().forEach(RankRights::close);
+        for (FileArrival arrival : files.values()) {
+            arrival.verify();
+        }
     }
 
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
@@ -268,14 +348,24 @@ final class Restoration {
         return transfer.report(ResidentMemory.peakBytes());
     }
 
-    /** Ends what is under way; what was restored meanwhile is with the copies. */
-    void giveUp(String reason) {
+    /**
+     * Ends what is under way; what was restored meanwhile is with the copies.
+     *
+     * @return false if a process that writes files of the job has not ended: try again
+     */
+    boolean giveUp(String reason) {
         transfer.giveUp(reason);
         restarts.endAll(END_DEADLINE).forEach(copies::add);
+        boolean ended = true;
+        for (FileArrival arrival : files.values()) {
+            ended &= arrival.end();
+        }
+        return ended;
     }
 
     /** Frees the transfer and the work directory. */
     void close() {
+        files.values().forEach(FileArrival::end);
         transfer.close();
         try {
             if (record != null) {

@@ -14,6 +14,7 @@ import java.util.function.LongSupplier;
  * @param settings what the service is told
  * @param transports how the bytes may travel
  * @param admission whether a migration is taken
+ * @param placements the files of jobs that are put at their places here
  * @param pods keeps what lies around ranks that are pods
  * @param journal the transactions'
  * @param view what restarts see in the mount
@@ -25,6 +26,7 @@ record TargetContext(
         TransportChoice transports,
         Admission admission,
         NativePrograms programs,
+        PlacementNotes placements,
         PodKeeper pods,
         TransactionJournal journal,
         ArrivingImageView view,

@@ -363,7 +363,11 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             }
         } else if (message instanceof ControlMessage.Originals originals) {
             if (restoring && link.attempt() == attempt) {
-                hearOriginals(originals);
+                hearOfRank(() -> restoration.hear(originals));
+            }
+        } else if (message instanceof ControlMessage.Carry carry) {
+            if (restoring && link.attempt() == attempt) {
+                hearOfRank(() -> restoration.hear(carry));
             }
         } else if (message instanceof ControlMessage.OfTransaction said) {
             participant.heard(from.attempt(), said, clock.getAsLong());
@@ -380,9 +384,13 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
     }
 
-    private void hearOriginals(ControlMessage.Originals said) {
+    private interface Hearing {
+        void hear() throws CheckpointException;
+    }
+
+    private void hearOfRank(Hearing said) {
         try {
-            restoration.hear(said);
+            said.hear();
         } catch (CheckpointException e) {
             fail(String.valueOf(e.getMessage()));
         }
@@ -571,7 +579,14 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
             LOG.error("migration {}: its pods are held until their network is in order: {}", id, e.getMessage());
             return false;
         }
+        try {
+            service.placements().commit(id, attempt);
+        } catch (IOException e) {
+            // The journal says the same: what is recovered goes by either.
+            LOG.error("migration {}: the note of its files cannot be written: {}", id, e.getMessage());
+        }
         copies.release();
+        service.placements().finish(id, attempt);
         LOG.info("migration {}: committed, {} ranks run here", id, copies.count());
         try {
             jobCommands.resumed(id, copies.planned(self));
@@ -585,10 +600,8 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     @Override
     public boolean endCopies() {
         restoring = false;
-        if (restoration != null) {
-            restoration.giveUp("the migration is rolled back");
-        }
-        if (!copies.end()) {
+        boolean ended = restoration == null || restoration.giveUp("the migration is rolled back");
+        if (!copies.end() || !ended || !service.placements().undo(id, attempt)) {
             return false;
         }
         try {

@@ -130,11 +130,13 @@ public final class TargetService implements AutoCloseable {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
         journal = MappedJournal.in(settings.journal());
+        NativePrograms programs = NativePrograms.fromSystemProperty();
         TargetContext context = new TargetContext(
                 settings,
                 transports,
                 new Admission(settings, transports, node, pods, mount::failure),
-                NativePrograms.fromSystemProperty(),
+                programs,
+                new PlacementNotes(settings.journal(), programs),
                 pods,
                 journal,
                 view,

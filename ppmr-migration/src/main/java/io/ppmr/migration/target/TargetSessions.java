@@ -186,6 +186,7 @@ final class TargetSessions {
         List<String> open = journal.open();
         try {
             Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
+            recovered.add(service.placements().recover((id, attempt) -> filesOutcome(open, id, attempt)));
             for (String move : service.pods().arriving()) {
                 if (!wasVoted(move)) {
                     service.pods().discard(move);
@@ -203,6 +204,19 @@ final class TargetSessions {
         } catch (CheckpointException e) {
             throw new IOException("what the service before has left cannot be taken up: " + e.getMessage(), e);
         }
+    }
+
+    private PlacementNotes.Outcome filesOutcome(List<String> open, String id, int attempt) throws IOException {
+        List<TransactionRecord> records = journal.records(id);
+        boolean voted = wasVoted(id + "." + attempt);
+        if (voted && open.contains(id)) {
+            return PlacementNotes.Outcome.OPEN;
+        }
+        return records.stream()
+                        .anyMatch(record ->
+                                record instanceof TransactionRecord.CommittedHere && record.attempt() == attempt)
+                ? PlacementNotes.Outcome.COMMITTED
+                : PlacementNotes.Outcome.ROLLED_BACK;
     }
 
     /** Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
@@ -273,7 +287,8 @@ final class TargetSessions {
                         digests,
                         admission::whyNotFor,
                         settings.ignoredChecks().contains("files"),
-                        () -> events.loss().isPresent())) {
+                        () -> events.loss().isPresent(),
+                        settings.carry())) {
             TargetEnd end = new TargetEnd(link, events);
             SessionAgent agent = new SessionAgent("ppmr-target-session", link, ControlMessage::read, longMessages, end);
             try {
@@ -393,6 +408,9 @@ final class TargetSessions {
         }
         if (refusal == null && before != null && before.outcome().isEmpty()) {
             refusal = "an attempt at it is not over here yet: try again later or elsewhere";
+        }
+        if (refusal == null && service.placements().hasAny(begin.migrationId())) {
+            refusal = "files of an attempt before are not taken away here yet: try again later or elsewhere";
         }
         ReceiveBuffers berth = refusal == null ? freeBerth() : null;
         if (refusal == null && berth == null) {

@@ -4,6 +4,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.net.InetSocketAddress;
@@ -38,6 +39,7 @@ import java.util.Set;
  *     job's name or {@link JobCommand#ANY}
  * @param trustedUsers the users whose jobs a checkpointer that restarts as root restores here, by its name; root opens
  *     for them whatever paths an image names
+ * @param carry which files of jobs may be put at their places here
  * @param rankFiles how many files a restored rank may have open or mapped in all
  */
 public record TargetSettings(
@@ -59,6 +61,7 @@ public record TargetSettings(
         Map<String, JobCommand> resumed,
         Map<String, JobCommand> reconnects,
         Map<String, Set<Integer>> trustedUsers,
+        CarryPolicy carry,
         int rankFiles) {
     /**
      * A command by which a job is told something. It is of this target's own configuration: a target runs nothing that

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.RightsBounds;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.target.Admission.AvailableRoom;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
@@ -48,6 +49,7 @@ class AvailableRoomTest {
                 Map.of(),
                 Map.of(),
                 Map.of(),
+                CarryPolicy.NONE,
                 RightsBounds.USUAL_FILES);
     }
 
@@ -71,7 +73,8 @@ class AvailableRoomTest {
                 0,
                 1,
                 List.of(),
-                List.of());
+                List.of(),
+                0);
         return new Incoming(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
     }
 

@@ -119,7 +119,7 @@ public sealed interface ControlMessage extends Message {
      * the
      * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
      * transports} says how its bytes may travel, 1 by TCP, 2 by RDMA, 3 either way. Every attempt at a migration has
-     * the same {@code secret}.
+     * the same {@code secret}. {@code carriedBytes} are those of files that travel with the job.
      */
     record Begin(
             String migrationId,
@@ -135,7 +135,8 @@ public sealed interface ControlMessage extends Message {
             int place,
             int transports,
             List<Integer> moving,
-            List<String> places)
+            List<String> places,
+            long carriedBytes)
             implements ControlMessage {
         public Begin {
             ranks = List.copyOf(ranks);
@@ -156,6 +157,7 @@ public sealed interface ControlMessage extends Message {
             out.writeInt(place).writeInt(transports);
             MessageFields.writeInts(out, moving);
             MessageFields.writeTexts(out, places);
+            out.writeLong(carriedBytes);
         }
     }
 
@@ -220,6 +222,35 @@ public sealed interface ControlMessage extends Message {
             out.writeInt(rank);
             MessageFields.writeFlag(out, last);
             MessageFields.writeTexts(out, lines);
+        }
+    }
+
+    /**
+     * S to T, when a rank is held and before END_OF_IMAGE: its own files that travel with it. Their content follows as
+     * the CARRIED file of the rank. A path has a character from 0 to 255 for each byte; {@code replacing} are the
+     * places in that list of those that may take the place of a file of the job's user.
+     */
+    record Carry(int rank, List<String> paths, List<Integer> replacing) implements ControlMessage {
+        public Carry {
+            paths = List.copyOf(paths);
+            replacing = List.copyOf(replacing);
+        }
+
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 38);
+            out.writeInt(rank);
+            MessageFields.writeTexts(out, paths);
+            MessageFields.writeInts(out, replacing);
+        }
+    }
+
+    /** T to S: all files of a rank's Carry are at their places, and on the disk. */
+    record Placed(int rank) implements ControlMessage {
+        @Override
+        public void write(Bytes<?> out) {
+            out.writeByte((byte) 39);
+            out.writeInt(rank);
         }
     }
 
@@ -376,7 +407,8 @@ public sealed interface ControlMessage extends Message {
                         in.readInt(),
                         in.readInt(),
                         MessageFields.ints(in),
-                        MessageFields.texts(in)));
+                        MessageFields.texts(in),
+                        in.readLong()));
             case 2 -> PlanCheck.sound(new Accept(in.readLong(), in.readLong(), in.readLong()));
             case 3 -> new Refuse(MessageFields.text(in));
             case 8 -> new Restored(in.readInt(), MessageFields.ints(in));
@@ -409,6 +441,8 @@ public sealed interface ControlMessage extends Message {
                         MessageFields.flag(in),
                         MessageFields.texts(in),
                         MessageFields.text(in));
+            case 38 -> new Carry(in.readInt(), MessageFields.texts(in), MessageFields.ints(in));
+            case 39 -> new Placed(in.readInt());
             default -> DataMessage.readFields(code, in);
         };
     }

@@ -4,7 +4,9 @@ package io.ppmr.protocol.data;
 public enum NodeKind {
     FILE(1),
     DIRECTORY(2),
-    SYMLINK(3);
+    SYMLINK(3),
+    /** A stream of files of the job's own, which has no name in the image. */
+    CARRIED(4);
 
     private final int code;
 

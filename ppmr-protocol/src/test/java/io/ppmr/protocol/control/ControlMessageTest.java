@@ -73,11 +73,12 @@ class ControlMessageTest {
                                 1,
                                 3,
                                 List.of(0, 1),
-                                List.of("0 u")),
+                                List.of("0 u"),
+                                5),
                         "01 03 6d2d31 8877665544332211 0500000000000000 03 6a6f62 04 63726975"
                                 + " 00000200 02000000 e8030000 64000000"
                                 + " 02000000 00000000 01000000 02000000 03 743a31 03 753a32 01000000 03000000"
-                                + " 02000000 00000000 01000000 01000000 03 302075"),
+                                + " 02000000 00000000 01000000 01000000 03 302075 0500000000000000"),
                 Arguments.of(
                         new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
                         "02 8877665544332211 3075000000000000 0100000000000000"),
@@ -111,6 +112,10 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
                         "17 03000000 02000000 07000000 08000000 02000000 ffffffff 00000000 01000000 01000000"),
+                Arguments.of(
+                        new ControlMessage.Carry(3, List.of("/a", "/b"), List.of(1)),
+                        "26 03000000 02000000 02 2f61 02 2f62 01000000 01000000"),
+                Arguments.of(new ControlMessage.Placed(3), "27 03000000"),
                 Arguments.of(
                         new ControlMessage.Originals(3, true, List.of("root /", "x")),
                         "18 03000000 01 02000000 06 726f6f74202f 01 78"),
@@ -188,7 +193,8 @@ class ControlMessageTest {
                 place,
                 1,
                 ranks,
-                List.of(places));
+                List.of(places),
+                0);
     }
 
     static Stream<ControlMessage> unsoundPlans() {
@@ -296,7 +302,7 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseAMessageOfUnknownCode() {
-        for (int code : new int[] {0, 31, 38, 255}) {
+        for (int code : new int[] {0, 31, 46, 255}) {
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(new byte[] {(byte) code, 0, 0}));
             assertTrue(e.getMessage().contains("unknown code " + code), e.getMessage());
         }

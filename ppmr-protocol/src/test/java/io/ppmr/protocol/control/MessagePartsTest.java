@@ -44,7 +44,8 @@ class MessagePartsTest {
                 ranks,
                 IntStream.range(0, places)
                         .mapToObj(rank -> rank + " node-" + rank + ".cluster.example")
-                        .toList());
+                        .toList(),
+                0);
     }
 
     private Message take(List<DirectBuffer> frames) throws ProtocolException {

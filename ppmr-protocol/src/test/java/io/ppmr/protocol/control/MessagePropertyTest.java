@@ -75,7 +75,8 @@ class MessagePropertyTest {
                                 Math.floorMod(n, all.size()),
                                 n + 5,
                                 some,
-                                where)),
+                                where,
+                                Math.abs((long) n))),
                 Combinators.combine(wide, times, times).as(ControlMessage.Accept::new),
                 Combinators.combine(Arbitraries.of(RdmaMode.class).optional(), number, text)
                         .as((mode, port, why) -> new DataMessage.Offer(mode, port, why)),
@@ -100,6 +101,8 @@ class MessagePropertyTest {
                 Combinators.combine(
                                 number, Arbitraries.of(true, false), text.list().ofMaxSize(8))
                         .as(ControlMessage.Originals::new),
+                Combinators.combine(number, text.list().ofMaxSize(8), numbers).as(ControlMessage.Carry::new),
+                number.map(ControlMessage.Placed::new),
                 reports.map(ControlMessage.Prepared::new),
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),

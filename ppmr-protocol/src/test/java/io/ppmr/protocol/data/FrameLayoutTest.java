@@ -176,6 +176,7 @@ class FrameLayoutTest {
         assertEquals(1, NodeKind.FILE.code());
         assertEquals(2, NodeKind.DIRECTORY.code());
         assertEquals(3, NodeKind.SYMLINK.code());
+        assertEquals(4, NodeKind.CARRIED.code());
     }
 
     @Test

@@ -147,12 +147,28 @@ public final class OutgoingFiles {
                     ImageTee.FileCopy second = fate.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
                     OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate, activity);
                     tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
-                    OutgoingFile[] more = Arrays.copyOf(files, id);
-                    more[id - 1] = file;
-                    files = more;
-                    return file;
+                    return added(file);
                 },
                 file -> new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
+    }
+
+    private OutgoingFile added(OutgoingFile file) {
+        OutgoingFile[] more = Arrays.copyOf(files, file.id());
+        more[file.id() - 1] = file;
+        files = more;
+        return file;
+    }
+
+    /** Begins the stream of a rank's own files. It has no name here: only the migration writes it. */
+    public OutgoingFile carried(int rank) throws ErrnoException {
+        String path = root + "/rank-" + rank + "/" + NodeKind.CARRIED;
+        return inOrder(
+                () -> {
+                    int id = files.length + 1;
+                    return added(new OutgoingFile(
+                            id, path, rank, pool, claims, outlet, ImageTee.FileCopy.NONE, fate, activity));
+                },
+                file -> new Created(file.id(), NodeKind.CARRIED, relative(path), 0, 0, 0, ""));
     }
 
     public void makeDirectory(String path, int mode, int uid, int gid) throws ErrnoException {

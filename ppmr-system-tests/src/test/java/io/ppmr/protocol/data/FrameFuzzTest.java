@@ -54,7 +54,8 @@ class FrameFuzzTest {
                     1,
                     3,
                     List.of(0, 1),
-                    List.of("0 u", "1 v")),
+                    List.of("0 u", "1 v"),
+                    5),
             new ControlMessage.Accept(5, 30_000, 10_000),
             new DataMessage.Offer(Optional.of(RdmaMode.WRITE), 4660, "ok"),
             new DataMessage.Writable(6, 5, 4, 3, 64),
@@ -66,6 +67,8 @@ class FrameFuzzTest {
             new DataMessage.Changed("/a", 0600, 1, 2, 3),
             new ControlMessage.Restored(3, List.of(4242, 4243)),
             new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
+            new ControlMessage.Carry(3, List.of("/a", "/b"), List.of(1)),
+            new ControlMessage.Placed(3),
             new ControlMessage.Originals(3, true, List.of("root /", "x")),
             new ControlMessage.Prepared(
                     new TransferReport(1, 2, 3, 4, 5, List.of(new TransferReport.ReadSample(6, 7)))),
@@ -103,7 +106,8 @@ class FrameFuzzTest {
             0,
             3,
             List.of(0, 1),
-            IntStream.range(0, 10_000).mapToObj(rank -> rank + " node-" + rank).toList());
+            IntStream.range(0, 10_000).mapToObj(rank -> rank + " node-" + rank).toList(),
+            0);
 
     private static final List<DirectBuffer> LONG_FRAMES = LONG.frames(1);
 

@@ -12,10 +12,11 @@ import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.RightsBounds;
+import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobBounds;
-import io.ppmr.migration.source.JobFiles;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.migration.source.MigrationProgress;
@@ -114,6 +115,7 @@ class RdmaMigrationInGuest {
                         Map.of(),
                         Map.of(),
                         Map.of(),
+                        CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load),
                 new SimpleMeterRegistry(),

@@ -15,7 +15,9 @@ import io.ppmr.protocol.data.ImageTraits;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.agrona.collections.Int2ObjectHashMap;
 
@@ -46,6 +48,9 @@ public final class ArrivingImages {
     private final Map<Integer, RankImage> ranks = new TreeMap<>();
     /** The same by their directories below the root, so that a path is looked up without going through all ranks. */
     private final Map<String, RankImage> ranksByPath = new HashMap<>();
+
+    /** Streams of the job's own files, by rank; they have no names here. */
+    private final Map<Integer, ArrivingFile> carried = new ConcurrentHashMap<>();
 
     private final CopyOnWriteArrayList<ArrivingFile> all = new CopyOnWriteArrayList<>();
     private volatile String failure;
@@ -108,20 +113,37 @@ public final class ArrivingImages {
         String path = shownPath(created.path());
         ArrivingFile file = null;
         switch (created.kind()) {
+            case CARRIED -> {
+                RankImage rank = rankOf(created.path());
+                file = newFile(created.file(), path, rank);
+                if (carried.putIfAbsent(rank.rank(), file) != null) {
+                    throw new ImageException("the source sends files of rank " + rank.rank() + " twice");
+                }
+            }
             case DIRECTORY -> tree.addDirectory(path, created.mode(), created.uid(), created.gid());
             case SYMLINK -> tree.addSymlink(path, created.linkTarget(), created.uid(), created.gid());
             case FILE -> {
                 RankImage rank = rankOf(created.path());
-                file = new ArrivingFile(created.file(), path, rank, geometry, heads.claim(path), staging, listener);
-                if (files.put(created.file(), file) != null) {
-                    throw new ImageException("the source creates file " + created.file() + " twice");
-                }
-                all.add(file);
+                file = newFile(created.file(), path, rank);
                 tree.addFile(path, created.mode(), created.uid(), created.gid(), file);
                 rank.changed();
             }
         }
         return file;
+    }
+
+    private ArrivingFile newFile(int id, String path, RankImage rank) throws ImageException {
+        ArrivingFile file = new ArrivingFile(id, path, rank, geometry, heads.claim(path), staging, listener);
+        if (files.put(id, file) != null) {
+            throw new ImageException("the source creates file " + id + " twice");
+        }
+        all.add(file);
+        return file;
+    }
+
+    /** Returns the stream of a rank's own files, if the source has begun it. Any thread. */
+    public Optional<ArrivingFile> carried(int rank) {
+        return Optional.ofNullable(carried.get(rank));
     }
 
     public void apply(Renamed renamed) throws ImageException, ErrnoException {

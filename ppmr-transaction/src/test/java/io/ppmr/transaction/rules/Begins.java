@@ -32,6 +32,7 @@ public final class Begins {
                 place,
                 1,
                 List.of(),
-                List.of());
+                List.of(),
+                0);
     }
 }

@@ -1,0 +1,197 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.os.LibC;
+import io.ppmr.os.UninterruptedWait;
+import java.io.Closeable;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.BooleanSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Puts the files of a job at their places, and takes them away again, as the job's user: by a process ({@code
+ * ppmr-place}) that is killed when it does not answer in time. It is a child of the service, and ends with the thread
+ * that has started it. Owned by that thread, which closes it.
+ */
+public final class FilePlacer implements Closeable {
+    private static final Logger LOG = LoggerFactory.getLogger(FilePlacer.class);
+
+    /** The time that a question may take, besides that of each file. */
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(20);
+
+    private static final Duration FILE_LIMIT = Duration.ofMillis(200);
+
+    /** A line names the identities of all files of a rank. */
+    private static final int LONGEST_LINE = 1 << 17;
+
+    private static final Pattern IDENTITY = Pattern.compile("\\d+:-?\\d+\\.\\d+:\\d+:-?\\d+\\.\\d+:\\d+");
+    private static final Pattern FAILED = Pattern.compile("failed (\\d{1,4}) (\\d{1,4})");
+    private static final String WRITTEN = "written";
+
+    /** Gives the stream of the files, a piece for each call. */
+    @FunctionalInterface
+    public interface Content {
+        /** Returns how many bytes it has put at the beginning of the buffer; 0 at the end. */
+        int next(byte[] buffer) throws IOException;
+    }
+
+    private final HelperConversation helper;
+    private Placement placement;
+
+    private FilePlacer(HelperConversation helper, Placement placement) {
+        this.helper = helper;
+        this.placement = placement;
+    }
+
+    /**
+     * Starts one for the files of one rank.
+     *
+     * @param over asked again and again: nothing more is wanted
+     */
+    public static FilePlacer start(NativePrograms programs, Placement placement, BooleanSupplier over)
+            throws CheckpointException {
+        ToolKit kit = ToolKit.of(programs, RankCommand.Timing.defaults());
+        JobUser user = placement.user();
+        List<String> command = new ArrayList<>(kit.launch(Optional.of(user)));
+        command.add(programs.place().toString());
+        command.add(Long.toString(ProcessHandle.current().pid()));
+        HelperConversation helper = new HelperConversation(
+                CommandStarter.piped(command),
+                "the files of the job cannot be put at their places as user " + Integer.toUnsignedString(user.uid())
+                        + " (ppmr-place)",
+                LONGEST_LINE,
+                over);
+        FilePlacer placer = new FilePlacer(helper, placement);
+        try {
+            placer.note();
+            return placer;
+        } catch (CheckpointException | RuntimeException e) {
+            placer.close();
+            throw e;
+        }
+    }
+
+    private void note() throws CheckpointException {
+        StringBuilder text = new StringBuilder();
+        List<Placement.Entry> entries = placement.entries();
+        for (int index = 0; index < entries.size(); index++) {
+            Placement.Entry entry = entries.get(index);
+            text.append('e').append(placement.temporaryName(index)).append('\0');
+            text.append(entry.path()).append('\0');
+            text.append(entry.replaces() ? '1' : '0').append('\0');
+            text.append(entry.identity()).append('\0');
+        }
+        helper.within(answerLimit(), this::about, () -> {
+            helper.ask(text.toString());
+            return null;
+        });
+    }
+
+    /** Returns the process, for a note of what has to be ended. */
+    public int pid() {
+        return helper.pid();
+    }
+
+    /**
+     * Writes all files under their temporary names; they are on the disk then.
+     *
+     * @param most how long that may take
+     * @return the placement with the identities of the files
+     */
+    public Placement write(Content content, Duration most) throws CheckpointException {
+        String line = helper.within(most, this::about, () -> {
+            helper.ask("p");
+            byte[] buffer = new byte[1 << 16];
+            for (int bytes = content.next(buffer); bytes > 0; bytes = content.next(buffer)) {
+                helper.write(buffer, bytes);
+            }
+            helper.flush();
+            return helper.line();
+        });
+        requireNoFailure(line);
+        String[] words = line.split(" ", -1);
+        if (!words[0].equals(WRITTEN)
+                || words.length != placement.entries().size() + 1
+                || !List.of(words).subList(1, words.length).stream()
+                        .allMatch(word -> IDENTITY.matcher(word).matches())) {
+            throw new CheckpointException("ppmr-place says what is no answer: the installation is broken");
+        }
+        placement = placement.withIdentities(List.of(words).subList(1, words.length));
+        return placement;
+    }
+
+    /** Gives all files their names. */
+    public void place() throws CheckpointException {
+        require('g', "placed");
+    }
+
+    /** Throws unless each file still has its name. */
+    public void verify() throws CheckpointException {
+        require('v', "placed");
+    }
+
+    /** Takes all files away, and gives what was there before its name again. */
+    public void undo() throws CheckpointException {
+        require('u', "undone");
+    }
+
+    /** Takes away what was there before. */
+    public void finish() throws CheckpointException {
+        require('f', "finished");
+    }
+
+    private Duration answerLimit() {
+        return ANSWER_LIMIT.plus(FILE_LIMIT.multipliedBy(placement.entries().size()));
+    }
+
+    private String about() {
+        return placement.entries().get(0).shown()
+                + (placement.entries().size() == 1
+                        ? ""
+                        : " and " + (placement.entries().size() - 1) + " more files");
+    }
+
+    private void require(char question, String answer) throws CheckpointException {
+        String line = helper.within(answerLimit(), this::about, () -> {
+            helper.ask(String.valueOf(question));
+            return helper.line();
+        });
+        requireNoFailure(line);
+        if (!line.equals(answer)) {
+            throw new CheckpointException("ppmr-place says what is no answer: the installation is broken");
+        }
+    }
+
+    private void requireNoFailure(String line) throws CheckpointException {
+        Matcher failed = FAILED.matcher(line);
+        if (failed.matches()) {
+            int index = Integer.parseInt(failed.group(1));
+            String path = index < placement.entries().size()
+                    ? placement.entries().get(index).shown()
+                    : "a file";
+            throw new CheckpointException(path + " cannot be put at its place on this node: "
+                    + LibC.describe(Integer.parseInt(failed.group(2)))
+                    + ". Remedy: leave the folder and the name to the job's user while the job is moved, and make room"
+                    + " in its filesystem");
+        }
+    }
+
+    /** Kills the process, and waits until it is gone; false if it is not within the time. Any thread. */
+    public boolean end(Duration most) throws InterruptedException {
+        return helper.end(most);
+    }
+
+    /** Kills the process, and waits until it is gone: another one may work on the same files then. */
+    @Override
+    public void close() {
+        if (!UninterruptedWait.of(() -> helper.end(ANSWER_LIMIT))) {
+            LOG.error("ppmr-place, PID {}, does not end: its filesystem hangs", helper.pid());
+        }
+    }
+}

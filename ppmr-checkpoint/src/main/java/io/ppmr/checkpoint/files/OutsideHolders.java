@@ -1,0 +1,148 @@
+package io.ppmr.checkpoint.files;
+
+import io.ppmr.checkpoint.sharing.DescriptorInfo;
+import io.ppmr.checkpoint.sharing.Refusal;
+import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcStat;
+import io.ppmr.os.ProcessIdentity;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * Finds processes outside of a rank that work on files which travel with it: the copy has files of its own, so what
+ * others write would not reach it. One pass over the descriptors in {@code /proc}; touches no process. For one thread.
+ */
+public final class OutsideHolders {
+    private static final String REMEDY = "share the folder between both nodes, or have one of them close the file";
+
+    private static final int MOST_ANCESTORS = 64;
+
+    private record Carried(int rank, CarriedFile file) {}
+
+    private final Map<String, List<Carried>> carried = new HashMap<>();
+    /** The rank of each process of the job. */
+    private final Map<Integer, Integer> ranks = new HashMap<>();
+
+    /**
+     * @param carried each rank's files, by the paths that its processes have open
+     * @param trees the processes of all ranks of the job
+     */
+    public OutsideHolders(Map<Integer, Map<String, CarriedFile>> carried, Map<Integer, List<ProcessIdentity>> trees) {
+        carried.forEach((rank, files) -> files.forEach((path, file) ->
+                this.carried.computeIfAbsent(path, unknown -> new ArrayList<>()).add(new Carried(rank, file))));
+        trees.forEach((rank, tree) -> tree.forEach(process -> ranks.put(process.pid(), rank)));
+    }
+
+    /** Says which process of this node has one of these files open; empty if none has. */
+    public static Optional<String> holderOf(Set<String> paths) throws IOException {
+        String[] names = paths.isEmpty() ? null : new File("/proc").list();
+        for (String name : names == null ? new String[0] : names) {
+            String[] numbers =
+                    name.chars().allMatch(Character::isDigit) ? new File("/proc/" + name + "/fd").list() : null;
+            for (String number : numbers == null ? new String[0] : numbers) {
+                try {
+                    Optional<String> link = ProcFiles.link("/proc/" + name + "/fd/" + number);
+                    if (link.filter(paths::contains).isPresent()) {
+                        return Optional.of(
+                                "PID " + name + " has the file open that would be replaced: " + Shown.text(link.get()));
+                    }
+                } catch (AccessDeniedException e) {
+                    // A process with more capabilities than the service is not seen, as in every other look.
+                    break;
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    /** Looks at all processes, and says why a rank cannot be moved; empty if none stands in the way. */
+    public Optional<Refusal> find() throws IOException {
+        String[] names = new File("/proc").list();
+        for (String name : names == null ? new String[0] : names) {
+            if (name.chars().allMatch(Character::isDigit)) {
+                Optional<Refusal> found = of(Integer.parseInt(name));
+                if (found.isPresent()) {
+                    return found;
+                }
+            }
+        }
+        return Optional.empty();
+    }
+
+    private Optional<Refusal> of(int pid) throws IOException {
+        String[] numbers = new File("/proc/" + pid + "/fd").list();
+        try {
+            for (String number : numbers == null ? new String[0] : numbers) {
+                List<Carried> same = ProcFiles.link("/proc/" + pid + "/fd/" + number)
+                        .map(carried::get)
+                        .orElse(List.of());
+                Optional<DescriptorInfo> info = same.isEmpty() ? Optional.empty() : DescriptorInfo.read(pid, number);
+                for (Carried one : same) {
+                    if (info.isPresent() && isInTheWay(one, info.get(), ranks.get(pid))) {
+                        noteNewProcess(pid);
+                        if (isAlive(pid) && isInTheWay(one, info.get(), ranks.get(pid))) {
+                            return Optional.of(refusal(one, pid, number));
+                        }
+                    }
+                }
+            }
+        } catch (AccessDeniedException e) {
+            // A process with more capabilities than the service is not seen, as in every other look.
+            return Optional.empty();
+        }
+        return Optional.empty();
+    }
+
+    /** A rank's process may have forked one since its processes were listed: it is of that rank. */
+    private void noteNewProcess(int pid) {
+        int ancestor = pid;
+        Integer rank = ranks.get(ancestor);
+        for (int steps = 0; rank == null && ancestor > 1 && steps < MOST_ANCESTORS; steps++) {
+            ancestor = ProcStat.read(Path.of("/proc", Integer.toString(ancestor), "stat"))
+                    .map(ProcStat::parent)
+                    .orElse(0);
+            rank = ranks.get(ancestor);
+        }
+        if (rank != null) {
+            ranks.put(pid, rank);
+        }
+    }
+
+    private static boolean isAlive(int pid) {
+        return ProcStat.read(Path.of("/proc", Integer.toString(pid), "stat")).isPresent();
+    }
+
+    /** A reader outside of the job loses nothing but what comes later; another rank would have an older file. */
+    private static boolean isInTheWay(Carried one, DescriptorInfo info, Integer holder) {
+        boolean outside = holder == null || holder != one.rank();
+        boolean same = !info.isPathOnly()
+                && info.value("ino:").map(one.file().inode()::equals).orElse(true);
+        return outside
+                && same
+                && (info.writes() || (holder != null && one.file().file().writes()));
+    }
+
+    private Refusal refusal(Carried one, int pid, String number) {
+        Integer other = ranks.get(pid);
+        String process = ProcStat.read(Path.of("/proc", Integer.toString(pid), "stat"))
+                .map(ProcStat::name)
+                .orElse("ended");
+        return new Refusal(
+                one.rank(),
+                one.file().file() + ", which travels with the rank (files.copy), and PID " + pid + " (" + process
+                        + ") has the same file open as descriptor " + number
+                        + (other == null
+                                ? ", which is outside of the rank and stays on this node"
+                                : ", which is of rank " + other + ", and each rank is moved by itself"),
+                REMEDY);
+    }
+}

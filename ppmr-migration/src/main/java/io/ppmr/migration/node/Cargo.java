@@ -1,0 +1,157 @@
+package io.ppmr.migration.node;
+
+import io.ppmr.checkpoint.files.CarriedFile;
+import io.ppmr.checkpoint.files.CarryPolicy;
+import io.ppmr.checkpoint.files.FileFacts;
+import io.ppmr.checkpoint.files.OpenedFile;
+import io.ppmr.checkpoint.sharing.Refusal;
+import io.ppmr.os.LibC;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The files that travel with a job, and what they take at both nodes. Owned by the comparison's thread. */
+public final class Cargo {
+    /** A target's answer about a path that its configuration does not name. */
+    public static final String UNLISTED = "unlisted";
+
+    /** A target's answer about a path with a file that its configuration does not let be replaced. */
+    public static final String KEPT = "kept";
+
+    private static final Pattern DATA = Pattern.compile("data (\\d{1,18})");
+    private static final Pattern ROOM = Pattern.compile("room (\\d{1,10}:\\d{1,10}) (\\d{1,20}) ([01])");
+    private static final int NOT_PERMITTED = 1;
+    private static final int NOT_SUPPORTED = 95;
+    private static final int FILE_EXISTS = 17;
+
+    private final CarryPolicy policy;
+    private final Map<Integer, Map<String, CarriedFile>> ranks = new TreeMap<>();
+    /** Those of all ranks, by the paths that processes have open. */
+    private final Map<String, CarriedFile> carried = new HashMap<>();
+
+    /** By path at the target: ranks may read the same file. */
+    private final Map<String, Long> dataBytes = new HashMap<>();
+
+    private final Map<String, Long> neededBytes = new HashMap<>();
+
+    Cargo(CarryPolicy policy) {
+        this.policy = policy;
+    }
+
+    void add(int rank, CarriedFile file) {
+        carried.put(file.file().path(), file);
+        ranks.computeIfAbsent(rank, unknown -> new LinkedHashMap<>())
+                .put(file.file().path(), file);
+    }
+
+    /** Another rank, or another process, has a file open that was judged before. */
+    void addAlso(int rank, OpenedFile file) {
+        CarriedFile judged = carried.get(file.path());
+        if (judged != null && !ranks.getOrDefault(rank, Map.of()).containsKey(file.path())) {
+            add(rank, new CarriedFile(file, judged.path(), judged.inode(), judged.device(), judged.replaces()));
+        }
+    }
+
+    void remove(int rank, OpenedFile file) {
+        ranks.get(rank).remove(file.path());
+        carried.remove(file.path());
+    }
+
+    /** Returns the files of each rank, by the paths that its processes have open. */
+    Map<Integer, Map<String, CarriedFile>> ranks() {
+        return ranks;
+    }
+
+    long bytes() {
+        return dataBytes.values().stream().mapToLong(Long::longValue).sum();
+    }
+
+    /**
+     * Takes what both nodes say of a file.
+     *
+     * @param path by which the target has it
+     * @param here what it takes
+     * @param there whether it can be put there
+     * @return why it cannot travel; empty if it can
+     */
+    Optional<Refusal> weigh(int rank, OpenedFile file, String path, String here, String there) {
+        Matcher data = DATA.matcher(here);
+        if (!data.matches()) {
+            int error = FileFacts.error(here);
+            return refused(
+                    rank,
+                    file,
+                    error == NOT_SUPPORTED
+                            ? "it has extended attributes or an access list, which do not travel"
+                            : "its user cannot read it: " + LibC.describe(error),
+                    error == NOT_SUPPORTED
+                            ? "remove them (setfattr, setfacl -b), or share the folder between both nodes"
+                            : "let the job's user read it");
+        }
+        Matcher room = ROOM.matcher(there);
+        if (!room.matches()) {
+            return refused(rank, file, whyNotThere(there), remedyThere(there));
+        }
+        Map<String, CarriedFile> all = ranks.get(rank);
+        if (all.size() > CarryPolicy.MOST_FILES
+                || all.keySet().stream().mapToInt(String::length).sum() > CarryPolicy.MOST_PATH_CHARS) {
+            return refused(
+                    rank,
+                    file,
+                    "a rank's files are carried up to " + CarryPolicy.MOST_FILES + " files and "
+                            + CarryPolicy.MOST_PATH_CHARS + " characters of names",
+                    "share the folder between both nodes");
+        }
+        long bytes = Long.parseLong(data.group(1));
+        Long before = dataBytes.put(path, bytes);
+        if (bytes() > policy.limitBytes()) {
+            return refused(
+                    rank,
+                    file,
+                    "the files that are carried have " + bytes() + " bytes, and copy_limit allows "
+                            + policy.limitBytes(),
+                    "raise copy_limit in [files] at both nodes, or share the folder");
+        }
+        long needed = neededBytes.merge(room.group(1), bytes - (before == null ? 0 : before), Long::sum);
+        if (needed > Double.parseDouble(room.group(2))) {
+            return refused(
+                    rank,
+                    file,
+                    "the files that are carried take " + needed + " bytes there, and the target's filesystem has "
+                            + room.group(2) + " left",
+                    "make room there, or name another spare node");
+        }
+        return Optional.empty();
+    }
+
+    private static String whyNotThere(String there) {
+        int error = FileFacts.error(there);
+        return switch (there) {
+            case UNLISTED -> "the target's configuration lets no file be put there";
+            case KEPT -> "the target has a file of that name, and its configuration lets none be replaced";
+            default ->
+                "it cannot be put there as the job's user: "
+                        + (error == NOT_PERMITTED
+                                ? "the user is not in the file's group at the target"
+                                : error == FILE_EXISTS
+                                        ? "something that is no regular file of the user's has that name"
+                                        : LibC.describe(error));
+        };
+    }
+
+    private static String remedyThere(String there) {
+        return switch (there) {
+            case UNLISTED -> "name it in [files] copy of the target's configuration, too";
+            case KEPT -> "remove that file, or set replace = true in [files] of the target's configuration, too";
+            default -> "make the folder there, without links on the way, and let the job's user write to it";
+        };
+    }
+
+    private static Optional<Refusal> refused(int rank, OpenedFile file, String why, String remedy) {
+        return Optional.of(new Refusal(rank, file + ", which is to be carried (files.copy): " + why, remedy));
+    }
+}
