@@ -44,6 +44,14 @@ public interface Checkpointer extends ImageTraits {
         return RestartNeeds.UNKNOWN;
     }
 
+    /**
+     * Returns true if a copy goes on where its original was stopped, as with CRIU. Other checkpointers write a process
+     * out of a handler of its own, in which the copy goes on.
+     */
+    default boolean restoresAsStopped() {
+        return false;
+    }
+
     /** Says as whom its commands run. */
     RunAs runAs();
 

@@ -360,6 +360,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
+    public boolean restoresAsStopped() {
+        return true;
+    }
+
+    @Override
     public RestartNeeds restartNeeds() {
         return new RestartNeeds(true, settings.namespaces() == NamespacePolicy.NEVER);
     }

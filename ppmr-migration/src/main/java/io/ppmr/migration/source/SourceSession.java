@@ -727,10 +727,7 @@ final class SourceSession {
      */
     void sayWhatItMay(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
         String whose = "rank " + held.rank();
-        Checkpointer tool = job.checkpointer();
-        // CRIU alone restores a process where it was stopped; others go on elsewhere in their programs.
-        boolean asStopped = tool.restartNeeds().sameFiles() && !tool.writesFromWithin();
-        try (RankRights rights = asStopped
+        try (RankRights rights = job.checkpointer().restoresAsStopped()
                 ? RankRights.read(whose, held.processes(), bounds)
                 : RankRights.readOfOthers(whose, held.processes(), bounds)) {
             rights.send(
