@@ -4,7 +4,6 @@ import io.ppmr.os.ProcStat;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
@@ -47,8 +46,11 @@ public record ProcessFigures(
             return ProcStat.field(file, name)
                     .map(value -> Long.parseLong(value.replaceAll("\\D", "")))
                     .orElseThrow(() -> new IOException("no " + name + " in " + file));
-        } catch (NoSuchFileException e) {
-            // A thread that has just ended.
+        } catch (IOException e) {
+            if (Files.exists(file)) {
+                throw e;
+            }
+            // A thread that has just ended: its file is gone, or says that there is no such process.
             return 0;
         }
     }
