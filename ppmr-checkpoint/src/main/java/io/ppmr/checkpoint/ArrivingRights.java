@@ -15,6 +15,7 @@ public final class ArrivingRights implements Closeable {
     private final SortedLines.Appender lines;
     private final RightsSummary summary = new RightsSummary();
     private final RecentTexts seen = new RecentTexts();
+    private final SharedRights shared = new SharedRights();
 
     /** @param directory a folder of the service's own; made if missing */
     public ArrivingRights(Path directory, int rank) throws CheckpointException {
@@ -35,10 +36,7 @@ public final class ArrivingRights implements Closeable {
     public void add(List<String> page) throws CheckpointException {
         for (String line : page) {
             try {
-                // Most threads of a crowd may do the same.
-                if (!RightsLine.isNumberedThread(line) || seen.isNew(RightsLine.withoutNumber(line))) {
-                    RightsLine.check(line, summary);
-                }
+                check(line);
                 if (line.length() > SortedLines.MAX_LINE_CHARS) {
                     throw new IllegalArgumentException("it has " + line.length() + " characters");
                 }
@@ -52,6 +50,21 @@ public final class ArrivingRights implements Closeable {
             } catch (IOException e) {
                 throw RankRights.unreadable(e);
             }
+        }
+    }
+
+    private void check(String line) {
+        if (RightsLine.isShared(line)) {
+            String words = RightsLine.sharedWords(line);
+            ThreadRights.parse("0 " + words);
+            if (!shared.put(RightsLine.sharedNumber(line), words)) {
+                throw new IllegalArgumentException("its rights have the number of others, or there are too many");
+            }
+            return;
+        }
+        // Most threads of a crowd may do the same.
+        if (!RightsLine.isNumberedThread(line) || seen.isNew(RightsLine.withoutNumber(line))) {
+            RightsLine.check(RightsLine.whole(line, shared), summary);
         }
     }
 

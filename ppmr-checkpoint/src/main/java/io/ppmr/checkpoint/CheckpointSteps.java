@@ -127,13 +127,15 @@ final class CheckpointSteps implements RankCommand.Steps {
     public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
         ProcessSnapshot[] last = new ProcessSnapshot[1];
+        Standstill[] found = new Standstill[1];
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             last[0] = kit.table().snapshot();
             held.addAll(last[0].tree(task.root()));
             // Stopped processes make no new ones: a tree that is all held, and the same afterwards, is the whole rank.
+            found[0] = kit.table().standstill(held);
             return !held.isEmpty()
-                    && kit.table().whyNotHeld(held).isEmpty()
+                    && found[0].isHeld()
                     && held.equals(kit.table().tree(task.root()));
         });
         if (!proved) {
@@ -147,7 +149,7 @@ final class CheckpointSteps implements RankCommand.Steps {
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);
-        return new HeldRank(task.rank(), held, companions).leavingStopped(stoppedByJob);
+        return HeldRank.of(task.rank(), held, companions, found[0]).leavingStopped(stoppedByJob);
     }
 
     @Override

@@ -19,7 +19,10 @@ import java.util.concurrent.TimeUnit;
  * time. For one call and one thread.
  */
 final class FolderLooks<T> {
-    /** So many are looked at without help. */
+    /** A look that ends at the first that it finds reads no more than it needs. */
+    private static final int FIRST = 8;
+
+    /** As many are looked at without help. */
     private static final int FEW = 128;
 
     private static final int MANY = 1024;
@@ -52,7 +55,7 @@ final class FolderLooks<T> {
     private final int workers =
             Math.max(2, Math.min(MOST_WORKERS, Runtime.getRuntime().availableProcessors()));
     private ExecutorService helpers;
-    private int most = FEW;
+    private int most = FIRST;
     private boolean over;
 
     private FolderLooks(ProcFolder folder, Look<T> look, Sink<T> sink) {
@@ -83,14 +86,13 @@ final class FolderLooks<T> {
         }
     }
 
-    private void add(String name) throws IOException, CheckpointException {
-        if (!over) {
-            waiting.add(name);
-            if (waiting.size() == most) {
-                flush();
-                most = MANY;
-            }
+    private boolean add(String name) throws IOException, CheckpointException {
+        waiting.add(name);
+        if (waiting.size() == most) {
+            flush();
+            most = most == FIRST ? FEW : MANY;
         }
+        return !over;
     }
 
     private void flush() throws IOException, CheckpointException {

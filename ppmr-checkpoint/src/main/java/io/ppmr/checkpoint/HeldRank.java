@@ -35,7 +35,7 @@ public final class HeldRank {
     private final List<ProcessIdentity> processes;
     private final List<ProcessIdentity> companions;
     private final Set<ProcessIdentity> stoppedByJob;
-    private final Map<ProcessIdentity, List<ThreadTimes>> times;
+    private final Map<ProcessIdentity, RunTimes> times;
     private final ProcessTable table;
     private final SignalSender signals;
 
@@ -52,6 +52,15 @@ public final class HeldRank {
         this(rank, processes, companions, Set.of(), new ProcessTable(), SETTLE_LIMIT);
     }
 
+    /**
+     * A rank whose processes {@link ProcessTable#standstill} has found stopped a moment ago, so that those which it
+     * found off their processors, too, are not waited for once more.
+     */
+    static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, Standstill found) {
+        Duration settleLimit = found.isOffProcessors() ? Duration.ZERO : SETTLE_LIMIT;
+        return new HeldRank(rank, processes, companions, Set.of(), new ProcessTable(), settleLimit);
+    }
+
     private HeldRank(
             int rank,
             List<ProcessIdentity> processes,
@@ -65,8 +74,10 @@ public final class HeldRank {
         this.stoppedByJob = Set.copyOf(stoppedByJob);
         this.table = table;
         this.signals = new SignalSender(table);
-        // Where the kernel does not tell, this is a wait for as long as it may take.
-        Polling.until(settleLimit, () -> this.processes.stream().allMatch(table::isOffProcessor));
+        if (!settleLimit.isZero()) {
+            // Where the kernel does not tell, this is a wait for as long as it may take.
+            Polling.until(settleLimit, () -> this.processes.stream().allMatch(table::isOffProcessor));
+        }
         this.times = timesNow();
     }
 
@@ -80,9 +91,9 @@ public final class HeldRank {
         this.times = other.times;
     }
 
-    private Map<ProcessIdentity, List<ThreadTimes>> timesNow() {
-        Map<ProcessIdentity, List<ThreadTimes>> now = new LinkedHashMap<>();
-        processes.forEach(process -> now.put(process, table.times(process)));
+    private Map<ProcessIdentity, RunTimes> timesNow() {
+        Map<ProcessIdentity, RunTimes> now = new LinkedHashMap<>();
+        processes.forEach(process -> now.put(process, RunTimes.of(table, process)));
         return now;
     }
 
@@ -134,7 +145,10 @@ public final class HeldRank {
             throw new CheckpointException("rank " + rank + " is not held: none of its processes is known");
         }
         for (ProcessIdentity process : processes) {
-            List<ThreadTimes> before = times.get(process);
+            if (times.get(process).proveStandstill(table, process)) {
+                continue;
+            }
+            List<ThreadTimes> before = times.get(process).threads();
             List<ThreadTimes> now = table.times(process);
             boolean same = now.equals(before);
             // What has not run since it was found stopped is so still, unless it is about to run.

@@ -16,6 +16,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The part of what the threads of a process may do that is the same for all of them, read once. Immutable.
@@ -27,10 +28,16 @@ import java.util.stream.Collectors;
  */
 record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String, String> node, int lastCapability) {
     /** A thread can leave these by itself, unshare(2). */
-    private static final List<String> OF_THREAD = List.of("cgroup", "ipc", "mnt", "net", "uts");
+    static final List<String> OF_THREAD = List.of("cgroup", "ipc", "mnt", "net", "uts");
 
     /** All threads of a process are in the same: the kernel refuses the others, unshare(2), setns(2), clone(2). */
     private static final List<String> OF_PROCESS = List.of("pid", "time", "user");
+
+    /** The fields of a thread's status that its rights are made of; proc_pid_status(5). */
+    static final List<String> FIELDS = Stream.concat(
+                    Stream.of("Uid", "Gid", "Groups", "Seccomp", "Seccomp_filters", "NoNewPrivs"),
+                    ThreadRights.CAPABILITY_SETS.stream())
+            .toList();
 
     private static final int LONGEST_FILE = 1 << 20;
     private static final int HEX = 16;
@@ -130,9 +137,30 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
 
     /** Reads what one of its threads may do. */
     ThreadRights thread(LivingThread thread, ProcFields status) throws IOException {
-        Set<String> all = new TreeSet<>(shared);
         try (ProcFolder folder = thread.folder("ns")) {
-            all.addAll(shared(OF_THREAD, folder, node));
+            return thread(thread, status, namespacesOfThread(folder));
+        }
+    }
+
+    /** Returns the texts of a thread's links in the order of {@link #OF_THREAD}; empty ones where there are none. */
+    static List<String> namespacesOfThread(ProcFolder folder) {
+        return OF_THREAD.stream()
+                .map(kind -> namespace(folder, kind).orElse(""))
+                .toList();
+    }
+
+    /**
+     * The same of a thread whose namespaces are known.
+     *
+     * @param namespaces as {@link #namespacesOfThread} returns them
+     */
+    ThreadRights thread(LivingThread thread, ProcFields status, List<String> namespaces) {
+        Set<String> all = new TreeSet<>(shared);
+        for (int kind = 0; kind < OF_THREAD.size(); kind++) {
+            String own = namespaces.get(kind);
+            if (!own.isEmpty() && own.equals(node.get(OF_THREAD.get(kind)))) {
+                all.add(OF_THREAD.get(kind));
+            }
         }
         return new ThreadRights(
                 ownNumber(thread, status),

@@ -43,6 +43,8 @@ public final class ProcessTable {
     private static final int TICKS_A_SECOND = 100;
     /** SIGSTOP in the sets of signals of proc(5), which begin with the lowest bit for signal 1. */
     private static final long STOP_BIT = 1L << 18;
+    /** The kernel's function in which stopped threads wait, as proc_pid_wchan(5) names it. */
+    private static final String STOPPED_PLACE = "do_signal_stop";
 
     private static final long MIN_LOOK_NS = 10_000_000;
 
@@ -266,16 +268,28 @@ public final class ProcessTable {
     /** Says of the first process that is not held what is wrong with it; empty if all are held. */
     public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
         for (ProcessIdentity process : processes) {
-            Optional<ProcStat> running = anyThread(process.pid(), stat -> !stat.isDead() && !stat.isStopped());
-            if (!isAlive(process)) {
-                return Optional.of("PID " + process.pid() + " is gone");
-            }
-            if (running.isPresent()) {
-                return Optional.of("thread " + running.get().pid() + " of PID " + process.pid() + " is in state "
-                        + running.get().state() + " instead of T");
+            Optional<String> whyNot =
+                    whyNotHeld(process, anyThread(process.pid(), stat -> !stat.isDead() && !stat.isStopped()));
+            if (whyNot.isPresent()) {
+                return whyNot;
             }
         }
         return Optional.empty();
+    }
+
+    private Optional<String> whyNotHeld(ProcessIdentity process, Optional<ProcStat> running) {
+        if (!isAlive(process)) {
+            return Optional.of("PID " + process.pid() + " is gone");
+        }
+        return running.map(thread -> "thread " + thread.pid() + " of PID " + process.pid() + " is in state "
+                + thread.state() + " instead of T");
+    }
+
+    /** Returns true if that thread of the process is stopped by a signal. */
+    boolean isStopped(ProcessIdentity process, int thread) {
+        return known(PROC + "/" + process.pid() + "/task/" + thread + "/stat")
+                .map(ProcStat::isStopped)
+                .orElse(false);
     }
 
     /**
@@ -322,10 +336,49 @@ public final class ProcessTable {
 
     /** A thread that has ended is nowhere, and has no place to be named. */
     private static boolean isOffProcessor(ProcFolder threads, String thread) throws IOException {
-        // A kernel may have no such file: whoever asks waits for a while instead.
-        String place = threads.beginning(thread + "/wchan").orElse("").strip();
-        return !(place.isEmpty() || place.equals("0"))
+        return isPlace(placeOf(threads, thread))
                 || threads.stat(thread).map(ProcStat::isDead).orElse(true);
+    }
+
+    /** A kernel may have no such file: whoever asks waits for a while instead. */
+    private static String placeOf(ProcFolder threads, String thread) throws IOException {
+        return threads.beginning(thread + "/wchan").orElse("").strip();
+    }
+
+    private static boolean isPlace(String place) {
+        return !(place.isEmpty() || place.equals("0"));
+    }
+
+    /**
+     * Tells at once whether processes are held and whether their threads have left their processors. A thread that
+     * waits in the kernel's place for stopped ones is both, so most threads are read once.
+     */
+    Standstill standstill(List<ProcessIdentity> processes) {
+        boolean[] off = {true};
+        for (ProcessIdentity process : processes) {
+            List<ProcStat> running = new ArrayList<>();
+            threads(process.pid(), ProcessTable::unsettled, thread -> {
+                off[0] = false;
+                if (!thread.isStopped()) {
+                    running.add(thread);
+                }
+                return running.isEmpty();
+            });
+            Optional<String> whyNot = whyNotHeld(process, running.stream().findFirst());
+            if (whyNot.isPresent()) {
+                return new Standstill(whyNot, false);
+            }
+        }
+        return new Standstill(Optional.empty(), off[0]);
+    }
+
+    /** Empty for a thread that is stopped and off its processor, and for one that ended. */
+    private static Optional<ProcStat> unsettled(ProcFolder threads, String thread) throws IOException {
+        String place = placeOf(threads, thread);
+        if (place.startsWith(STOPPED_PLACE)) {
+            return Optional.empty();
+        }
+        return threads.stat(thread).filter(stat -> !stat.isDead() && !(stat.isStopped() && isPlace(place)));
     }
 
     /** The PID of a process's parent; 0 if it has none here, or is gone. */

@@ -85,10 +85,8 @@ record RankPlace(Optional<RankNamespace> moved) {
     private static Optional<Long> userNamespace(int rank, long pid) throws CheckpointException {
         try {
             return NamespaceRecord.userNamespace(Long.toString(pid));
-        } catch (NoSuchFileException gone) {
-            return Optional.empty();
         } catch (IOException e) {
-            throw unreadable(rank, pid, e);
+            return goneOrThrow(rank, pid, e);
         }
     }
 
@@ -127,15 +125,21 @@ record RankPlace(Optional<RankNamespace> moved) {
     private static Optional<Long> mounts(int rank, long pid) throws CheckpointException {
         try {
             return Optional.of(ProcStat.namespace(Path.of("/proc", Long.toString(pid)), "mnt"));
-        } catch (NoSuchFileException gone) {
-            return Optional.empty();
         } catch (IOException e) {
-            throw unreadable(rank, pid, e);
+            return goneOrThrow(rank, pid, e);
         }
     }
 
-    private static CheckpointException unreadable(int rank, long pid, IOException cause) {
-        return new CheckpointException(
+    /** The kernel has several errors for a process that is just ending, EACCES among them. */
+    private static Optional<Long> goneOrThrow(int rank, long pid, IOException cause) throws CheckpointException {
+        boolean isGone = cause instanceof NoSuchFileException
+                || ProcessTable.known("/proc/" + pid + "/stat")
+                        .map(ProcStat::isDead)
+                        .orElse(true);
+        if (isGone) {
+            return Optional.empty();
+        }
+        throw new CheckpointException(
                 "rank " + rank + ": the namespaces of PID " + pid + " cannot be read: " + cause.getMessage()
                         + ". Remedy: run the service as root",
                 cause);

@@ -124,7 +124,7 @@ public final class RankRights implements Closeable {
     public void send(int pageLines, int pageChars, Receiver to) throws IOException, CheckpointException {
         List<String> page = new ArrayList<>();
         int chars = 0;
-        try (SortedLines.Cursor cursor = open()) {
+        try (SortedLines.Cursor cursor = stored()) {
             for (String line = cursor.next(); line != null; line = cursor.next()) {
                 if (page.size() == pageLines || (!page.isEmpty() && chars + line.length() > pageChars)) {
                     to.take(page, false);
@@ -143,8 +143,12 @@ public final class RankRights implements Closeable {
         return summary;
     }
 
-    /** Returns the lines from the first one on. */
-    SortedLines.Cursor open() throws CheckpointException {
+    /** Returns the lines from the first one on, each with all that it says. */
+    RightsCursor open() throws CheckpointException {
+        return new RightsCursor(stored());
+    }
+
+    private SortedLines.Cursor stored() throws CheckpointException {
         try {
             return lines.open();
         } catch (IOException e) {
@@ -221,12 +225,13 @@ public final class RankRights implements Closeable {
                     // A read that fails for each of thousands of threads would take long.
                     boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
+                    ThreadRightsReader reader = new ThreadRightsReader(common);
                     FolderLooks.Look<Seen> look = (threads, name) -> {
                         Optional<LivingThread> living = LivingThread.of(threads, name);
                         return living.isPresent()
                                 ? Optional.of(Seen.of(
                                         living.get(),
-                                        common,
+                                        reader,
                                         living.get().number() == process.pid(),
                                         labelled,
                                         withSettings ? Optional.of(usable) : Optional.empty()))
@@ -234,15 +239,14 @@ public final class RankRights implements Closeable {
                     };
                     FolderLooks.threads(process.pid(), look, found -> {
                         LivingThread task = found.thread();
-                        ThreadRights thread = found.rights();
-                        reading.thread(thread, found.line());
+                        reading.thread(found.id(), found.rights());
                         reading.leftOut(found.leftOut());
                         if (descriptors.isNew(task.number())) {
                             try (ProcFolder open = task.folder("fd")) {
                                 descriptors(open, reading::file, reading::other, (descriptor, target) -> {
                                     if (withSettings) {
                                         reading.leftOut(nameless(
-                                                new Nameless(task.number(), thread.id(), open, descriptor, target),
+                                                new Nameless(task.number(), found.id(), open, descriptor, target),
                                                 sockets,
                                                 owned));
                                     }
@@ -273,8 +277,8 @@ public final class RankRights implements Closeable {
         }
     }
 
-    /** One thread with its rights, their line, and the lines of what CRIU leaves out. */
-    private record Seen(LivingThread thread, ThreadRights rights, String line, List<String> leftOut) {
+    /** One thread with its own number, its rights, and the lines of what CRIU leaves out. */
+    private record Seen(LivingThread thread, int id, ThreadRightsReader.Read rights, List<String> leftOut) {
         /**
          * Reads it.
          *
@@ -283,28 +287,33 @@ public final class RankRights implements Closeable {
          * @param usable the processors that its process can use; empty where no settings are read
          */
         static Seen of(
-                LivingThread thread, ProcessRights common, boolean isFirst, boolean labelled, Optional<BitSet> usable)
+                LivingThread thread,
+                ThreadRightsReader reader,
+                boolean isFirst,
+                boolean labelled,
+                Optional<BitSet> usable)
                 throws IOException {
             ProcFields status = thread.status();
-            ThreadRights rights = common.thread(thread, status);
+            int id = ProcessRights.ownNumber(thread, status);
+            ThreadRightsReader.Read rights = reader.read(thread, status);
             List<String> leftOut = new ArrayList<>();
             if (labelled) {
-                SecurityLabel.ofConfined(thread.number(), rights.id())
+                SecurityLabel.ofConfined(thread.number(), id)
                         .map(RightsLine::of)
                         .ifPresent(leftOut::add);
             }
             if (usable.isPresent()) {
                 ThreadSettings.read(
                                 thread.number(),
-                                rights.id(),
+                                id,
                                 status.value("Cpus_allowed_list").orElse(""),
-                                rights.nice(),
+                                thread.nice(),
                                 isFirst,
                                 usable.get())
                         .map(RightsLine::of)
                         .ifPresent(leftOut::add);
             }
-            return new Seen(thread, rights, RightsLine.of(rights), leftOut);
+            return new Seen(thread, id, rights, leftOut);
         }
     }
 
@@ -324,7 +333,10 @@ public final class RankRights implements Closeable {
                     counting.thread();
                     if (descriptors.isNew(thread.number())) {
                         try (ProcFolder open = thread.folder("fd")) {
-                            open.<CheckpointException>each(descriptor -> counting.file());
+                            open.<CheckpointException>each(descriptor -> {
+                                counting.file();
+                                return true;
+                            });
                         }
                     }
                 });
@@ -408,6 +420,7 @@ public final class RankRights implements Closeable {
         private final SortedLines.Sorter sorter;
         private final boolean isOfCopies;
         private final RightsSummary summary = new RightsSummary();
+        private final SharedRights shared = new SharedRights();
 
         Reading(String whose, SortedLines.Sorter sorter, RightsBounds bounds, boolean isOfCopies) {
             super(whose, bounds);
@@ -415,10 +428,17 @@ public final class RankRights implements Closeable {
             this.isOfCopies = isOfCopies;
         }
 
-        void thread(ThreadRights thread, String line) throws IOException, CheckpointException {
+        void thread(int id, ThreadRightsReader.Read read) throws IOException, CheckpointException {
             thread();
-            summary.add(thread);
-            add(line);
+            Optional<String> number = shared.number(read.words());
+            if (number.isEmpty()) {
+                summary.add(read.rights());
+                number = shared.add(read.words());
+                if (number.isPresent()) {
+                    add(RightsLine.shared(number.get(), read.words()));
+                }
+            }
+            add(number.isPresent() ? RightsLine.referring(id, number.get()) : RightsLine.of(id, read.words()));
         }
 
         void file(OpenFile file) throws IOException, CheckpointException {

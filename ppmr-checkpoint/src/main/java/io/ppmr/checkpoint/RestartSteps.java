@@ -165,11 +165,13 @@ abstract class RestartSteps implements RankCommand.Steps {
     @Override
     public final HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
+        Standstill[] found = new Standstill[1];
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             held.addAll(restored(tool, kit.table().snapshot()));
             seen.addAll(held);
-            return !held.isEmpty() && kit.table().whyNotHeld(held).isEmpty() && isStill(held, tool);
+            found[0] = kit.table().standstill(held);
+            return !held.isEmpty() && found[0].isHeld() && isStill(held, tool);
         });
         if (!proved) {
             throw new CheckpointException("rank " + task.rank() + " was restarted but is not held: "
@@ -182,7 +184,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         Set<ProcessIdentity> companions =
                 new LinkedHashSet<>(companions(tool, kit.table().snapshot()));
         namespace.ifPresent(own -> companions.add(own.init()));
-        HeldRank rank = new HeldRank(task.rank(), held, new ArrayList<>(companions));
+        HeldRank rank = HeldRank.of(task.rank(), held, new ArrayList<>(companions), found[0]);
         inspect(rank);
         // Whoever is not in it was made by somebody who ran, and would not have been looked at.
         if (!isStill(held, tool)) {

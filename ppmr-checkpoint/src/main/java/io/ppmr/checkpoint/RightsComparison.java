@@ -53,7 +53,7 @@ final class RightsComparison {
     }
 
     private Optional<String> excessOfOthers(Taker<OpenFile> doubtful) throws IOException, CheckpointException {
-        try (SortedLines.Cursor copies = copy.open();
+        try (RightsCursor copies = copy.open();
                 Originals originals = new Originals()) {
             for (String line = copies.next(); line != null; line = copies.next()) {
                 if (RightsLine.isThread(line)) {
@@ -82,7 +82,7 @@ final class RightsComparison {
     /** The first of them, for people. */
     private List<String> rootsOfOriginal() throws IOException, CheckpointException {
         List<String> roots = new ArrayList<>();
-        try (SortedLines.Cursor originals = original.open()) {
+        try (RightsCursor originals = original.open()) {
             for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
                 if (RightsLine.isRoot(line)) {
                     roots.add(Shown.text(RightsLine.named(line)));
@@ -104,10 +104,13 @@ final class RightsComparison {
         boolean kept = originalsHaveAllNumbers();
         List<ThreadRights> all = kept ? List.of() : different();
         RecentTexts compared = new RecentTexts();
-        try (SortedLines.Cursor copies = copy.open();
+        try (RightsCursor copies = copy.open();
                 Originals originals = new Originals()) {
             for (String line = copies.next(); line != null; line = copies.next()) {
                 if (!RightsLine.isThread(line) || (!kept && !compared.isNew(RightsLine.withoutNumber(line)))) {
+                    continue;
+                }
+                if (kept && isTheSame(line, originals.withKeyOf(line))) {
                     continue;
                 }
                 ThreadRights thread = RightsLine.thread(line);
@@ -125,6 +128,12 @@ final class RightsComparison {
         return Optional.empty();
     }
 
+    private static boolean isTheSame(String line, List<String> originals) {
+        String rights = RightsLine.withoutNumber(line);
+        return originals.stream()
+                .anyMatch(original -> RightsLine.withoutNumber(original).equals(rights));
+    }
+
     private static Optional<String> excess(ThreadRights thread, List<ThreadRights> candidates) {
         Optional<String> first = Optional.empty();
         for (ThreadRights candidate : candidates) {
@@ -138,7 +147,7 @@ final class RightsComparison {
     }
 
     private boolean originalsHaveAllNumbers() throws IOException, CheckpointException {
-        try (SortedLines.Cursor copies = copy.open();
+        try (RightsCursor copies = copy.open();
                 Originals originals = new Originals()) {
             for (String line = copies.next(); line != null; line = copies.next()) {
                 if (RightsLine.isThread(line) && originals.withKeyOf(line).isEmpty()) {
@@ -153,7 +162,7 @@ final class RightsComparison {
     private List<ThreadRights> different() throws IOException, CheckpointException {
         Set<String> seen = new LinkedHashSet<>();
         int chars = 0;
-        try (SortedLines.Cursor originals = original.open()) {
+        try (RightsCursor originals = original.open()) {
             for (String line = originals.next(); line != null; line = originals.next()) {
                 if (RightsLine.isThread(line) && seen.add(RightsLine.withoutNumber(line))) {
                     chars += line.length();
@@ -174,7 +183,7 @@ final class RightsComparison {
 
     /** The originals' lines, found by keys that come in order. */
     private final class Originals implements AutoCloseable {
-        private final SortedLines.Cursor lines = original.open();
+        private final RightsCursor lines = original.open();
         private final List<String> group = new ArrayList<>();
         private String key = "";
         private String next;

@@ -6,6 +6,7 @@ import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketSettings;
 import io.ppmr.checkpoint.state.ThreadSettings;
 import io.ppmr.checkpoint.state.WaitingSignals;
+import java.util.Optional;
 
 /**
  * Writes what a rank may do and has open, and what of its state CRIU leaves out, as lines, and reads them. Lines that
@@ -13,7 +14,13 @@ import io.ppmr.checkpoint.state.WaitingSignals;
  * String#compareTo}.
  */
 final class RightsLine {
+    /** Comes before the lines of threads in the order of lines, as they refer to it. */
+    private static final String SHARED = "rights ";
+
     private static final String THREAD = "thread ";
+    /** Begins a reference to shared rights; no words of a thread's own begin so. */
+    private static final String REFERENCE = " =";
+
     private static final String FILE = "file ";
     private static final String ROOT = "root ";
     private static final String OTHER = "other ";
@@ -30,8 +37,64 @@ final class RightsLine {
     private RightsLine() {}
 
     static String of(ThreadRights thread) {
-        String words = thread.words();
-        return THREAD + "0".repeat(ID_DIGITS - words.indexOf(' ')) + words;
+        return of(thread.id(), thread.words());
+    }
+
+    /** Writes the line of a thread with these words of {@link ThreadRights#words}. */
+    static String of(int id, String words) {
+        return numbered(id) + " " + words;
+    }
+
+    /** Writes the line of a thread whose words are shared under a number. */
+    static String referring(int id, String sharedNumber) {
+        return numbered(id) + REFERENCE + sharedNumber;
+    }
+
+    private static String numbered(int id) {
+        String digits = Integer.toString(id);
+        return THREAD + "0".repeat(ID_DIGITS - digits.length()) + digits;
+    }
+
+    static String shared(String number, String words) {
+        return SHARED + number + " " + words;
+    }
+
+    static boolean isShared(String line) {
+        return line.startsWith(SHARED);
+    }
+
+    /** Returns its number; throws IllegalArgumentException if it has none. */
+    static String sharedNumber(String line) {
+        int end = SHARED.length() + SharedRights.DIGITS;
+        if (line.length() <= end
+                || line.charAt(end) != ' '
+                || !line.substring(SHARED.length(), end).chars().allMatch(digit -> digit >= '0' && digit <= '9')) {
+            throw new IllegalArgumentException("its rights have no number of " + SharedRights.DIGITS + " digits");
+        }
+        return line.substring(SHARED.length(), end);
+    }
+
+    static String sharedWords(String line) {
+        return line.substring(SHARED.length() + SharedRights.DIGITS + 1);
+    }
+
+    /** Returns the number of the shared rights that a thread's line refers to; empty if it has words of its own. */
+    static Optional<String> reference(String line) {
+        int at = THREAD.length() + ID_DIGITS;
+        return isNumberedThread(line) && line.startsWith(REFERENCE, at)
+                ? Optional.of(line.substring(at + REFERENCE.length()))
+                : Optional.empty();
+    }
+
+    /** Returns a line with the words that it refers to; throws IllegalArgumentException if these are not known. */
+    static String whole(String line, SharedRights shared) {
+        Optional<String> reference = reference(line);
+        if (reference.isEmpty()) {
+            return line;
+        }
+        String words = shared.words(reference.get())
+                .orElseThrow(() -> new IllegalArgumentException("it refers to rights that are not told before it"));
+        return line.substring(0, THREAD.length() + ID_DIGITS + 1) + words;
     }
 
     static String of(OpenFile file) {

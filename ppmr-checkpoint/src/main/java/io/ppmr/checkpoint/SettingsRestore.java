@@ -150,7 +150,7 @@ final class SettingsRestore {
         static LeftOut read(RankRights original) throws CheckpointException {
             LeftOut read =
                     new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
-            try (SortedLines.Cursor lines = original.open()) {
+            try (RightsCursor lines = original.open()) {
                 for (String line = lines.next(); line != null; line = lines.next()) {
                     read.add(line);
                 }

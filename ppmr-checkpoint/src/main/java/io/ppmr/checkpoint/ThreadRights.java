@@ -142,9 +142,9 @@ record ThreadRights(
 
     // ---- as text -----------------------------------------------------------------------------------------------
 
+    /** Returns all but its number. */
     String words() {
         List<String> words = new ArrayList<>();
-        words.add(Integer.toString(id));
         for (Set<Integer> set : List.of(uids, gids, groups)) {
             words.add(joined(set.stream().map(Integer::toUnsignedString).toList()));
         }
@@ -164,7 +164,10 @@ record ThreadRights(
         return String.join(" ", words);
     }
 
-    /** Reads what {@link #words} has written; throws IllegalArgumentException or IndexOutOfBoundsException else. */
+    /**
+     * Reads a number and, behind a blank, what {@link #words} has written; throws IllegalArgumentException or
+     * IndexOutOfBoundsException else.
+     */
     static ThreadRights parse(String text) {
         String[] words = text.split(" ", -1);
         Map<String, long[]> limits = new TreeMap<>();

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,6 +9,7 @@ import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -85,9 +87,65 @@ class CrowdedRankIT {
             rights.send(1000, 100_000, (page, last) -> lines.addAll(page));
         }
         assertEquals(301, lines.stream().filter(RightsLine::isThread).count());
+        assertEquals(1, lines.stream().filter(RightsLine::isShared).count(), "all threads may do the same");
+        assertTrue(lines.stream().filter(RightsLine::isThread).allMatch(line -> line.length() < 30));
         assertEquals(
                 1,
                 lines.stream().filter(line -> line.contains(" /dev/null\0r-")).count());
+    }
+
+    /** Stops the crowd and returns it held. */
+    private static HeldRank held(List<ProcessIdentity> processes) throws Exception {
+        ProcessTable table = new ProcessTable();
+        new SignalSender(table).sendAll(SignalSender.Signal.STOP, processes);
+        Standstill[] found = new Standstill[1];
+        assertTrue(Polling.until(Duration.ofMinutes(1), () -> {
+            found[0] = table.standstill(processes);
+            return found[0].isHeld();
+        }));
+        return HeldRank.of(0, processes, List.of(), found[0]);
+    }
+
+    @Test
+    void shouldProveACrowdHeldByItsClock() throws Exception {
+        List<ProcessIdentity> processes = crowd(300, 1, "shared");
+        ProcessTable table = new ProcessTable();
+        HeldRank rank = held(processes);
+        RunTimes times = RunTimes.of(table, processes.get(0));
+        assertTrue(times.proveStandstill(table, processes.get(0)));
+        for (int look = 0; look < 20; look++) {
+            rank.requireHeld();
+        }
+    }
+
+    @Test
+    void shouldSayThatACrowdHasRunWhenItWasContinuedAndStoppedAgain() throws Exception {
+        List<ProcessIdentity> processes = crowd(300, 1, "shared");
+        ProcessTable table = new ProcessTable();
+        SignalSender signals = new SignalSender(table);
+        for (int round = 0; round < 20; round++) {
+            HeldRank rank = held(processes);
+            signals.sendAll(SignalSender.Signal.CONT, processes);
+            signals.sendAll(SignalSender.Signal.STOP, processes);
+            CheckpointException e = assertThrows(CheckpointException.class, rank::requireHeld);
+            assertTrue(e.getMessage().contains("rank 0"), e.getMessage());
+            assertTrue(Polling.until(
+                    Duration.ofMinutes(1), () -> table.standstill(processes).isHeld()));
+            CheckpointException later = assertThrows(CheckpointException.class, rank::requireHeld);
+            assertTrue(later.getMessage().contains("has run while it was held"), later.getMessage());
+        }
+    }
+
+    @Test
+    void shouldNotTakeACrowdThatRunsForOneThatStands() throws Exception {
+        List<ProcessIdentity> processes = crowd(300, 1, "shared");
+        ProcessTable table = new ProcessTable();
+        HeldRank rank = held(processes);
+        RunTimes times = RunTimes.of(table, processes.get(0));
+        new SignalSender(table).sendAll(SignalSender.Signal.CONT, processes);
+        assertFalse(times.proveStandstill(table, processes.get(0)));
+        assertFalse(table.standstill(processes).isHeld());
+        assertFalse(rank.isHeld());
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -52,7 +53,10 @@ class FolderLooksTest {
         }
         assertTrue(lookers.size() > 1, lookers.toString());
         lookers.remove(Thread.currentThread());
-        assertTrue(lookers.stream().noneMatch(Thread::isAlive), "a helper is left");
+        for (Thread looker : lookers) {
+            looker.join(60_000);
+            assertFalse(looker.isAlive(), "a helper is left");
+        }
     }
 
     @Test

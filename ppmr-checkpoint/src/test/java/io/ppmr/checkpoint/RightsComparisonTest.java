@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeSet;
 import net.jqwik.api.Arbitraries;
 import net.jqwik.api.Arbitrary;
@@ -18,6 +19,8 @@ import net.jqwik.api.Combinators;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.Provide;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.Size;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -167,13 +170,98 @@ class RightsComparisonTest {
                 "file x /a\0rw",
                 "file 0\0rw",
                 "file 0 /a\0r",
-                "rights 1"
+                "rights 1",
+                "rights 000",
+                "rights 00x 1000 1000 1000 0,0,0,1ff,0 8 2 3 1 ipc,net 5 0 0 nofile=100:200",
+                "rights 000 1000 1000",
+                "thread 0000000007 =000",
+                "thread 0000000007 ="
             })
     void shouldRefuseALineThatCannotBeRead(String line) throws Exception {
         try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
             CheckpointException e = assertThrows(CheckpointException.class, () -> arriving.add(List.of(line)));
             assertTrue(e.getMessage().contains("Remedy: install the same release"), e.getMessage());
         }
+    }
+
+    private static String shared(int number, String rest) {
+        return RightsLine.shared("%03d".formatted(number), rest.strip());
+    }
+
+    @Test
+    void shouldCompareWhatThreadsShareAsIfEachHadItInItsLine() throws Exception {
+        String[] together = {
+            shared(0, REST), shared(1, ROOTS_REST), RightsLine.referring(7, "000"), RightsLine.referring(8, "001")
+        };
+        String[] apart = {thread(7, REST), thread(8, ROOTS_REST)};
+        assertEquals(Optional.empty(), excess(record(together), record(apart)));
+        assertEquals(Optional.empty(), excess(record(apart), record(together)));
+        assertTrue(
+                excess(record(together), record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, REST)))
+                        .orElseThrow()
+                        .startsWith("thread 8: it has the user ids [0]"),
+                "more than its original");
+    }
+
+    @Test
+    void shouldGiveEachThreadItsWordsWhenARecordIsRead() throws Exception {
+        List<String> lines = new ArrayList<>();
+        try (RankRights rights = record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, ROOTS_REST));
+                RightsCursor cursor = rights.open()) {
+            for (String line = cursor.next(); line != null; line = cursor.next()) {
+                lines.add(line);
+            }
+        }
+        assertEquals(List.of(thread(7, REST), thread(8, ROOTS_REST)), lines);
+    }
+
+    @Test
+    void shouldTakeRightsThatNoThreadHasForNoThread() throws Exception {
+        try (RankRights rights = record(shared(0, REST))) {
+            assertTrue(rights.summary().hasNoThread());
+        }
+        try (RankRights rights = record(shared(0, REST), RightsLine.referring(7, "000"))) {
+            assertEquals(200, rights.summary().most("nofile", ThreadRights.HARD));
+        }
+    }
+
+    @Test
+    void shouldRefuseMoreSharedRightsThanItKeeps() throws Exception {
+        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+            CheckpointException e = assertThrows(CheckpointException.class, () -> {
+                for (int number = 0; number < 1000; number++) {
+                    arriving.add(List.of(shared(number, REST)));
+                }
+            });
+            assertTrue(e.getMessage().contains("there are too many"), e.getMessage());
+            assertTrue(e.getMessage().contains("'rights 256 "), e.getMessage());
+        }
+        try (ArrivingRights arriving = new ArrivingRights(directory, 1)) {
+            arriving.add(List.of(shared(0, REST)));
+            CheckpointException e =
+                    assertThrows(CheckpointException.class, () -> arriving.add(List.of(shared(0, ROOTS_REST))));
+            assertTrue(e.getMessage().contains("number of others"), e.getMessage());
+        }
+    }
+
+    @Property(tries = 200)
+    void shouldGiveWordsANumberOnceWhileThereIsRoom(@ForAll @Size(max = 600) List<@IntRange(max = 400) Integer> drawn) {
+        SharedRights written = new SharedRights();
+        SharedRights read = new SharedRights();
+        for (int one : drawn) {
+            String words = "rights of " + one;
+            Optional<String> number = written.number(words);
+            if (number.isEmpty()) {
+                number = written.add(words);
+                number.ifPresent(added -> assertTrue(read.put(added, words)));
+            }
+            number.ifPresent(known -> assertEquals(Optional.of(words), read.words(known)));
+        }
+        assertEquals(
+                Math.min(256, Set.copyOf(drawn).size()),
+                Set.copyOf(drawn).stream()
+                        .filter(one -> written.number("rights of " + one).isPresent())
+                        .count());
     }
 
     @Test

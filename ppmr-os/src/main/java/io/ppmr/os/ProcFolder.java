@@ -31,8 +31,12 @@ public final class ProcFolder implements Closeable {
     /** Receives names. */
     @FunctionalInterface
     public interface Receiver<E extends Exception> {
-        /** Takes the next name, in the order of the kernel. */
-        void take(String name) throws IOException, E;
+        /**
+         * Takes the next name, in the order of the kernel.
+         *
+         * @return false if no more are wanted
+         */
+        boolean take(String name) throws IOException, E;
     }
 
     /**
@@ -58,11 +62,13 @@ public final class ProcFolder implements Closeable {
         return new ProcFolder(path, opened);
     }
 
-    /** Tells each name in it, of which a user decides how many there are. */
+    /** Tells the names in it, of which a user decides how many there are, until no more are wanted. */
     public <E extends Exception> void each(Receiver<E> receiver) throws IOException, E {
         try (DirectoryStream<Path> found = Files.newDirectoryStream(Path.of(path))) {
             for (Path entry : found) {
-                receiver.take(entry.getFileName().toString());
+                if (!receiver.take(entry.getFileName().toString())) {
+                    return;
+                }
             }
         } catch (DirectoryIteratorException e) {
             throw e.getCause();

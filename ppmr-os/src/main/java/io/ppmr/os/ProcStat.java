@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Optional;
@@ -51,6 +52,9 @@ public record ProcStat(
 
     /** PF_EXITING of the kernel. */
     private static final long EXITING = 0x4;
+
+    /** No file of such lines is longer, a {@code status} with all groups that a process can be in. */
+    private static final int LONGEST_FILE = 1 << 20;
 
     /** The longest line has 52 numbers of 20 digits. */
     private static final int LINE_BYTES = 1200;
@@ -146,11 +150,13 @@ public record ProcStat(
      *
      * @param process its folder in {@code /proc}
      * @param kind as the kernel names it, such as {@code mnt}; namespaces(7)
-     * @throws IOException if the process is gone or another user's, or the kernel has no such namespaces
+     * @throws NoSuchFileException if the process is gone, or the kernel has no such namespaces
+     * @throws IOException if it is another user's
      */
     public static long namespace(Path process, String kind) throws IOException {
-        String link =
-                Files.readSymbolicLink(process.resolve("ns").resolve(kind)).toString();
+        Path file = process.resolve("ns").resolve(kind);
+        // Of a process that is just ending the kernel says ESRCH, which is no NoSuchFileException elsewhere.
+        String link = ProcFiles.link(file.toString()).orElseThrow(() -> new NoSuchFileException(file.toString()));
         Matcher number = NAMESPACE.matcher(link);
         if (!number.matches()) {
             throw new IOException(
@@ -163,13 +169,12 @@ public record ProcStat(
      * Returns the value of a field of a file in {@code /proc} that has lines NAME: VALUE; empty if it has no such line.
      *
      * @param file such as {@code /proc/self/status}
+     * @throws NoSuchFileException if its process is gone
      */
     public static Optional<String> field(Path file, String name) throws IOException {
-        String start = name + ":";
-        return Files.readAllLines(file, StandardCharsets.ISO_8859_1).stream()
-                .filter(line -> line.startsWith(start))
-                .findFirst()
-                .map(line -> line.substring(start.length()).strip());
+        String text = ProcFiles.text(file.toString(), LONGEST_FILE)
+                .orElseThrow(() -> new NoSuchFileException(file.toString()));
+        return new ProcFields(text).value(name);
     }
 
     /**

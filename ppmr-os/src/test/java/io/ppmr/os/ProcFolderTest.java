@@ -32,6 +32,7 @@ class ProcFolderTest {
                 if (open.link(number).equals(Optional.of(file.toString()))) {
                     found.add(number);
                 }
+                return true;
             });
         }
         assertEquals(1, found.size(), file + " as " + found);

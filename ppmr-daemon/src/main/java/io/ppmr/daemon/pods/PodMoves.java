@@ -7,6 +7,7 @@ import io.ppmr.checkpoint.SignalSender;
 import io.ppmr.migration.PodKeeper;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
+import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.Finding;
@@ -18,7 +19,6 @@ import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -471,10 +471,9 @@ final class PodMoves implements PodKeeper {
 
     private static boolean isIn(Path process, long network) throws IOException {
         try {
-            return PodRuntime.number(process.resolve("ns/net")) == network;
-        } catch (NoSuchFileException ended) {
-            LOG.trace("{} has ended", process, ended);
-            return false;
+            return ProcFiles.status(process.resolve("ns/net").toString())
+                    .filter(status -> status.inode() == network)
+                    .isPresent();
         } catch (AccessDeniedException e) {
             // Root can read every process of a pod; a security module protects another one.
             LOG.debug("{} may not be looked at, and belongs to no pod", process, e);
