@@ -1,10 +1,11 @@
 /*
  * crowd-job: a job with many threads and many descriptors.
  *
- *   crowd-job THREADS DESCRIPTORS shared|own|named|mapped|deep [PROCESSES]
+ *   crowd-job THREADS DESCRIPTORS shared|own|apart|named|mapped|deep [PROCESSES]
  *
  * shared  the threads have one table of descriptors, all of them of /dev/null
  * own     each thread has a table of its own
+ * apart   as shared, and each thread has a UTS namespace of its own; root's only
  * named   as shared, and each descriptor is of a file with a long name of its own
  * mapped  instead of descriptors there are so many mappings of memory, none of which joins another one
  * deep    so many mappings of one file, whose name has 3,500 bytes; it is made below the working directory
@@ -33,6 +34,7 @@
 enum { PART_BYTES = 250, PARTS = 14 };
 
 static bool own;
+static bool apart;
 static bool mapped;
 static bool deep;
 static pthread_barrier_t all;
@@ -47,6 +49,8 @@ static void *stay(void *unused)
 {
     (void)unused;
     if (own && unshare(CLONE_FILES) < 0)
+        fail("crowd-job: unshare");
+    if (apart && unshare(CLONE_NEWUTS) < 0)
         fail("crowd-job: unshare");
     pthread_barrier_wait(&all);
     for (;;)
@@ -121,13 +125,14 @@ static void fill(int threads, int descriptors, bool named, int process)
 int main(int argc, char **argv)
 {
     if (argc != 4 && argc != 5) {
-        fprintf(stderr, "usage: crowd-job THREADS DESCRIPTORS shared|own|named|mapped|deep [PROCESSES]\n");
+        fprintf(stderr, "usage: crowd-job THREADS DESCRIPTORS shared|own|apart|named|mapped|deep [PROCESSES]\n");
         return 2;
     }
     int threads = atoi(argv[1]);
     int descriptors = atoi(argv[2]);
     bool named = strcmp(argv[3], "named") == 0;
     own = strcmp(argv[3], "own") == 0;
+    apart = strcmp(argv[3], "apart") == 0;
     mapped = strcmp(argv[3], "mapped") == 0;
     deep = strcmp(argv[3], "deep") == 0;
     int processes = argc == 5 ? atoi(argv[4]) : 1;

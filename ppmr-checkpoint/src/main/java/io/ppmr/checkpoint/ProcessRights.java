@@ -4,6 +4,7 @@ import io.ppmr.os.ProcFields;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcStat;
+import io.ppmr.os.Scheduling;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -136,25 +137,29 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
     }
 
     /** Reads what one of its threads may do. */
-    ThreadRights thread(LivingThread thread, ProcFields status) throws IOException {
-        try (ProcFolder folder = thread.folder("ns")) {
-            return thread(thread, status, namespacesOfThread(folder));
-        }
+    ThreadRights thread(LivingThread thread, Scheduling scheduling) throws IOException {
+        return thread(thread, scheduling, namespacesOf(thread));
     }
 
-    /** Returns the texts of a thread's links in the order of {@link #OF_THREAD}; empty ones where there are none. */
-    static List<String> namespacesOfThread(ProcFolder folder) {
-        return OF_THREAD.stream()
-                .map(kind -> namespace(folder, kind).orElse(""))
-                .toList();
+    /**
+     * Returns the texts of a thread's links in the order of {@link #OF_THREAD}; empty ones where the kernel has no such
+     * namespaces.
+     */
+    static List<String> namespacesOf(LivingThread thread) throws IOException {
+        try (ProcFolder folder = thread.folder("ns")) {
+            return OF_THREAD.stream()
+                    .map(kind -> namespace(folder, kind).orElse(""))
+                    .toList();
+        }
     }
 
     /**
      * The same of a thread whose namespaces are known.
      *
-     * @param namespaces as {@link #namespacesOfThread} returns them
+     * @param namespaces as {@link #namespacesOf} returns them
      */
-    ThreadRights thread(LivingThread thread, ProcFields status, List<String> namespaces) {
+    ThreadRights thread(LivingThread thread, Scheduling scheduling, List<String> namespaces) {
+        ProcFields status = thread.status();
         Set<String> all = new TreeSet<>(shared);
         for (int kind = 0; kind < OF_THREAD.size(); kind++) {
             String own = namespaces.get(kind);
@@ -163,7 +168,7 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
             }
         }
         return new ThreadRights(
-                ownNumber(thread, status),
+                ownNumber(thread),
                 numbers(status.value("Uid").orElse("")),
                 numbers(status.value("Gid").orElse("")),
                 numbers(status.value("Groups").orElse("")),
@@ -175,15 +180,15 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
                 Integer.parseInt(status.value("Seccomp_filters").orElse("0")),
                 status.value("NoNewPrivs").orElse("0").equals("1"),
                 all,
-                thread.nice(),
-                thread.realtimePriority(),
-                thread.policy(),
+                scheduling.nice(),
+                scheduling.realtimePriority(),
+                scheduling.policy(),
                 limits);
     }
 
     /** Returns a thread's number as it sees it itself, by its status. */
-    static int ownNumber(LivingThread thread, ProcFields status) {
-        String pids = status.value("NSpid").orElse(thread.name());
+    static int ownNumber(LivingThread thread) {
+        String pids = thread.status().value("NSpid").orElse(thread.name());
         return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim());
     }
 

@@ -10,11 +10,11 @@ import io.ppmr.os.FileMappings;
 import io.ppmr.os.FileMappings.FileMapping;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
-import io.ppmr.os.ProcFields;
 import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.Processors;
+import io.ppmr.os.Scheduling;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -225,7 +225,7 @@ public final class RankRights implements Closeable {
                     // A read that fails for each of thousands of threads would take long.
                     boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
-                    ThreadRightsReader reader = new ThreadRightsReader(common);
+                    ThreadRightsReader reader = new ThreadRightsReader(common, withSettings);
                     FolderLooks.Look<Seen> look = (threads, name) -> {
                         Optional<LivingThread> living = LivingThread.of(threads, name);
                         return living.isPresent()
@@ -293,9 +293,9 @@ public final class RankRights implements Closeable {
                 boolean labelled,
                 Optional<BitSet> usable)
                 throws IOException {
-            ProcFields status = thread.status();
-            int id = ProcessRights.ownNumber(thread, status);
-            ThreadRightsReader.Read rights = reader.read(thread, status);
+            int id = ProcessRights.ownNumber(thread);
+            Scheduling scheduling = thread.scheduling();
+            ThreadRightsReader.Read rights = reader.read(thread, scheduling);
             List<String> leftOut = new ArrayList<>();
             if (labelled) {
                 SecurityLabel.ofConfined(thread.number(), id)
@@ -306,8 +306,8 @@ public final class RankRights implements Closeable {
                 ThreadSettings.read(
                                 thread.number(),
                                 id,
-                                status.value("Cpus_allowed_list").orElse(""),
-                                thread.nice(),
+                                thread.status().value("Cpus_allowed_list").orElse(""),
+                                scheduling.nice(),
                                 isFirst,
                                 usable.get())
                         .map(RightsLine::of)
@@ -328,9 +328,12 @@ public final class RankRights implements Closeable {
         SharedTables memories = new SharedTables(SharedTables.Kind.MEMORY);
         SharedTables descriptors = new SharedTables(SharedTables.Kind.DESCRIPTORS);
         for (ProcessIdentity process : processes) {
+            List<Placed> first = new ArrayList<>();
             try {
-                LivingThread.each(process, thread -> {
+                FolderLooks.<Placed>threads(process.pid(), Placed::of, placed -> {
+                    LivingThread thread = placed.thread();
                     counting.thread();
+                    requireAlike(whose, process, first, placed);
                     if (descriptors.isNew(thread.number())) {
                         try (ProcFolder open = thread.folder("fd")) {
                             open.<CheckpointException>each(descriptor -> {
@@ -339,6 +342,7 @@ public final class RankRights implements Closeable {
                             });
                         }
                     }
+                    return true;
                 });
                 Path proc = firstLiving(process);
                 if (memories.isNew(number(proc))) {
@@ -349,6 +353,42 @@ public final class RankRights implements Closeable {
                     throw unreadable(process, e);
                 }
             }
+        }
+    }
+
+    /** A thread with its namespaces. */
+    private record Placed(LivingThread thread, List<String> namespaces) {
+        static Optional<Placed> of(ProcFolder threads, String name) throws IOException {
+            try {
+                Optional<LivingThread> thread = LivingThread.of(threads, name);
+                return thread.isPresent()
+                        ? Optional.of(new Placed(thread.get(), ProcessRights.namespacesOf(thread.get())))
+                        : Optional.empty();
+            } catch (NoSuchFileException ended) {
+                return Optional.empty();
+            }
+        }
+    }
+
+    /** Checkpointers take the namespaces of one thread for those of its process. */
+    private static void requireAlike(String whose, ProcessIdentity process, List<Placed> first, Placed placed)
+            throws CheckpointException {
+        // One that is just ending shows none.
+        if (placed.namespaces().stream().allMatch(String::isEmpty)) {
+            return;
+        }
+        if (first.isEmpty()) {
+            first.add(placed);
+            return;
+        }
+        List<String> others = new ArrayList<>(placed.namespaces());
+        others.removeAll(first.get(0).namespaces());
+        if (!others.isEmpty()) {
+            throw new CheckpointException(whose + ": threads "
+                    + first.get(0).thread().name() + " and "
+                    + placed.thread().name() + " of PID " + process.pid() + " live in different namespaces (" + others
+                    + " is of the second alone), and a copy's threads would all live in the same ones. Remedy: have the"
+                    + " job do in a process of its own what a thread does behind unshare(2) or setns(2)");
         }
     }
 
@@ -364,7 +404,7 @@ public final class RankRights implements Closeable {
         for (ProcessIdentity process : processes) {
             try {
                 ProcessRights common = ProcessRights.read(firstLiving(process), ProcessRights.namespacesOfNode());
-                LivingThread.each(process, thread -> taker.take(common.thread(thread, thread.status())));
+                LivingThread.each(process, thread -> taker.take(common.thread(thread, thread.scheduling())));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }
@@ -377,7 +417,8 @@ public final class RankRights implements Closeable {
         for (ProcessIdentity process : processes) {
             try {
                 Map<String, long[]> limits = ProcessRights.limits(firstLiving(process));
-                LivingThread.each(process, thread -> summary.add(thread.nice(), limits));
+                LivingThread.each(
+                        process, thread -> summary.add(thread.scheduling().nice(), limits));
             } catch (IOException | DirectoryIteratorException | IllegalArgumentException e) {
                 throw unreadable(process, e);
             }

@@ -50,7 +50,7 @@ final class SettingsRestore {
             try {
                 LivingThread.each(process, thread -> {
                     int number = thread.number();
-                    int id = ProcessRights.ownNumber(thread, thread.status());
+                    int id = ProcessRights.ownNumber(thread);
                     requireLabel(restored, Optional.ofNullable(leftOut.labels().get(id)), number);
                     ThreadSettings settings = threads.remove(id);
                     if (settings != null) {

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.ProcFields;
-import io.ppmr.os.ProcFolder;
+import io.ppmr.os.Scheduling;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
@@ -17,7 +17,14 @@ final class ThreadRightsReader {
 
     private static final int TEXT_CHARS = 512;
 
+    /** CAP_SYS_ADMIN of capabilities(7): without it no thread leaves a namespace. */
+    private static final long MAY_LEAVE = 1L << 21;
+
+    private static final int HEX = 16;
+
     private final ProcessRights common;
+    private final boolean areAlike;
+    private volatile List<String> namespaces = List.of();
     private final ConcurrentMap<String, Read> known = new ConcurrentHashMap<>();
 
     /**
@@ -28,24 +35,29 @@ final class ThreadRightsReader {
      */
     record Read(ThreadRights rights, String words) {}
 
-    ThreadRightsReader(ProcessRights common) {
+    /**
+     * @param areAlike whether all threads were found in the same namespaces before; then only those that can leave them
+     *     since are looked at
+     */
+    ThreadRightsReader(ProcessRights common, boolean areAlike) {
         this.common = common;
+        this.areAlike = areAlike;
     }
 
-    /** Reads those of a thread, by its status. */
-    Read read(LivingThread thread, ProcFields status) throws IOException {
-        List<String> namespaces = namespaces(thread);
+    /** Reads those of a thread. */
+    Read read(LivingThread thread, Scheduling scheduling) throws IOException {
+        ProcFields status = thread.status();
+        List<String> own = namespacesOf(thread);
         StringBuilder shown = new StringBuilder(TEXT_CHARS);
         for (String field : ProcessRights.FIELDS) {
             shown.append(status.value(field).orElse("")).append('\n');
         }
-        shown.append(namespaces).append(thread.nice()).append('\n').append(thread.realtimePriority());
-        String key = shown.append('\n').append(thread.policy()).toString();
+        String key = shown.append(own).append(scheduling).toString();
         Read before = known.get(key);
         if (before != null) {
             return before;
         }
-        ThreadRights rights = common.thread(thread, status, namespaces);
+        ThreadRights rights = common.thread(thread, scheduling, own);
         Read read = new Read(rights, rights.words());
         if (known.size() < MOST) {
             known.put(key, read);
@@ -53,10 +65,14 @@ final class ThreadRightsReader {
         return read;
     }
 
-    /** Returns the texts of its links in the order of {@link ProcessRights#OF_THREAD}. */
-    private static List<String> namespaces(LivingThread thread) throws IOException {
-        try (ProcFolder folder = thread.folder("ns")) {
-            return ProcessRights.namespacesOfThread(folder);
+    private List<String> namespacesOf(LivingThread thread) throws IOException {
+        long may = Long.parseUnsignedLong(thread.status().value("CapPrm").orElse("0"), HEX);
+        if (!areAlike || (may & MAY_LEAVE) != 0) {
+            return ProcessRights.namespacesOf(thread);
         }
+        if (namespaces.isEmpty()) {
+            namespaces = ProcessRights.namespacesOf(thread);
+        }
+        return namespaces;
     }
 }

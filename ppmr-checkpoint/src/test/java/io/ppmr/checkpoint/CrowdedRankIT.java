@@ -94,6 +94,20 @@ class CrowdedRankIT {
                 lines.stream().filter(line -> line.contains(" /dev/null\0r-")).count());
     }
 
+    @Test
+    void shouldRefuseByNameWhenAThreadLivesInOtherNamespacesThanItsProcess() throws Exception {
+        job = new ProcessBuilder(fixture.bin.resolve("crowd-job").toString(), "3", "1", "apart").start();
+        assertEquals(
+                "ready\n", new String(job.getInputStream().readNBytes("ready\n".length()), StandardCharsets.US_ASCII));
+        ProcessTable table = new ProcessTable();
+        List<ProcessIdentity> processes = table.tree(table.of((int) job.pid()));
+        CheckpointException e = assertThrows(
+                CheckpointException.class, () -> RankRights.requireReadable("rank 0", processes, bounds(MOST)));
+        assertTrue(e.getMessage().contains("live in different namespaces ([uts:["), e.getMessage());
+        assertTrue(e.getMessage().contains("PID " + job.pid()), e.getMessage());
+        assertTrue(e.getMessage().contains("Remedy: "), e.getMessage());
+    }
+
     /** Stops the crowd and returns it held. */
     private static HeldRank held(List<ProcessIdentity> processes) throws Exception {
         ProcessTable table = new ProcessTable();

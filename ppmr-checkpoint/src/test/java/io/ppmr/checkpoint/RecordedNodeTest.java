@@ -10,6 +10,7 @@ import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.Scheduling;
 import java.io.IOException;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
@@ -74,7 +75,7 @@ class RecordedNodeTest {
         ThreadRights thread;
         try (ProcFolder threads = ProcFolder.open(folder.toString())) {
             LivingThread one = LivingThread.of(threads, "84").orElseThrow();
-            thread = common.thread(one, one.status());
+            thread = common.thread(one, new Scheduling(0, 0, 0));
         }
         assertEquals(84, thread.id(), "no NSpid: it is called as its directory");
         assertEquals(Set.of(0), thread.uids());
