@@ -3,7 +3,6 @@ package io.ppmr.transaction;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
-import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.Explanations;
 import io.ppmr.transaction.operator.OperatorDecision;
@@ -22,77 +21,17 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 
 /**
- * Runs {@link CoordinatorRules} for one migration: holds the state, carries effects out through {@link
- * Ports}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
+ * Runs {@link CoordinatorRules} for one migration: holds the state, hands effects to the source's {@link
+ * EffectExecutor}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
  * reached for long enough. docs/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
  * clock that goes on while the machine is suspended, as the participants' windows do.
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
-    /**
-     * The source's service, as a {@link Coordinator} needs it. Called on the migration's thread, in the rules' order. A
-     * method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
-     */
-    public interface Ports {
-        /**
-         * Says it, about that attempt, if the participant can be reached now; else drops it, it will be said again.
-         * Never blocks for long.
-         */
-        void send(String participant, int attempt, ControlMessage message);
-
-        /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
-        Originals originals();
-
-        /** Names for people an original that is not held; asked after {@link #originals} has said so. */
-        String whyNotHeld();
-
-        /** Returns the participants of another attempt after this failure, or empty if there is to be none. */
-        List<String> nextAttempt(String reason, String participant);
-
-        /**
-         * Says Begin to each and starts the checkpoints; the originals are held already if it is not the first
-         * attempt.
-         */
-        void startAttempt(int attempt, List<String> participants);
-
-        /**
-         * Ends checkpoints and streams of an attempt that failed; whether the checkpoints have ended. Originals stay
-         * held if they are.
-         */
-        boolean stopAttempt(int attempt, String reason);
-
-        /** Lets the message go out that completes the participant's image. */
-        void seal(String participant);
-
-        /** Ends every original; whether it is proved that none is left. Those that are gone already are no error. */
-        boolean endOriginals();
-
-        /** Every original that is alive goes on; whether all do. */
-        boolean continueOriginals();
-
-        /** Runs the resume hook. Its failure is logged and reported, nothing else. */
-        void resume();
-
-        /** Runs the reconnect hook. Its failure is logged and reported, nothing else. */
-        void reconnect();
-
-        /**
-         * Starts the fence command for a participant's node, and has {@link Coordinator#fenceEnded} called on the
-         * migration's thread. Without a command: false, nothing is started.
-         */
-        boolean fence(String participant);
-
-        /** Says it loudly. */
-        void say(String text);
-
-        /** Over: the journal knows it. */
-        void finished(Outcome outcome, String reason);
-    }
-
-    private final Ports ports;
     /** Since when a participant has not been reached; absent while it is. */
     private final Map<String, Long> downSinceNs = new HashMap<>();
 
@@ -104,9 +43,8 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     private boolean calledOff;
 
-    public Coordinator(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
-        super(migrationId, times, journal, CoordinatorState.fresh(migrationId));
-        this.ports = ports;
+    public Coordinator(String migrationId, TransactionTimes times, EffectExecutor executor) {
+        super(migrationId, times, executor, CoordinatorState.fresh(migrationId));
     }
 
     /** Begins the migration: its first attempt is in the journal before anything is said or started. */
@@ -122,7 +60,45 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     public void recover(List<TransactionRecord> records, long now) {
         at(now);
         CoordinatorRules.replay(migrationId, records).participants().forEach(name -> downSinceNs.put(name, now));
-        take(() -> CoordinatorRules.recover(migrationId, records, ask(ports::originals)), false);
+        takeWith(new Effect.Recover(records));
+    }
+
+    /** The originals were proved for {@link Effect.Recover}. Called while the executor carries that out. */
+    public void recovered(Effect.Recover recover, Originals originals) {
+        found(recover, () -> CoordinatorRules.recover(migrationId, recover.records(), originals));
+    }
+
+    /**
+     * The originals were proved for {@link Effect.ProveOriginals}. Called while the executor carries that out.
+     *
+     * @param whyNotHeld names an original that is not held, for people
+     */
+    public void proved(Originals originals, String whyNotHeld) {
+        found(
+                new Effect.ProveOriginals(),
+                () -> CoordinatorRules.apply(state, new CoordinatorEvent.Proved(originals, whyNotHeld)));
+    }
+
+    /** Tells whether another attempt may follow a failure, as far as it is known here. */
+    public boolean mayTryAgain(Effect.Judge judge) {
+        // Asked once for each attempt: a failure that follows from the first would use up the next spare.
+        boolean open = state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+        return open && !calledOff && nowNs < pauseEndNs && !judge.participant().isEmpty();
+    }
+
+    /**
+     * The originals were proved for {@link Effect.Judge}. Called while the executor carries that out.
+     *
+     * @param next the participants of another attempt, to be sought only where {@link #mayTryAgain}; empty if there is
+     *     to be none
+     */
+    public void judged(Effect.Judge judge, Originals originals, List<String> next) {
+        found(
+                judge,
+                () -> CoordinatorRules.apply(
+                        state,
+                        new CoordinatorEvent.Failed(
+                                judge.reason(), judge.copiesGone(), originals, mayTryAgain(judge) ? next : List.of())));
     }
 
     /** An event; messages by {@link #heard}, failures by {@link #fail}. */
@@ -133,11 +109,35 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
     public void heard(String participant, int attempt, ControlMessage message, long now) {
+        heard(participant, attempt, message, () -> true, now);
+    }
+
+    /**
+     * The same.
+     *
+     * @param mayDecide asked before the last vote is heard, from which the decision to commit may follow: where it
+     *     gives false the vote is not heard
+     */
+    public void heard(String participant, int attempt, ControlMessage message, BooleanSupplier mayDecide, long now) {
         if (fencing.contains(participant)) {
             // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
             return;
         }
-        on(new CoordinatorEvent.Heard(participant, attempt, message), now);
+        at(now);
+        CoordinatorEvent.Heard heard = new CoordinatorEvent.Heard(participant, attempt, message);
+        take(
+                () -> isLastVote(heard) && !mayDecide.getAsBoolean()
+                        ? Transition.stay(state)
+                        : CoordinatorRules.apply(state, heard),
+                true);
+    }
+
+    /** Returns true for a vote when every other participant has voted. */
+    private boolean isLastVote(CoordinatorEvent.Heard heard) {
+        return heard.message() instanceof ControlMessage.Prepared
+                && heard.attempt() == state.attempt()
+                && state.members().stream()
+                        .allMatch(member -> member.voted() || member.name().equals(heard.participant()));
     }
 
     /**
@@ -149,14 +149,14 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     public void fail(String reason, String participant, long now) {
         at(now);
         int attempt = state.attempt();
-        take(() -> attempt == state.attempt() ? judge(reason, participant, false) : Transition.stay(state), false);
+        take(() -> attempt == state.attempt() ? judge(reason, participant) : Transition.stay(state), false);
     }
 
     /** Calls the migration off, if it is not decided. */
     public void callOff(String reason, long now) {
         calledOff = true;
         at(now);
-        take(() -> judge(reason, "", false), false);
+        take(() -> judge(reason, ""), false);
         on(new CoordinatorEvent.NoMoreAttempts(reason), now);
     }
 
@@ -217,64 +217,32 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     @Override
-    boolean perform(Effect effect) {
-        if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.attempt(), send.message());
-        } else if (effect instanceof Effect.StartAttempt start) {
-            ports.startAttempt(start.attempt(), start.participants());
-        } else if (effect instanceof Effect.StopAttempt stop) {
-            return ports.stopAttempt(stop.attempt(), stop.reason());
-        } else if (effect instanceof Effect.Seal seal) {
-            ports.seal(seal.participant());
-        } else if (effect instanceof Effect.Judge judge) {
-            takeFirst(() -> judge(judge.reason(), judge.participant(), judge.copiesGone()));
-        } else if (effect instanceof Effect.ProveOriginals) {
-            takeFirst(this::prove);
-        } else if (effect instanceof Effect.EndOriginals) {
-            return ports.endOriginals();
-        } else if (effect instanceof Effect.ContinueOriginals) {
-            return ports.continueOriginals();
-        } else if (effect instanceof Effect.Resume) {
-            ports.resume();
-        } else if (effect instanceof Effect.Reconnect) {
-            ports.reconnect();
-        } else if (effect instanceof Effect.FenceParticipant fence) {
-            startFence(fence.participant());
-        } else if (effect instanceof Effect.Say text) {
-            say(text.text());
-        } else if (effect instanceof Effect.Finished finished) {
+    void before(Effect effect) {
+        if (effect instanceof Effect.FenceParticipant fence) {
+            fencing.add(fence.participant());
+            nextFenceNs.put(fence.participant(), NEVER);
+        } else if (effect instanceof Effect.Finished) {
             pauseEndNs = NEVER;
-            ports.finished(finished.outcome(), finished.reason());
-        } else {
-            throw new IllegalStateException("not a coordinator's: " + effect);
         }
-        return true;
     }
 
-    private Transition<CoordinatorState> prove() {
-        Originals proved = ask(ports::originals);
-        String reason = proved == Originals.HELD ? "" : ask(ports::whyNotHeld);
-        return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(proved, reason));
-    }
-
-    private Transition<CoordinatorState> judge(String reason, String participant, boolean copiesGone) {
-        // Asked once for each attempt: a failure that follows from the first would use up the next spare.
-        boolean open = state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
-        boolean again = open && !calledOff && nowNs < pauseEndNs && !participant.isEmpty();
-        // Asked first: where this throws and is asked again, no spare is used up by that.
-        Originals proved = ask(ports::originals);
-        List<String> next = again ? ask(() -> ports.nextAttempt(reason, participant)) : List.of();
-        return CoordinatorRules.apply(state, new CoordinatorEvent.Failed(reason, copiesGone, proved, next));
-    }
-
-    private void startFence(String participant) {
-        if (ports.fence(participant)) {
-            fencing.add(participant);
-            nextFenceNs.put(participant, NEVER);
-        } else {
-            nextFenceNs.put(participant, NEVER);
-            say("there is no fence command to prove " + participant + " off; " + held());
+    @Override
+    void done(Effect effect) {
+        if (effect instanceof Effect.Persist persist
+                && (persist.record() instanceof TransactionRecord.CommitDecided
+                        || persist.record() instanceof TransactionRecord.Broken)) {
+            pauseEndNs = NEVER;
         }
+    }
+
+    private Transition<CoordinatorState> judge(String reason, String participant) {
+        return new Transition<>(state, List.of(new Effect.Judge(reason, participant, false)));
+    }
+
+    /** There is no command for {@link Effect.FenceParticipant}. Called while the executor carries that out. */
+    public void notFenced(String participant) {
+        fencing.remove(participant);
+        say("there is no fence command to prove " + participant + " off; " + held());
     }
 
     @Override
@@ -348,18 +316,6 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
             nextNs = Math.min(nextNs, fenceDueNs(member));
         }
         return nextNs;
-    }
-
-    @Override
-    void written(TransactionRecord record) {
-        if (record instanceof TransactionRecord.CommitDecided || record instanceof TransactionRecord.Broken) {
-            pauseEndNs = NEVER;
-        }
-    }
-
-    @Override
-    void say(String text) {
-        ports.say(text);
     }
 
     @Override

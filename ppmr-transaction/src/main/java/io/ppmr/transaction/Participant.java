@@ -1,9 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
-import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import io.ppmr.transaction.operator.Explanations;
@@ -20,68 +18,14 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Runs {@link ParticipantRules} for one migration at one target: holds the state, carries effects out through {@link
- * Ports}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ * Runs {@link ParticipantRules} for one migration at one target: holds the state, hands effects to the target's {@link
+ * EffectExecutor}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
  * clock that goes on while the machine is suspended: what is promised to other nodes, and the window in which one may
  * be fenced, end for them, too.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
-    /**
-     * The target's service, as a {@link Participant} needs it. Called on the migration's thread, in the rules' order. A
-     * method that gives false, or throws by a defect, is called again until it gives true; what comes after it waits.
-     */
-    public interface Ports {
-        /**
-         * Says it to the coordinator, about that attempt, if it can be reached now; else drops it, it will be said
-         * again. The clock in {@link ControlMessage.Accept} and the report in {@link ControlMessage.Prepared} are put
-         * in here.
-         */
-        void reply(int attempt, ControlMessage message);
-
-        /** Says it to another participant, about that attempt, if it can be reached now; else drops it, as above. */
-        void send(String participant, int attempt, ControlMessage message);
-
-        /** Starts to restore, held. */
-        void startRestore(int attempt);
-
-        /** Proves every copy alive and held; gives why one is not, or an empty text. */
-        String copiesHeld();
-
-        /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
-        boolean releaseCopies();
-
-        /** Stops what is being restored and ends every copy; whether it is proved that none is left. */
-        boolean endCopies();
-
-        /**
-         * Starts the fence command for the source's node, and has {@link Participant#fenceEnded} called on the
-         * migration's thread. The command is not started after {@code untilNs}, to be looked
-         * at right before its start; it is killed at its deadline. Without a command: false, nothing is started.
-         */
-        boolean fenceSource(String source, long untilNs);
-
-        /**
-         * Closes the link to the source, if there is one: what was on its way on it must not be heard any more. The
-         * source connects again if it lives; then {@link Participant#linkUp} is called.
-         */
-        void dropSourceLink();
-
-        /**
-         * Decided here, and every copy runs: runs the reconnect hook. Its failure is logged and reported, nothing
-         * else.
-         */
-        void reconnect();
-
-        /** Says it loudly. */
-        void say(String text);
-
-        /** Over here: the journal knows it. Another attempt may follow. */
-        void finished(Outcome outcome, String reason);
-    }
-
-    private final Ports ports;
     private String source = "";
     private boolean linked;
     private long heardNs;
@@ -96,9 +40,8 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private long promiseEndNs = NEVER;
     private long fenceEndNs = NEVER;
 
-    public Participant(String migrationId, TransactionTimes times, TransactionJournal journal, Ports ports) {
-        super(migrationId, times, journal, ParticipantState.nothing(migrationId));
-        this.ports = ports;
+    public Participant(String migrationId, TransactionTimes times, EffectExecutor executor) {
+        super(migrationId, times, executor, ParticipantState.nothing(migrationId));
     }
 
     /**
@@ -182,15 +125,39 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     private Transition<ParticipantState> hearPeer(ParticipantEvent.HeardPeer heard) {
-        if (heard.message() instanceof ControlMessage.Ask ask && ask.round() != 0 && state.phase() == Phase.PREPARED) {
-            // Who promises counts as still held: the source may be shot on it.
-            String gone = ask(ports::copiesHeld);
-            if (!gone.isEmpty()) {
-                say("no promise is given to " + heard.participant() + ", since the copies here are not held: " + gone);
-                return Transition.stay(state);
-            }
+        boolean promises = heard.message() instanceof ControlMessage.Ask ask
+                && ask.round() != 0
+                && state.phase() == Phase.PREPARED;
+        // Who promises counts as still held: the source may be shot on it.
+        return promises
+                ? new Transition<>(state, List.of(new Effect.ProveForPromise(heard)))
+                : ParticipantRules.apply(state, heard);
+    }
+
+    /**
+     * The copies were proved for {@link Effect.ProveForPromise}. Called while the executor carries that out.
+     *
+     * @param whyNotHeld names a copy that is not held; empty if all are
+     */
+    public void promiseProved(Effect.ProveForPromise effect, String whyNotHeld) {
+        ParticipantEvent.HeardPeer heard = effect.heard();
+        if (!whyNotHeld.isEmpty()) {
+            say("no promise is given to " + heard.participant() + ", since the copies here are not held: "
+                    + whyNotHeld);
+            return;
         }
-        return ParticipantRules.apply(state, heard);
+        found(effect, () -> ParticipantRules.apply(state, heard));
+    }
+
+    /**
+     * The copies were proved for {@link Effect.ProveCopies}. Called while the executor carries that out.
+     *
+     * @param whyNotHeld names a copy that is not held; empty if all are
+     */
+    public void copiesProved(String whyNotHeld) {
+        found(
+                new Effect.ProveCopies(),
+                () -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(whyNotHeld)));
     }
 
     /** All copies are restored and held, all bytes accounted for: the vote. */
@@ -230,7 +197,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     private void dropLink() {
-        ports.dropSourceLink();
+        carryOut(new Effect.DropSourceLink());
         linkDown(nowNs);
     }
 
@@ -301,48 +268,48 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     @Override
-    boolean perform(Effect effect) {
-        if (effect instanceof Effect.Reply reply) {
-            ports.reply(reply.attempt(), reply.message());
-        } else if (effect instanceof Effect.Send send) {
-            ports.send(send.participant(), send.attempt(), send.message());
-        } else if (effect instanceof Effect.StartRestore start) {
+    void before(Effect effect) {
+        if (effect instanceof Effect.StartRestore start) {
             long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
             long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
             // Said first: however many restarts there are to start, the source waits for none of them.
-            ports.reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs));
-            ports.startRestore(start.attempt());
-        } else if (effect instanceof Effect.ProveCopies) {
-            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(ask(ports::copiesHeld))));
-        } else if (effect instanceof Effect.ReleaseCopies) {
-            return ports.releaseCopies();
-        } else if (effect instanceof Effect.EndCopies) {
-            return ports.endCopies();
+            carryOut(
+                    new Effect.Reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs)));
         } else if (effect instanceof Effect.FenceSource) {
-            startFence();
-        } else if (effect instanceof Effect.Reconnect) {
-            ports.reconnect();
-        } else if (effect instanceof Effect.Say text) {
-            say(text.text());
-        } else if (effect instanceof Effect.Finished finished) {
-            ports.finished(finished.outcome(), finished.reason());
-        } else {
-            throw new IllegalStateException("not a participant's: " + effect);
+            fenceEndNs = state.round();
+            fenceOver = false;
         }
-        return true;
     }
 
-    private void startFence() {
-        fenceEndNs = state.round();
-        fenceOver = false;
-        String gone = ports.copiesHeld();
-        if (!gone.isEmpty()) {
-            say("the source is not fenced, since the copies here are not held any more: " + gone);
+    @Override
+    void done(Effect effect) {
+        if (effect instanceof Effect.Persist persist
+                && persist.record() instanceof TransactionRecord.Promised promised) {
+            promiseEndNs = promiseEndNs == NEVER ? promised.untilNs() : Math.max(promiseEndNs, promised.untilNs());
         }
-        if (!gone.isEmpty() || !ports.fenceSource(source, fenceEndNs)) {
-            fenceEndNs = NEVER;
-            takeFirst(() -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
+    }
+
+    /** Returns the node that the fence command of {@link Effect.FenceSource} is for. */
+    public String source() {
+        return source;
+    }
+
+    /** Returns the time after which that command is not started any more, to be looked at right before its start. */
+    public long fenceEndNs() {
+        return fenceEndNs;
+    }
+
+    /**
+     * The command of {@link Effect.FenceSource} was not started. Called while the executor carries that out.
+     *
+     * @param whyNotHeld names a copy that is not held; empty if there is no command
+     */
+    public void notFenced(String whyNotHeld) {
+        if (!whyNotHeld.isEmpty()) {
+            say("the source is not fenced, since the copies here are not held any more: " + whyNotHeld);
         }
+        fenceEndNs = NEVER;
+        found(new Effect.FenceSource(), () -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
     }
 
     @Override
@@ -414,18 +381,6 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             nextNs = Math.min(nextNs, fenceEndNs + times.silenceLimitNs());
         }
         return nextNs;
-    }
-
-    @Override
-    void written(TransactionRecord record) {
-        if (record instanceof TransactionRecord.Promised promised) {
-            promiseEndNs = promiseEndNs == NEVER ? promised.untilNs() : Math.max(promiseEndNs, promised.untilNs());
-        }
-    }
-
-    @Override
-    void say(String text) {
-        ports.say(text);
     }
 
     @Override

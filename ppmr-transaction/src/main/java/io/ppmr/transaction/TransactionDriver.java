@@ -1,21 +1,22 @@
 package io.ppmr.transaction;
 
-import io.ppmr.transaction.journal.TransactionJournal;
-import io.ppmr.transaction.journal.TransactionRecord;
+import io.ppmr.transaction.EffectExecutor.Execution;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transaction.rules.Transition;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Carries the effects of the rules out, one after the other. An effect that cannot be carried out yet (a process that
- * does not end, a full disk) stays at the head and is tried again; events that come meanwhile wait behind it. So is one
- * whose port throws, by a defect of the service, and an event that asks such a port: what is decided must be done.
+ * Hands the effects of the rules to their executor, one after the other. An effect that is not carried out yet (a
+ * process that does not end, a full disk, a look at processes that is under way) stays at the head and is handed over
+ * again; events that come meanwhile wait behind it. So is one whose executor throws, by a defect of the service: what
+ * is decided must be done.
  *
  * @param <S> the state
  */
@@ -36,7 +37,7 @@ abstract class TransactionDriver<S> {
 
     protected final String migrationId;
     protected final TransactionTimes times;
-    private final TransactionJournal journal;
+    private final EffectExecutor executor;
     private final Deque<Effect> pending = new ArrayDeque<>();
     private final Deque<Supplier<Transition<S>>> waiting = new ArrayDeque<>();
     protected S state;
@@ -51,20 +52,25 @@ abstract class TransactionDriver<S> {
 
     private long heldSinceNs = NEVER;
     private boolean running;
+    /** The effect at the head is being carried out on another thread. */
+    private boolean underWay;
     /** The event of which no effect has been carried out yet, and the state before it. */
     private Supplier<Transition<S>> untouched;
 
     private S before;
 
-    TransactionDriver(String migrationId, TransactionTimes times, TransactionJournal journal, S state) {
+    TransactionDriver(String migrationId, TransactionTimes times, EffectExecutor executor, S state) {
         this.migrationId = migrationId;
         this.times = times;
-        this.journal = journal;
+        this.executor = executor;
         this.state = state;
     }
 
-    /** Returns true if it was carried out. */
-    abstract boolean perform(Effect effect);
+    /** Notes what the role has to know of an effect before the executor has it; each time that it is handed over. */
+    abstract void before(Effect effect);
+
+    /** Notes that an effect was carried out. */
+    abstract void done(Effect effect);
 
     /** Says again what waits for an answer; whether anything does. */
     abstract boolean sayAgain();
@@ -72,10 +78,10 @@ abstract class TransactionDriver<S> {
     /** Describes the ranks that are held here and why, or null if none are. */
     abstract String held();
 
-    abstract void say(String text);
-
-    /** The record is in the journal. */
-    abstract void written(TransactionRecord record);
+    /** Tells people. */
+    final void say(String text) {
+        carryOut(new Effect.Say(text));
+    }
 
     /** Takes an event; it is made when its turn has come, so that what it proves is fresh. */
     final void take(Supplier<Transition<S>> event, boolean droppable) {
@@ -90,9 +96,33 @@ abstract class TransactionDriver<S> {
         run();
     }
 
-    /** Takes an event before all that wait; for what an effect brings to light. */
-    final void takeFirst(Supplier<Transition<S>> event) {
-        waiting.addFirst(event);
+    /**
+     * Takes what an effect has brought to light, before all that waits. Where the event has to be looked at anew, the
+     * effect is carried out once more, since what it had found may not hold any more by then.
+     */
+    final void found(Effect effect, Supplier<Transition<S>> event) {
+        waiting.addFirst(new Supplier<>() {
+            private boolean used;
+
+            @Override
+            public Transition<S> get() {
+                boolean stale = used;
+                used = true;
+                return stale ? new Transition<>(state, List.of(effect)) : event.get();
+            }
+        });
+    }
+
+    /** Takes an event that is to have this effect first. */
+    final void takeWith(Effect effect) {
+        take(() -> new Transition<>(state, List.of(effect)), false);
+    }
+
+    /** Carries out what can be carried out now: what was under way on another thread may have ended. */
+    public final void wake(long now) {
+        woke(now);
+        nowNs = now;
+        run();
     }
 
     /** Carries out what can be carried out. */
@@ -109,11 +139,6 @@ abstract class TransactionDriver<S> {
                 state = transition.state();
                 pending.addAll(transition.effects());
             }
-        } catch (PortDefect e) {
-            sayDefect("an event", e);
-            waiting.addFirst(untouched);
-            untouched = null;
-            retryNs = nowNs + times.retryNs();
         } finally {
             running = false;
         }
@@ -122,31 +147,21 @@ abstract class TransactionDriver<S> {
         }
     }
 
-    /** A port has thrown when it was asked something. */
-    private static final class PortDefect extends RuntimeException {
-        private static final long serialVersionUID = 1;
-
-        private PortDefect(RuntimeException cause) {
-            super(cause);
-        }
-    }
-
-    /** Asks a port something, within an event; if it throws, the event waits until it can be asked again. */
-    final <T> T ask(Supplier<T> port) {
+    /** Hands an effect over. Where the executor throws, only what is said again anyway counts as done. */
+    final Execution carryOut(Effect effect) {
         try {
-            return port.get();
-        } catch (RuntimeException e) {
-            throw new PortDefect(e);
-        }
-    }
-
-    /** Carries an effect out; gives whether it is done. Where a port throws, only what is said again anyway is. */
-    final boolean carryOut(Effect effect) {
-        try {
-            return effect instanceof Effect.Persist persist ? persisted(persist.record()) : perform(effect);
+            before(effect);
+            Execution execution = executor.carryOut(effect);
+            if (execution == Execution.DONE) {
+                done(effect);
+            }
+            return execution;
+        } catch (IOException e) {
+            sayNotWritten(effect, e);
+            return Execution.FAILED;
         } catch (RuntimeException e) {
             sayDefect(effect.getClass().getSimpleName(), e);
-            return effect instanceof Effect.Send;
+            return effect instanceof Effect.Send ? Execution.DONE : Execution.FAILED;
         }
     }
 
@@ -163,10 +178,13 @@ abstract class TransactionDriver<S> {
 
     private boolean performPending() {
         while (!pending.isEmpty()) {
-            Effect effect = pending.peek();
-            if (!carryOut(effect)) {
+            Execution execution = carryOut(pending.peek());
+            underWay = execution == Execution.RUNNING;
+            if (execution != Execution.DONE) {
                 retryNs = nowNs + times.retryNs();
-                takeBack();
+                if (execution == Execution.FAILED) {
+                    takeBack();
+                }
                 return false;
             }
             untouched = null;
@@ -190,24 +208,15 @@ abstract class TransactionDriver<S> {
         }
     }
 
-    private boolean persisted(TransactionRecord record) {
-        try {
-            if (record instanceof TransactionRecord.SourceLost) {
-                journal.append(record);
-            } else {
-                journal.appendSynced(record);
-            }
-            written(record);
-            return true;
-        } catch (IOException e) {
-            if (nowNs >= sayFullNs) {
-                sayFullNs = nowNs + times.sayNs();
-                say("the journal cannot be written, so " + record.getClass().getSimpleName()
-                        + " waits; make room or mend the disk: " + e.getMessage());
-            }
-            LOG.debug("journal", e);
-            return false;
+    private void sayNotWritten(Effect effect, IOException e) {
+        if (nowNs >= sayFullNs) {
+            sayFullNs = nowNs + times.sayNs();
+            String what = effect instanceof Effect.Persist persist
+                    ? persist.record().getClass().getSimpleName()
+                    : effect.getClass().getSimpleName();
+            say("the journal cannot be written, so " + what + " waits; make room or mend the disk: " + e.getMessage());
         }
+        LOG.debug("journal", e);
     }
 
     private void plan() {
@@ -238,7 +247,7 @@ abstract class TransactionDriver<S> {
             }
         }
         if (now >= sayNs) {
-            String held = pending.isEmpty() ? held() : "waits to carry out " + pending.peek();
+            String held = pending.isEmpty() || underWay ? held() : "waits to carry out " + pending.peek();
             if (held != null) {
                 say(held);
             }
@@ -279,7 +288,7 @@ abstract class TransactionDriver<S> {
      * Describes whom it waits for and what can be done, while ranks are held for somebody who does not answer; or null.
      */
     public final String waitsFor() {
-        return pending.isEmpty() ? held() : "it waits to carry out " + pending.peek();
+        return pending.isEmpty() || underWay ? held() : "it waits to carry out " + pending.peek();
     }
 
     /** Since when it waits, on the clock of its caller; the last event's time where it does not. */

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.rules.CoordinatorEvent;
 import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,86 +19,28 @@ import org.junit.jupiter.api.Test;
 class FrozenCoordinatorTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
-    /** Ports that only note. */
-    private static final class Notes implements Coordinator.Ports {
+    /** An executor that only notes. */
+    private final class Notes implements EffectExecutor {
         private final List<String> fenced = new ArrayList<>();
         private final List<String> told = new ArrayList<>();
 
         @Override
-        public void send(String participant, int attempt, ControlMessage message) {
-            told.add("to " + participant + ": " + message);
-        }
-
-        @Override
-        public Originals originals() {
-            return Originals.HELD;
-        }
-
-        @Override
-        public String whyNotHeld() {
-            return "";
-        }
-
-        @Override
-        public List<String> nextAttempt(String reason, String participant) {
-            return List.of();
-        }
-
-        @Override
-        public void startAttempt(int attempt, List<String> participants) {
-            told.add("attempt " + attempt + " with " + participants);
-        }
-
-        @Override
-        public boolean stopAttempt(int attempt, String reason) {
-            return true;
-        }
-
-        @Override
-        public void seal(String participant) {
-            told.add("seal " + participant);
-        }
-
-        @Override
-        public boolean endOriginals() {
-            return true;
-        }
-
-        @Override
-        public boolean continueOriginals() {
-            return true;
-        }
-
-        @Override
-        public void resume() {
-            told.add("resume");
-        }
-
-        @Override
-        public void reconnect() {
-            told.add("reconnect");
-        }
-
-        @Override
-        public boolean fence(String participant) {
-            fenced.add(participant);
-            return true;
-        }
-
-        @Override
-        public void say(String text) {
-            told.add(text);
-        }
-
-        @Override
-        public void finished(Outcome outcome, String reason) {
-            told.add(outcome + " " + reason);
+        public Execution carryOut(Effect effect) {
+            if (effect instanceof Effect.FenceParticipant fence) {
+                fenced.add(fence.participant());
+            } else if (effect instanceof Effect.ProveOriginals) {
+                coordinator.proved(Originals.HELD, "");
+            } else if (effect instanceof Effect.Judge judge) {
+                coordinator.judged(judge, Originals.HELD, List.of());
+            } else {
+                told.add(effect.toString());
+            }
+            return Execution.DONE;
         }
     }
 
     private final Notes notes = new Notes();
-    private final Coordinator coordinator =
-            new Coordinator("m", TransactionTimes.usual(SECOND, 0), new InMemoryJournal(), notes);
+    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.usual(SECOND, 0), notes);
     private long nowNs = 1000 * SECOND;
 
     /** Both targets may have voted, the second one is lost, and the source rolls back. */

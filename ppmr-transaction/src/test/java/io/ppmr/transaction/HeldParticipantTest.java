@@ -8,10 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,10 +26,11 @@ class HeldParticipantTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
     private static final OperatorDecision COMMIT = new OperatorDecision(Outcome.COMMITTED, Set.of(), false, false);
 
-    /** Ports that only note. */
-    static final class Notes implements Participant.Ports {
+    /** An executor that only notes. */
+    static final class Notes implements EffectExecutor {
         private final List<String> said = new ArrayList<>();
         private final List<String> beginning = new ArrayList<>();
+        private Participant participant;
         private int fences;
         private int reconnects;
         private int releases;
@@ -35,66 +38,40 @@ class HeldParticipantTest {
         private int sent;
         private String copies = "";
 
-        @Override
-        public void reply(int attempt, ControlMessage message) {
-            beginning.add(message.getClass().getSimpleName());
-            said.add("");
+        /** Makes a participant whose effects are noted here. */
+        Participant participant(TransactionTimes times, TransactionJournal journal) {
+            participant = new Participant("m", times, Journalled.in(journal, this));
+            return participant;
         }
 
         @Override
-        public void send(String participant, int attempt, ControlMessage message) {
-            sent++;
-            if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
-                promises++;
+        public Execution carryOut(Effect effect) {
+            if (effect instanceof Effect.Reply reply) {
+                beginning.add(reply.message().getClass().getSimpleName());
+            } else if (effect instanceof Effect.Send send) {
+                sent++;
+                if (send.message() instanceof ControlMessage.Standing standing
+                        && standing.state() == VoterState.PROMISED) {
+                    promises++;
+                }
+            } else if (effect instanceof Effect.StartRestore) {
+                beginning.add("restores");
+            } else if (effect instanceof Effect.ProveCopies) {
+                participant.copiesProved(copies);
+            } else if (effect instanceof Effect.ProveForPromise promise) {
+                participant.promiseProved(promise, copies);
+            } else if (effect instanceof Effect.ReleaseCopies) {
+                releases++;
+            } else if (effect instanceof Effect.FenceSource) {
+                fences++;
+            } else if (effect instanceof Effect.Reconnect) {
+                reconnects++;
+            } else if (effect instanceof Effect.DropSourceLink) {
+                said.add("the link is dropped");
+            } else if (effect instanceof Effect.Say text) {
+                said.add(text.text());
             }
-        }
-
-        @Override
-        public void startRestore(int attempt) {
-            beginning.add("restores");
-            said.add("");
-        }
-
-        @Override
-        public String copiesHeld() {
-            return copies;
-        }
-
-        @Override
-        public boolean releaseCopies() {
-            releases++;
-            return true;
-        }
-
-        @Override
-        public boolean endCopies() {
-            return true;
-        }
-
-        @Override
-        public boolean fenceSource(String source, long untilNs) {
-            fences++;
-            return true;
-        }
-
-        @Override
-        public void dropSourceLink() {
-            said.add("the link is dropped");
-        }
-
-        @Override
-        public void reconnect() {
-            reconnects++;
-        }
-
-        @Override
-        public void say(String text) {
-            said.add(text);
-        }
-
-        @Override
-        public void finished(Outcome outcome, String reason) {
-            said.add("");
+            return Execution.DONE;
         }
 
         private long loud() {
@@ -115,7 +92,7 @@ class HeldParticipantTest {
     }
 
     private Participant held(TransactionTimes with, List<String> participants, String self) {
-        Participant participant = new Participant("m", with, journal, notes);
+        Participant participant = notes.participant(with, journal);
         participant.linkUp(now);
         participant.heard(1, Begins.of("m", participants, self), now);
         participant.copiesHeld("s", Begins.copies("a"), now);
@@ -237,7 +214,7 @@ class HeldParticipantTest {
 
     @Test
     void shouldNotFenceAfterARestartEitherWhenItWasFrozenAsItLostTheSource() {
-        Participant frozen = new Participant("m", times, journal, notes);
+        Participant frozen = notes.participant(times, journal);
         frozen.linkUp(now);
         frozen.heard(1, Begins.of("m", List.of("a"), "a"), now);
         frozen.copiesHeld("s", Begins.copies("a"), now);
@@ -245,7 +222,7 @@ class HeldParticipantTest {
         frozen.linkDown(now);
         passes(frozen, 2);
         assertEquals(0, notes.fences, "it does not know since when the source is lost");
-        Participant again = new Participant("m", times, journal, notes);
+        Participant again = notes.participant(times, journal);
         again.recover(journal.records("m"), now, 0);
         passes(again, 10);
         assertEquals(0, notes.fences, "nor does the one that was started after it");
@@ -254,7 +231,7 @@ class HeldParticipantTest {
     @Test
     void shouldFenceAfterARestartWhenItsWindowIsStillOpen() {
         held(times);
-        Participant again = new Participant("m", times, journal, notes);
+        Participant again = notes.participant(times, journal);
         again.recover(journal.records("m"), now, 0);
         passes(again, 2);
         assertEquals(1, notes.fences);
@@ -267,7 +244,7 @@ class HeldParticipantTest {
         for (TransactionRecord record : more) {
             journal.appendSynced(record);
         }
-        Participant again = new Participant("m", times, journal, notes);
+        Participant again = notes.participant(times, journal);
         again.recover(journal.records("m"), now, HOUR);
         return again;
     }

@@ -95,7 +95,7 @@ class PromisePropertyTest {
         journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
         journal.appendSynced(new TransactionRecord.Promised("m", 1, endNs));
         HeldParticipantTest.Notes notes = new HeldParticipantTest.Notes();
-        Participant again = new Participant("m", noFence, journal, notes);
+        Participant again = notes.participant(noFence, journal);
         again.recover(journal.records("m"), HEARD_NS + 1, 0);
         long stepNs = TimeUnit.SECONDS.toNanos(1);
         for (long now = HEARD_NS + 1; now < endNs - stepNs; now += stepNs) {
@@ -116,8 +116,8 @@ class PromisePropertyTest {
         InMemoryJournal journal = new InMemoryJournal();
         journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
         journal.appendSynced(new TransactionRecord.Promised("m", 1, HEARD_NS + 1000));
-        Participant again = new Participant(
-                "m", TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0), journal, new HeldParticipantTest.Notes());
+        Participant again = new HeldParticipantTest.Notes()
+                .participant(TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0), journal);
         long now = TimeUnit.MINUTES.toNanos(2);
         again.recover(journal.records("m"), now, 0);
         again.tick(now + 1);

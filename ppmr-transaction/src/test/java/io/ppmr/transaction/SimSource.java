@@ -5,22 +5,23 @@ import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Begins;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.Effect;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 
 /** The source of the simulation. */
-final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports {
+final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
     private final SimCluster cluster;
     private int attempts;
 
     SimSource(SimCluster cluster) {
         super(cluster.world, "s", cluster.times);
         this.cluster = cluster;
-        driver = new Coordinator(ID, times, journal, this);
+        driver = new Coordinator(ID, times, this);
     }
 
     void start() {
@@ -33,7 +34,7 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
 
     @Override
     Coordinator begin(List<TransactionRecord> records) {
-        Coordinator coordinator = new Coordinator(ID, times, journal, this);
+        Coordinator coordinator = new Coordinator(ID, times, this);
         driver = coordinator;
         if (records.isEmpty()) {
             // It died before anything was said; whoever asked asks again, which is no matter of this run.
@@ -51,7 +52,60 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
     }
 
     @Override
-    public void send(String participant, int attempt, ControlMessage message) {
+    public Execution carryOut(Effect effect) throws IOException {
+        if (takesItsTime(effect)) {
+            return Execution.RUNNING;
+        }
+        if (effect instanceof Effect.Persist persist) {
+            journal.persist(persist.record());
+        } else if (effect instanceof Effect.Send send) {
+            send(send.participant(), send.attempt(), send.message());
+        } else if (effect instanceof Effect.StartAttempt start) {
+            startAttempt(start.attempt(), start.participants());
+        } else if (effect instanceof Effect.StopAttempt stop) {
+            return stopAttempt(stop.attempt(), stop.reason());
+        } else if (effect instanceof Effect.Seal seal) {
+            cluster.imageGoesOut(
+                    SimWorld.index(seal.participant()), driver.state().attempt());
+        } else if (effect instanceof Effect.Judge judge) {
+            List<String> next = driver.mayTryAgain(judge) ? nextAttempt(judge.participant()) : List.of();
+            driver.judged(judge, world.originals(), next);
+        } else if (effect instanceof Effect.ProveOriginals) {
+            driver.proved(world.originals(), "an original has run");
+        } else if (effect instanceof Effect.Recover recover) {
+            driver.recovered(recover, world.originals());
+        } else if (effect instanceof Effect.EndOriginals) {
+            return endOriginals();
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            world.continueOriginals();
+        } else if (effect instanceof Effect.FenceParticipant fence) {
+            fence(fence.participant());
+        } else if (effect instanceof Effect.Say text) {
+            world.note("s says: " + text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            finished(finished.outcome(), finished.reason());
+        } else if (!(effect instanceof Effect.Resume || effect instanceof Effect.Reconnect)) {
+            // The hooks have nothing to do here.
+            throw new IllegalStateException("not a coordinator's: " + effect);
+        }
+        return Execution.DONE;
+    }
+
+    /** Returns true while another thread works at an effect. What is looked at, it looks at when it ends. */
+    private boolean takesItsTime(Effect effect) {
+        if (effect instanceof Effect.Send || effect instanceof Effect.Say || !world.chance(0.2)) {
+            return false;
+        }
+        int mine = life;
+        world.clock.after(world.between(0.001, 0.5), () -> {
+            if (life == mine) {
+                post(coordinator -> coordinator.wake(world.clock.nowNs));
+            }
+        });
+        return true;
+    }
+
+    private void send(String participant, int attempt, ControlMessage message) {
         if (message instanceof ControlMessage.RollBack) {
             world.rollBackDecided = true;
         } else if (message instanceof ControlMessage.Commit) {
@@ -60,13 +114,7 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
         cluster.toTarget(SimWorld.index(participant), attempt, message);
     }
 
-    @Override
-    public Originals originals() {
-        return world.originals();
-    }
-
-    @Override
-    public List<String> nextAttempt(String reason, String participant) {
+    private List<String> nextAttempt(String participant) {
         if (attempts >= 3) {
             return List.of();
         }
@@ -78,8 +126,7 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
         return all.subList(0, world.ranks);
     }
 
-    @Override
-    public void startAttempt(int attempt, List<String> participants) {
+    private void startAttempt(int attempt, List<String> participants) {
         for (String participant : participants) {
             cluster.toTarget(SimWorld.index(participant), attempt, Begins.of(ID, participants, participant));
         }
@@ -107,66 +154,38 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
         }
     }
 
-    @Override
-    public boolean stopAttempt(int attempt, String reason) {
+    private Execution stopAttempt(int attempt, String reason) {
         // The journal has the decision from here on, before anybody is told.
         world.rollBackDecided |= driver.state().phase() == CoordinatorState.Phase.ROLLING_BACK;
         if (world.chance(0.2)) {
             // A checkpointer that writes from within its process takes its time.
-            return false;
+            return Execution.FAILED;
         }
         world.note("attempt " + attempt + " stops: " + reason);
-        return true;
-    }
-
-    @Override
-    public void seal(String participant) {
-        cluster.imageGoesOut(SimWorld.index(participant), driver.state().attempt());
-    }
-
-    @Override
-    public String whyNotHeld() {
-        return "an original has run";
+        return Execution.DONE;
     }
 
     boolean hasDecidedCommit() {
         return journal.records(ID).stream().anyMatch(record -> record instanceof TransactionRecord.CommitDecided);
     }
 
-    @Override
-    public boolean endOriginals() {
+    private Execution endOriginals() {
         world.requireStoodStill();
         if (world.chance(0.2)) {
             // One after the other, and the last takes its time.
             world.alive[0] = false;
-            return false;
+            return Execution.FAILED;
         }
         Arrays.fill(world.alive, false);
         world.note("the originals are ended");
         world.check();
-        return true;
+        return Execution.DONE;
     }
 
-    @Override
-    public boolean continueOriginals() {
-        world.continueOriginals();
-        return true;
-    }
-
-    @Override
-    public void resume() {
-        // The hook has nothing to do here.
-    }
-
-    @Override
-    public void reconnect() {
-        // The hook has nothing to do here.
-    }
-
-    @Override
-    public boolean fence(String participant) {
+    private void fence(String participant) {
         if (!cluster.hasFence) {
-            return false;
+            driver.notFenced(participant);
+            return;
         }
         world.note("the source fences " + participant);
         boolean works = world.chance(cluster.fenceWorks);
@@ -179,16 +198,9 @@ final class SimSource extends SimNode<Coordinator> implements Coordinator.Ports 
                 post(coordinator -> coordinator.fenceEnded(participant, works, world.clock.nowNs));
             }
         });
-        return true;
     }
 
-    @Override
-    public void say(String text) {
-        world.note("s says: " + text);
-    }
-
-    @Override
-    public void finished(Outcome outcome, String reason) {
+    private void finished(Outcome outcome, String reason) {
         world.note("s has finished: " + outcome + " " + reason);
         // The session of this migration is over.
         cluster.targets.forEach(target -> world.clock.after(world.between(1, 2), () -> cluster.drop(target)));

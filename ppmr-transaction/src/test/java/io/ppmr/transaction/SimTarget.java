@@ -3,16 +3,17 @@ package io.ppmr.transaction;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.SimWorld.Copy;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Begins;
+import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.ParticipantEvent;
 import io.ppmr.transaction.rules.ParticipantState;
+import java.io.IOException;
 import java.util.List;
 
 /** A target of the simulation. */
-final class SimTarget extends SimNode<Participant> implements Participant.Ports {
+final class SimTarget extends SimNode<Participant> implements EffectExecutor {
     final int index;
     private final SimCluster cluster;
     int restoring;
@@ -31,7 +32,7 @@ final class SimTarget extends SimNode<Participant> implements Participant.Ports 
             world.copies[index] = Copy.NONE;
             restoring = 0;
         }
-        Participant participant = new Participant(ID, times, journal, this);
+        Participant participant = new Participant(ID, times, this);
         driver = participant;
         if (!records.isEmpty()) {
             participant.recover(records, world.clock.nowNs, 0);
@@ -67,55 +68,78 @@ final class SimTarget extends SimNode<Participant> implements Participant.Ports 
     }
 
     @Override
-    public void reply(int attempt, ControlMessage message) {
+    public Execution carryOut(Effect effect) throws IOException {
+        if (effect instanceof Effect.Persist persist) {
+            journal.persist(persist.record());
+        } else if (effect instanceof Effect.Reply reply) {
+            reply(reply.attempt(), reply.message());
+        } else if (effect instanceof Effect.Send send) {
+            send(send.participant(), send.attempt(), send.message());
+        } else if (effect instanceof Effect.StartRestore start) {
+            startRestore(start.attempt());
+        } else if (effect instanceof Effect.ProveCopies) {
+            driver.copiesProved(copiesHeld());
+        } else if (effect instanceof Effect.ProveForPromise promise) {
+            driver.promiseProved(promise, copiesHeld());
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            world.release(index);
+        } else if (effect instanceof Effect.EndCopies) {
+            return endCopies();
+        } else if (effect instanceof Effect.FenceSource) {
+            fenceSource(driver.fenceEndNs());
+        } else if (effect instanceof Effect.DropSourceLink) {
+            cluster.drop(this);
+        } else if (effect instanceof Effect.Say text) {
+            world.note(name + " says: " + text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            world.note(name + " has finished: " + finished.outcome() + " " + finished.reason());
+        } else if (!(effect instanceof Effect.Reconnect)) {
+            // The hook has nothing to do here.
+            throw new IllegalStateException("not a participant's: " + effect);
+        }
+        return Execution.DONE;
+    }
+
+    private void reply(int attempt, ControlMessage message) {
         if (message instanceof ControlMessage.StillHeld) {
             world.saidHeld[index] = true;
         }
         cluster.toSource(this, attempt, message);
     }
 
-    @Override
-    public void send(String participant, int attempt, ControlMessage message) {
+    private void send(String participant, int attempt, ControlMessage message) {
         if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
             world.saidHeld[index] = true;
         }
         cluster.toPeer(this, SimWorld.index(participant), attempt, message);
     }
 
-    @Override
-    public void startRestore(int attempt) {
+    private void startRestore(int attempt) {
         world.copies[index] = Copy.RESTORING;
         world.saidHeld[index] = false;
         world.votedFor[index] = 0;
         restoring = attempt;
     }
 
-    @Override
-    public String copiesHeld() {
+    private String copiesHeld() {
         return world.copies[index] == Copy.HELD ? "" : "a copy is " + world.copies[index];
     }
 
-    @Override
-    public boolean releaseCopies() {
-        world.release(index);
-        return true;
-    }
-
-    @Override
-    public boolean endCopies() {
+    private Execution endCopies() {
         if (world.chance(0.2)) {
-            return false;
+            return Execution.FAILED;
         }
         world.copies[index] = Copy.NONE;
         restoring = 0;
         world.check();
-        return true;
+        return Execution.DONE;
     }
 
-    @Override
-    public boolean fenceSource(String source, long untilNs) {
-        if (!cluster.hasFence || world.clock.nowNs >= untilNs) {
-            return false;
+    private void fenceSource(long untilNs) {
+        String gone = copiesHeld();
+        if (!gone.isEmpty() || !cluster.hasFence || world.clock.nowNs >= untilNs) {
+            driver.notFenced(gone);
+            return;
         }
         world.note(name + " fences the source");
         world.saidHeld[index] = true;
@@ -130,27 +154,6 @@ final class SimTarget extends SimNode<Participant> implements Participant.Ports 
                 post(participant -> participant.fenceEnded(works, world.clock.nowNs));
             }
         });
-        return true;
-    }
-
-    @Override
-    public void dropSourceLink() {
-        cluster.drop(this);
-    }
-
-    @Override
-    public void reconnect() {
-        // The hook has nothing to do here.
-    }
-
-    @Override
-    public void say(String text) {
-        world.note(name + " says: " + text);
-    }
-
-    @Override
-    public void finished(Outcome outcome, String reason) {
-        world.note(name + " has finished: " + outcome + " " + reason);
     }
 
     @Override

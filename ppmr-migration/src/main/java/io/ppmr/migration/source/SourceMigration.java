@@ -23,6 +23,7 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.MessageFields;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.EffectExecutor;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -32,6 +33,7 @@ import io.ppmr.transaction.operator.OperatorInbox;
 import io.ppmr.transaction.rules.CoordinatorEvent;
 import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transport.Backlog;
 import io.ppmr.transport.SessionEvent;
@@ -67,7 +69,7 @@ import org.slf4j.LoggerFactory;
  * until the transaction is over, however long a voter cannot be reached; the report may come earlier, then as "in
  * doubt".
  */
-final class SourceMigration implements Coordinator.Ports, OperatorView.Migration {
+final class SourceMigration implements EffectExecutor, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final Duration POLL = Duration.ofMillis(5);
     private static final long QUIET_POLL_MS = 100;
@@ -154,7 +156,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         TransactionTimes times = TransactionTimes.usual(
                 settings.silenceLimit().toNanos(),
                 settings.transaction().pauseBudget().toNanos());
-        this.coordinator = new Coordinator(id, times, service.journal(), this);
+        this.coordinator = new Coordinator(id, times, this);
         this.operators = new OperatorView(id, this, clock);
         this.backlog = new Backlog(HEARD_BYTES, settings.silenceLimit().dividedBy(2));
         cancellation.tell(reason -> look());
@@ -619,9 +621,8 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
             }
         } else {
             note(participant, message);
-            boolean heeded = message instanceof ControlMessage && (!isLastVote(participant, message) || decides());
-            if (heeded) {
-                coordinator.heard(participant, number, (ControlMessage) message, clock.getAsLong());
+            if (message instanceof ControlMessage said) {
+                coordinator.heard(participant, number, said, this::decides, clock.getAsLong());
             }
         }
     }
@@ -640,15 +641,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    /**
-     * Returns true if every other participant has voted: the decision may follow, and nobody can call it off any more.
-     */
-    private boolean isLastVote(String participant, Message said) {
-        return said instanceof ControlMessage.Prepared
-                && coordinator.state().members().stream()
-                        .allMatch(member -> member.voted() || member.name().equals(participant));
-    }
-
+    /** The last vote comes: the decision may follow, and nobody can call it off any more. */
     private boolean decides() {
         try {
             cancellation.decide();
@@ -752,9 +745,49 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
 
     // ---- the coordinator decides -------------------------------------------------------------------------------
 
-    /** Over the attempt's session as long as that lives, else by a courier. */
     @Override
-    public void send(String participant, int about, ControlMessage message) {
+    public Execution carryOut(Effect effect) throws IOException {
+        if (effect instanceof Effect.Persist persist) {
+            service.journal().persist(persist.record());
+        } else if (effect instanceof Effect.Send send) {
+            send(send.participant(), send.message());
+        } else if (effect instanceof Effect.StartAttempt start) {
+            startAttempt(start.attempt(), start.participants());
+        } else if (effect instanceof Effect.StopAttempt stop) {
+            return stopAttempt(stop.attempt(), stop.reason()) ? Execution.DONE : Execution.FAILED;
+        } else if (effect instanceof Effect.Seal seal) {
+            seal(seal.participant());
+        } else if (effect instanceof Effect.Judge judge) {
+            Originals proved = originals();
+            coordinator.judged(
+                    judge, proved, coordinator.mayTryAgain(judge) ? nextAttempt(judge.participant()) : List.of());
+        } else if (effect instanceof Effect.ProveOriginals) {
+            Originals proved = originals();
+            coordinator.proved(proved, proved == Originals.HELD ? "" : whyNotHeld());
+        } else if (effect instanceof Effect.Recover recover) {
+            coordinator.recovered(recover, originals());
+        } else if (effect instanceof Effect.EndOriginals) {
+            return endOriginals() ? Execution.DONE : Execution.FAILED;
+        } else if (effect instanceof Effect.ContinueOriginals) {
+            return continueOriginals() ? Execution.DONE : Execution.FAILED;
+        } else if (effect instanceof Effect.Resume) {
+            resume();
+        } else if (effect instanceof Effect.Reconnect) {
+            reconnect();
+        } else if (effect instanceof Effect.FenceParticipant fence) {
+            fence(fence.participant());
+        } else if (effect instanceof Effect.Say text) {
+            say(text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            finished(finished.outcome(), finished.reason());
+        } else {
+            throw new IllegalStateException("not a coordinator's: " + effect);
+        }
+        return Execution.DONE;
+    }
+
+    /** Over the attempt's session as long as that lives, else by a courier. */
+    private void send(String participant, ControlMessage message) {
         SourceSession session = sessions.get(participant);
         if (session != null) {
             try {
@@ -791,8 +824,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         couriers.clear();
     }
 
-    @Override
-    public List<String> nextAttempt(String reason, String participant) {
+    private List<String> nextAttempt(String participant) {
         try {
             return nextParticipants(participant);
         } catch (RuntimeException e) {
@@ -810,8 +842,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return next.map(MigrationPlan::addresses).orElse(List.of());
     }
 
-    @Override
-    public void startAttempt(int attemptNumber, List<String> participants) {
+    private void startAttempt(int attemptNumber, List<String> participants) {
         try {
             begin(attemptNumber, participants);
         } catch (IOException | CheckpointException e) {
@@ -892,8 +923,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public void seal(String participant) {
+    private void seal(String participant) {
         try {
             attempt.seal(placeOf(participant));
         } catch (IOException e) {
@@ -906,8 +936,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public boolean stopAttempt(int attemptNumber, String reason) {
+    private boolean stopAttempt(int attemptNumber, String reason) {
         moving = false;
         return attempt == null || attempt.number() != attemptNumber || attempt.giveUp(reason);
     }
@@ -917,8 +946,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return takenUp.isEmpty() && nextAttempts.noneBegun();
     }
 
-    @Override
-    public Originals originals() {
+    private Originals originals() {
         if (originals.whyNotAlive() != null) {
             // What has ended by itself leaves nothing to decide: no image was begun, so no copy can be made.
             return untouched() ? Originals.ALIVE : Originals.DEAD;
@@ -926,14 +954,12 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return originals.whyNotHeld() == null ? Originals.HELD : Originals.ALIVE;
     }
 
-    @Override
-    public String whyNotHeld() {
+    private String whyNotHeld() {
         String gone = originals.whyNotAlive();
         return String.valueOf(gone == null ? originals.whyNotHeld() : gone);
     }
 
-    @Override
-    public boolean endOriginals() {
+    private boolean endOriginals() {
         moving = false;
         if (!endAbandoned()) {
             return false;
@@ -950,8 +976,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return hooks.endAbandoned() && originals.endAbandonedCheckpoints();
     }
 
-    @Override
-    public boolean continueOriginals() {
+    private boolean continueOriginals() {
         if (!endAbandoned()) {
             // A command that still works on an original would stop it again, or leave it broken.
             return false;
@@ -963,8 +988,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         return true;
     }
 
-    @Override
-    public void resume() {
+    private void resume() {
         if (job.hooks().resume().isPresent() && (suspended || attempt == null)) {
             hooks.endAbandoned();
             try {
@@ -977,8 +1001,7 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public void reconnect() {
+    private void reconnect() {
         record.step(Step.RECONNECT);
         hooks.endAbandoned();
         try {
@@ -992,25 +1015,24 @@ final class SourceMigration implements Coordinator.Ports, OperatorView.Migration
     }
 
     /** Asks the site's command, on a thread of its own: it may take a minute. */
-    @Override
-    public boolean fence(String participant) {
+    private void fence(String participant) {
         Optional<Fence> fence = service.settings().transaction().fence();
         String node = HostPort.ofParticipant(participant).host();
         fence.ifPresent(command -> command.start(node, hooks.workDirectory(), service.programs(), () -> true, off -> {
             fenced.add(new Fenced(participant, off));
             look();
         }));
-        return fence.isPresent();
+        if (fence.isEmpty()) {
+            coordinator.notFenced(participant);
+        }
     }
 
-    @Override
-    public void say(String text) {
+    private void say(String text) {
         lastWords = text;
         LOG.error("migration {}: {}", id, text);
     }
 
-    @Override
-    public void finished(Outcome outcome, String reason) {
+    private void finished(Outcome outcome, String reason) {
         moving = false;
         MigrationReport.Outcome how = outcome == Outcome.COMMITTED
                 ? MigrationReport.Outcome.COMMITTED

@@ -16,6 +16,7 @@ import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
+import io.ppmr.transaction.EffectExecutor;
 import io.ppmr.transaction.Participant;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -23,6 +24,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorInbox;
+import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.ParticipantEvent;
 import io.ppmr.transaction.rules.ParticipantRules;
 import io.ppmr.transaction.rules.ParticipantState;
@@ -52,7 +54,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
  */
-final class TargetMigration implements Participant.Ports, OperatorView.Migration {
+final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
@@ -127,7 +129,6 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                         .map(fence -> times.withFence(
                                 fence.delay().toNanos(), fence.deadline().toNanos()))
                         .orElse(times),
-                service.journal(),
                 this);
         this.operators = new OperatorView(id, this, clock);
     }
@@ -503,7 +504,44 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
     // ---- what follows ------------------------------------------------------------------------------------------
 
     @Override
-    public void reply(int about, ControlMessage message) {
+    public Execution carryOut(Effect effect) throws IOException {
+        if (effect instanceof Effect.Persist persist) {
+            service.journal().persist(persist.record());
+        } else if (effect instanceof Effect.Reply reply) {
+            reply(reply.message());
+        } else if (effect instanceof Effect.Send send) {
+            send(send.participant(), send.attempt(), send.message());
+        } else if (effect instanceof Effect.StartRestore) {
+            startRestore();
+        } else if (effect instanceof Effect.ProveCopies) {
+            participant.copiesProved(copies.whyNotHeld());
+        } else if (effect instanceof Effect.ProveForPromise promise) {
+            participant.promiseProved(promise, copies.whyNotHeld());
+        } else if (effect instanceof Effect.ReleaseCopies) {
+            return releaseCopies() ? Execution.DONE : Execution.FAILED;
+        } else if (effect instanceof Effect.EndCopies) {
+            return endCopies() ? Execution.DONE : Execution.FAILED;
+        } else if (effect instanceof Effect.FenceSource) {
+            fenceSource(participant.source(), participant.fenceEndNs());
+        } else if (effect instanceof Effect.DropSourceLink) {
+            dropSourceLink();
+        } else if (effect instanceof Effect.Reconnect) {
+            reconnect();
+        } else if (effect instanceof Effect.Say text) {
+            LOG.error("migration {}: {}", id, text.text());
+        } else if (effect instanceof Effect.Finished finished) {
+            finished(finished.outcome(), finished.reason());
+        } else {
+            throw new IllegalStateException("not a participant's: " + effect);
+        }
+        return Execution.DONE;
+    }
+
+    /**
+     * Says it to the source if that can be reached now; else drops it, as it is said again. The clock of an Accept and
+     * the report of a vote are put in here.
+     */
+    private void reply(ControlMessage message) {
         if (message instanceof ControlMessage.Committed || message instanceof ControlMessage.RolledBack) {
             // Having heard this the source closes the connection: nothing is lost by that.
             conversationOver.run();
@@ -525,8 +563,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return restoration == null ? TransferReport.EMPTY : restoration.report();
     }
 
-    @Override
-    public void send(String to, int about, ControlMessage message) {
+    private void send(String to, int about, ControlMessage message) {
         ControlLink asker = askers.get(to);
         if (self.isEmpty() && asker != null) {
             // Who has nothing of the migration does not know its secret, so that it could only open a connection in
@@ -547,8 +584,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
                 (answer, lengthBytes) -> hearAnswer(to, about, answer, lengthBytes));
     }
 
-    @Override
-    public void startRestore(int number) {
+    private void startRestore() {
         restoring = true;
         try {
             restoration.start();
@@ -557,8 +593,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public void dropSourceLink() {
+    private void dropSourceLink() {
         if (link != null) {
             dropped = link;
             link.close();
@@ -566,13 +601,8 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public String copiesHeld() {
-        return copies.whyNotHeld();
-    }
-
-    @Override
-    public boolean releaseCopies() {
+    /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
+    private boolean releaseCopies() {
         try {
             service.pods().attach(move());
         } catch (IOException e) {
@@ -597,8 +627,8 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         return true;
     }
 
-    @Override
-    public boolean endCopies() {
+    /** Stops what is being restored and ends every copy; gives whether it is proved that none is left. */
+    private boolean endCopies() {
         restoring = false;
         boolean ended = restoration == null || restoration.giveUp("the migration is rolled back");
         if (!copies.end() || !ended || !service.placements().undo(id, attempt)) {
@@ -613,20 +643,24 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public boolean fenceSource(String node, long untilNs) {
+    private void fenceSource(String node, long untilNs) {
+        String gone = copies.whyNotHeld();
+        if (!gone.isEmpty() || settings.fence().isEmpty()) {
+            participant.notFenced(gone);
+            return;
+        }
         settings.fence()
-                .ifPresent(fence -> fence.start(
+                .get()
+                .start(
                         node,
                         settings.workDirectory().resolve("fence-" + id),
                         service.programs(),
                         () -> clock.getAsLong() - untilNs < 0,
-                        off -> inbox.add(() -> participant.fenceEnded(off, clock.getAsLong()))));
-        return settings.fence().isPresent();
+                        off -> inbox.add(() -> participant.fenceEnded(off, clock.getAsLong())));
     }
 
-    @Override
-    public void reconnect() {
+    /** Decided here, and every copy runs. */
+    private void reconnect() {
         try {
             jobCommands.reconnect(id);
         } catch (RuntimeException e) {
@@ -634,13 +668,7 @@ final class TargetMigration implements Participant.Ports, OperatorView.Migration
         }
     }
 
-    @Override
-    public void say(String text) {
-        LOG.error("migration {}: {}", id, text);
-    }
-
-    @Override
-    public void finished(Outcome how, String reason) {
+    private void finished(Outcome how, String reason) {
         LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
     }
 

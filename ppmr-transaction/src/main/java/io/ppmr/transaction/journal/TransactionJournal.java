@@ -28,6 +28,19 @@ public interface TransactionJournal extends AutoCloseable {
      */
     void appendSynced(TransactionRecord record) throws IOException;
 
+    /**
+     * Adds a record of a step as the protocol needs it. What only says since when a source is lost is not waited for.
+     *
+     * @throws IOException as {@link #appendSynced}
+     */
+    default void persist(TransactionRecord record) throws IOException {
+        if (record instanceof TransactionRecord.SourceLost) {
+            append(record);
+        } else {
+            appendSynced(record);
+        }
+    }
+
     /** The records of a migration, oldest first. */
     List<TransactionRecord> records(String migrationId) throws IOException;
 

@@ -52,6 +52,13 @@ public sealed interface Effect {
      */
     record ProveOriginals() implements Effect {}
 
+    /** Coordinator of a restarted service: prove the originals, and feed that to the rules with these records. */
+    record Recover(List<TransactionRecord> records) implements Effect {
+        public Recover {
+            records = List.copyOf(records);
+        }
+    }
+
     /** Coordinator: end every original; none is left alive before the next effect. */
     record EndOriginals() implements Effect {}
 
@@ -72,6 +79,15 @@ public sealed interface Effect {
 
     /** Participant: prove the copies and feed {@link ParticipantEvent.CopiesProved} to the rules. */
     record ProveCopies() implements Effect {}
+
+    /** Participant: prove the copies before it promises another one something, and feed that question to the rules. */
+    record ProveForPromise(ParticipantEvent.HeardPeer heard) implements Effect {}
+
+    /**
+     * Participant: close the link to the source, if there is one, so that what was on its way on it is not heard any
+     * more. The source connects again if it lives.
+     */
+    record DropSourceLink() implements Effect {}
 
     /** Participant: the copies go on. One that is gone is no reason to stop. */
     record ReleaseCopies() implements Effect {}
