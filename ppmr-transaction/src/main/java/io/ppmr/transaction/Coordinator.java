@@ -82,8 +82,10 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /** Tells whether another attempt may follow a failure, as far as it is known here. */
     public boolean mayTryAgain(Effect.Judge judge) {
         // Asked once for each attempt: a failure that follows from the first would use up the next spare.
-        boolean open = state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
-        return open && !calledOff && nowNs < pauseEndNs && !judge.participant().isEmpty();
+        return isOpen()
+                && !calledOff
+                && nowNs < pauseEndNs
+                && !judge.participant().isEmpty();
     }
 
     /**
@@ -105,6 +107,12 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     public void on(CoordinatorEvent event, long now) {
         at(now);
         take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.Heard);
+    }
+
+    /** An event of one attempt. While an effect takes its time it waits, and is nothing to the attempt that follows. */
+    public void onAttempt(int attempt, CoordinatorEvent event, long now) {
+        at(now);
+        take(() -> attempt == state.attempt() ? CoordinatorRules.apply(state, event) : Transition.stay(state), false);
     }
 
     /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
@@ -235,8 +243,15 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
+    /** Returns true while nothing is decided. */
+    private boolean isOpen() {
+        return state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+    }
+
     private Transition<CoordinatorState> judge(String reason, String participant) {
-        return new Transition<>(state, List.of(new Effect.Judge(reason, participant, false)));
+        return isOpen()
+                ? new Transition<>(state, List.of(new Effect.Judge(reason, participant, false)))
+                : Transition.stay(state);
     }
 
     /** There is no command for {@link Effect.FenceParticipant}. Called while the executor carries that out. */

@@ -12,6 +12,7 @@ import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -26,15 +27,18 @@ class RunningEffectTest {
         private final List<String> calls = new ArrayList<>();
         private Class<? extends Effect> slow = Effect.Recover.class;
         private Originals originals = Originals.HELD;
+        private List<String> next = List.of();
 
         @Override
-        public Execution carryOut(Effect effect) {
+        public Execution carryOut(Effect effect) throws IOException {
             if (slow.isInstance(effect)) {
                 return Execution.RUNNING;
             }
             calls.add(effect.getClass().getSimpleName());
-            if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, originals, List.of());
+            if (effect instanceof Effect.Persist persist) {
+                journal.persist(persist.record());
+            } else if (effect instanceof Effect.Judge judge) {
+                coordinator.judged(judge, originals, next);
             } else if (effect instanceof Effect.ProveOriginals) {
                 coordinator.proved(originals, "it runs");
             }
@@ -48,8 +52,7 @@ class RunningEffectTest {
 
     private final Slow slow = new Slow();
     private final InMemoryJournal journal = new InMemoryJournal();
-    private final Coordinator coordinator =
-            new Coordinator("m", TransactionTimes.usual(15 * SECOND, 0), Journalled.in(journal, slow));
+    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.usual(15 * SECOND, 0), slow);
     private long nowNs = 1000 * SECOND;
 
     private void begin() {
@@ -100,6 +103,19 @@ class RunningEffectTest {
         nowNs += 10 * SECOND;
         coordinator.tick(nowNs);
         assertEquals(Phase.ROLLING_BACK, coordinator.state().phase(), "what was proved before holds no more");
+    }
+
+    @Test
+    void shouldNotTakeAnImageOfAnEarlierAttemptForOneOfTheNext() {
+        begin();
+        slow.slow = Effect.Persist.class;
+        slow.next = List.of("a");
+        coordinator.fail("a failure of the target", "a", nowNs);
+        coordinator.onAttempt(1, new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
+        slow.none();
+        coordinator.wake(nowNs);
+        assertEquals(2, coordinator.state().attempt());
+        assertFalse(coordinator.state().members().get(0).sealed(), "that image is the first attempt's");
     }
 
     @Test

@@ -147,8 +147,8 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
                         world.held[which] = true;
                         world.moved[which] = false;
                     }
-                    post(coordinator -> coordinator.on(
-                            new CoordinatorEvent.ImageComplete(participant, List.of()), world.clock.nowNs));
+                    post(coordinator -> coordinator.onAttempt(
+                            attempt, new CoordinatorEvent.ImageComplete(participant, List.of()), world.clock.nowNs));
                 }
             });
         }
