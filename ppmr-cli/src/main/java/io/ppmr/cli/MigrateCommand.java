@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -84,7 +84,7 @@ final class MigrateCommand implements Callable<Integer> {
         Duration patience = Duration.ofSeconds(patienceSeconds);
         AtomicReference<MigrationProgress> last = new AtomicReference<>();
         try (ControlClient client = new ControlClient(path)) {
-            Migrations.Started started =
+            MigrationQueue.Started started =
                     client.start(job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), wait);
             if (!wait) {
                 view.line("migration " + started.id() + " of job " + started.job() + " has started");

@@ -5,8 +5,8 @@ import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
-import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.operator.Resolution;
@@ -29,7 +29,7 @@ final class ServiceReturn {
 
     private final Path socket;
     private final String configuration;
-    private final Migrations.Started started;
+    private final MigrationQueue.Started started;
     private final ProgressView view;
     private long unknownSinceNs;
 
@@ -41,7 +41,7 @@ final class ServiceReturn {
      * @param started the migration
      * @param view shows lines to people
      */
-    ServiceReturn(Path socket, String configuration, Migrations.Started started, ProgressView view) {
+    ServiceReturn(Path socket, String configuration, MigrationQueue.Started started, ProgressView view) {
         this.socket = socket;
         this.configuration = configuration;
         this.started = started;

@@ -15,9 +15,7 @@ import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.migration.RequestException;
-import io.ppmr.migration.source.Cancellation;
-import io.ppmr.migration.source.MigrationOrder;
-import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.os.UninterruptedWait;
@@ -27,12 +25,11 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** The process of a source's service. Run by the process's main thread; what answers questions is for any. */
-public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
+public final class SourceDaemon implements Daemon.Service {
     private static final Logger LOG = LoggerFactory.getLogger(SourceDaemon.class);
     private static final Duration MIGRATION_PATIENCE = Duration.ofSeconds(30);
     private static final Duration FAILED_MIGRATION_PATIENCE = Duration.ofSeconds(20);
@@ -85,6 +82,20 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
                 ready);
     }
 
+    /** Shows to systemd what is under way, and what was last. */
+    private final class Shown implements MigrationQueue.Observer {
+        @Override
+        public void begun(MigrationQueue.Started migration) {
+            watchdog.changed();
+        }
+
+        @Override
+        public void ended(MigrationQueue.Started migration, MigrationReport report) {
+            watchdog.ended(
+                    "job " + migration.job() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
+        }
+    }
+
     private static boolean movesOnSignal(SourceConfig config) {
         return config.triggerJob().isPresent() || config.announced().taken();
     }
@@ -93,10 +104,11 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     public void start() throws IOException, InterruptedException {
         pods.prepare();
         service.start();
+        service.queue().observe(new Shown());
         migrations = new Migrations(
                 config.jobs(),
                 config.triggerJob(),
-                this,
+                service.queue(),
                 pods.offered() ? config.announced().with(pods) : config.announced(),
                 config.announced().prepare());
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
@@ -135,29 +147,13 @@ public final class SourceDaemon implements Daemon.Service, Migrations.Mover {
     }
 
     @Override
-    public MigrationReport migrate(
-            String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
-            throws InterruptedException {
-        watchdog.changed();
-        MigrationReport report = service.migrate(id, order, cancellation, watcher);
-        watchdog.ended(
-                "job " + order.job().name() + " " + report.outcome().name().toLowerCase(Locale.ROOT));
-        return report;
-    }
-
-    @Override
-    public Optional<String> takenUp() {
-        return service.underWay();
-    }
-
-    @Override
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         return service.complaint(limit);
     }
 
     @Override
     public Optional<String> doing() {
-        Migrations.State state = migrations.state();
+        MigrationQueue.State state = migrations.state();
         return state.running()
                 .map(one -> "migration " + one.id() + " of job " + one.job() + " is under way; "
                         + state.progress().map(Object::toString).orElse("it has just begun"));

@@ -4,14 +4,19 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A migration as operators see it, and what they say to it; the same at the source and at a target. {@link #take} and
  * {@link #open} may be called by any thread, the others are for the migration's.
  */
 public final class OperatorView {
+    private static final Logger LOG = LoggerFactory.getLogger(OperatorView.class);
     private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
 
     /** The questions to the migration, on its thread. */
@@ -22,8 +27,8 @@ public final class OperatorView {
         /** Since when it waits, as the clock of the view has it. */
         long waitsSinceNs();
 
-        /** The ranks that are proved to be held just now. */
-        List<Integer> heldRanks();
+        /** Looks which ranks are proved to be held just now. The look may end later, and is the same until it does. */
+        Future<List<Integer>> heldRanks();
     }
 
     private final String id;
@@ -33,6 +38,8 @@ public final class OperatorView {
     private boolean takenUp;
     private long lookedNs;
     private String looked = "";
+    private Optional<Future<List<Integer>>> look = Optional.empty();
+    private List<Integer> held = List.of();
     private volatile OpenMigration open;
 
     /** @param clock the migration's own, in nanoseconds */
@@ -63,23 +70,49 @@ public final class OperatorView {
         takenUp = true;
     }
 
-    /** Hears operators, and notes where the migration stands; not at each step, as that looks at processes. */
+    /** Hears operators, and notes where the migration stands; not at each step, as that has processes looked at. */
     public void work() {
         inbox.work(clock.getAsLong());
         String phase = migration.phase();
-        if (phase.equals(looked) && clock.getAsLong() - lookedNs < LOOK_NS) {
-            return;
+        if (!phase.equals(looked) || clock.getAsLong() - lookedNs >= LOOK_NS) {
+            looked = phase;
+            lookedNs = clock.getAsLong();
+            if (migration.isOver() || (migration.waitsFor() == null && !takenUp)) {
+                open = null;
+                look = Optional.empty();
+                return;
+            }
+            // One that has not ended in time is not waited for: what was found last is shown.
+            look.ifPresent(late -> show(held));
+            look = Optional.of(migration.heldRanks());
         }
-        looked = phase;
-        lookedNs = clock.getAsLong();
-        String waitsFor = migration.isOver() ? null : migration.waitsFor();
-        if (migration.isOver() || (waitsFor == null && !takenUp)) {
-            open = null;
-            return;
+        if (look.isPresent() && look.get().isDone()) {
+            held = found(look.get());
+            look = Optional.empty();
+            show(held);
         }
-        long waitedMs = TimeUnit.NANOSECONDS.toMillis(lookedNs - migration.waitsSinceNs());
+    }
+
+    private void show(List<Integer> ranks) {
+        long waitedMs = TimeUnit.NANOSECONDS.toMillis(clock.getAsLong() - migration.waitsSinceNs());
         open = new OpenMigration(
-                id, phase, takenUp, migration.heldRanks(), System.currentTimeMillis() - waitedMs, waitsFor);
+                id,
+                migration.phase(),
+                takenUp,
+                ranks,
+                System.currentTimeMillis() - waitedMs,
+                migration.isOver() ? null : migration.waitsFor());
+    }
+
+    private List<Integer> found(Future<List<Integer>> ended) {
+        try {
+            return ended.get();
+        } catch (ExecutionException e) {
+            LOG.error("migration {}: which ranks are held cannot be said", id, e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        return held;
     }
 
     /** The migration's thread ends. */

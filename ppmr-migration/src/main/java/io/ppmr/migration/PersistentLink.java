@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.Supplier;
 import org.agrona.DirectBuffer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -39,7 +40,7 @@ public final class PersistentLink implements AutoCloseable {
         void hear(Message message, int lengthBytes) throws ProtocolException;
     }
 
-    private final Connector connector;
+    private final Supplier<Connector> connector;
     private final String target;
     private final int attempt;
     private final long silenceLimitNs;
@@ -52,13 +53,14 @@ public final class PersistentLink implements AutoCloseable {
     private volatile boolean closed;
 
     /**
+     * @param connector asked on the link's own thread for each connection, as a name may have to be looked up
      * @param target its name, for messages
      * @param attempt stands in every frame
      * @param introduction who speaks, said first on every connection
      * @param answers told what the target says, on another thread
      */
     public PersistentLink(
-            Connector connector,
+            Supplier<Connector> connector,
             String target,
             int attempt,
             Duration silenceLimit,
@@ -112,7 +114,7 @@ public final class PersistentLink implements AutoCloseable {
 
     /** One connection, from the message that it is made for until it is lost. */
     private void talk(Message first) throws InterruptedException {
-        try (ControlLink link = new ControlLink(connector.control().channel(), attempt, silenceLimitNs)) {
+        try (ControlLink link = new ControlLink(connector.get().control().channel(), attempt, silenceLimitNs)) {
             Talk talk = new Talk();
             SessionAgent agent = new SessionAgent("ppmr-courier-link", link, ControlMessage::read, talk);
             agent.start();

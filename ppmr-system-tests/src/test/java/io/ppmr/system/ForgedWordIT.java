@@ -49,7 +49,7 @@ class ForgedWordIT {
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), port), PreSharedKey.load(key), LIMIT);
         int refusals = refusals(pair);
         try (PersistentLink link = new PersistentLink(
-                connector,
+                () -> connector,
                 pair.targetName(),
                 1,
                 LIMIT,

@@ -90,7 +90,7 @@ class ManyEndsIT {
                 PreSharedKey.load(directory.resolve("key")),
                 LIMIT);
         try (PersistentLink link = new PersistentLink(
-                connector,
+                () -> connector,
                 "127.0.0.1:7",
                 1,
                 LIMIT,

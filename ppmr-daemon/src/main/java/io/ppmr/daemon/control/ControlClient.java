@@ -3,9 +3,9 @@ package io.ppmr.daemon.control;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.operator.OperatorDecision;
@@ -72,7 +72,7 @@ public final class ControlClient implements AutoCloseable {
      * @return its name and its job's
      * @throws RequestException if the service does not start it
      */
-    public Migrations.Started start(String job, boolean wait) throws IOException, RequestException {
+    public MigrationQueue.Started start(String job, boolean wait) throws IOException, RequestException {
         return start(job, List.of(), Optional.empty(), wait);
     }
 
@@ -82,7 +82,7 @@ public final class ControlClient implements AutoCloseable {
      * @param to each HOST:PORT; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
      */
-    public Migrations.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
+    public MigrationQueue.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
             throws IOException, RequestException {
         String directory = keep.map(Path::toString).orElse(null);
         return askFor(ControlProtocol.MIGRATE, new ControlRequest.Migrate(job, to, directory, wait))

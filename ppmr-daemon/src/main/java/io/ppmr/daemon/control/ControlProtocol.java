@@ -10,9 +10,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.ppmr.daemon.pods.PodOrder;
 import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.daemon.pods.Pods;
-import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
@@ -81,7 +81,7 @@ public final class ControlProtocol {
 
     /** A line of a service's answer, of which one component is not null. */
     record Answer(
-            Migrations.Started started,
+            MigrationQueue.Started started,
             Boolean watching,
             String cancelling,
             Resolution resolution,

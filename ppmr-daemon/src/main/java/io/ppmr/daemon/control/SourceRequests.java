@@ -3,6 +3,7 @@ package io.ppmr.daemon.control;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.HostPort;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
@@ -68,12 +69,12 @@ public record SourceRequests(
     }
 
     private ControlStatus status() {
-        Migrations.State state = migrations.state();
+        MigrationQueue.State state = migrations.state();
         return new ControlStatus(
                 "source",
                 state.running().isPresent(),
-                state.running().map(Migrations.Started::id).orElse(null),
-                state.running().map(Migrations.Started::job).orElse(null),
+                state.running().map(MigrationQueue.Started::id).orElse(null),
+                state.running().map(MigrationQueue.Started::job).orElse(null),
                 state.progress().orElse(null),
                 state.last().orElse(null),
                 health.get(),
@@ -190,13 +191,13 @@ public record SourceRequests(
     private void tell(Exchange with, Events events) throws IOException, InterruptedException {
         try {
             while (with.isOpen()) {
-                Migrations.Event event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);
-                if (event instanceof Migrations.Event.Going going) {
+                MigrationQueue.Event event = events.queue.poll(LOOK_S, TimeUnit.SECONDS);
+                if (event instanceof MigrationQueue.Event.Going going) {
                     with.say(ControlProtocol.PROGRESS, going.progress());
-                } else if (event instanceof Migrations.Event.Ended ended) {
+                } else if (event instanceof MigrationQueue.Event.Ended ended) {
                     with.say(ControlProtocol.REPORT, ended.report());
                     return;
-                } else if (event instanceof Migrations.Event.Failed failed) {
+                } else if (event instanceof MigrationQueue.Event.Failed failed) {
                     with.say(ControlProtocol.ERROR, failed.reason());
                     return;
                 }
@@ -207,12 +208,12 @@ public record SourceRequests(
     }
 
     /** Events on their way to a client; where it is slow, it misses progress and never the end. */
-    private static final class Events implements Consumer<Migrations.Event> {
-        private final BlockingQueue<Migrations.Event> queue = new LinkedBlockingQueue<>();
+    private static final class Events implements Consumer<MigrationQueue.Event> {
+        private final BlockingQueue<MigrationQueue.Event> queue = new LinkedBlockingQueue<>();
 
         @Override
-        public void accept(Migrations.Event event) {
-            if (!(event instanceof Migrations.Event.Going) || queue.size() < MAX_WAITING_EVENTS) {
+        public void accept(MigrationQueue.Event event) {
+            if (!(event instanceof MigrationQueue.Event.Going) || queue.size() < MAX_WAITING_EVENTS) {
                 queue.add(event);
             }
         }

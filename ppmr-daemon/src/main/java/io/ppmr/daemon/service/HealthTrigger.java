@@ -2,6 +2,7 @@ package io.ppmr.daemon.service;
 
 import io.ppmr.daemon.service.HealthJudge.Answer;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.Command;
 import io.ppmr.os.LogContext;
 import java.io.IOException;
@@ -117,12 +118,12 @@ public final class HealthTrigger implements AutoCloseable {
     }
 
     /** The migration's thread. */
-    private void onEvent(Migrations.Event event) {
-        if (event instanceof Migrations.Event.Going) {
+    private void onEvent(MigrationQueue.Event event) {
+        if (event instanceof MigrationQueue.Event.Going) {
             return;
         }
-        boolean moved =
-                event instanceof Migrations.Event.Ended ended && ended.report().moved();
+        boolean moved = event instanceof MigrationQueue.Event.Ended ended
+                && ended.report().moved();
         if (!moved) {
             LOG.warn("health command: not all was moved; tried again after {} if it still fails", settings.rest());
         }

@@ -8,7 +8,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * Paces the migrations that users start of their own jobs, each user apart. The journal keeps for a month how each of
  * them ended, so their number in a month has a bound: one in ten seconds in the long run, and one in ten minutes for
- * a user whose migrations only fail. Times are of the monotonic clock. Guarded by its caller's lock.
+ * a user whose migrations only fail. Times are of the monotonic clock. Any thread.
  */
 final class OwnerPace {
     /** The migrations that a user may start without a rest between them. */
@@ -49,7 +49,7 @@ final class OwnerPace {
     private final Map<String, User> users = new HashMap<>();
 
     /** Notes that a user starts a migration; throws, and says when the next may be started, if it comes too soon. */
-    void start(String name, long nowNs) throws RequestException {
+    synchronized void start(String name, long nowNs) throws RequestException {
         users.values().removeIf(user -> nowNs - user.lastNs > FORGOTTEN_NS && nowNs - user.paidUntilNs > 0);
         User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
         long restNs = user.restEndNs() - nowNs;
@@ -69,7 +69,7 @@ final class OwnerPace {
     }
 
     /** A migration that a user has started is over. */
-    void ended(String name, boolean moved, long nowNs) {
+    synchronized void ended(String name, boolean moved, long nowNs) {
         User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
         user.failures = moved ? 0 : user.failures + 1;
         user.lastNs = nowNs;

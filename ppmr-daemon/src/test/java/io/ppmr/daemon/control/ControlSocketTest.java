@@ -17,6 +17,7 @@ import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
 import io.ppmr.transaction.journal.Outcome;
@@ -85,7 +86,8 @@ class ControlSocketTest {
     @BeforeEach
     void setUp() throws IOException {
         socket = folder.resolve("s");
-        migrations = new Migrations(Map.of("a", job("a"), "b", job("b")), Optional.of("a"), this::migrate);
+        migrations = new Migrations(
+                Map.of("a", job("a"), "b", job("b")), Optional.of("a"), new MigrationQueue(this::migrate));
         server = serve(socket, migrations);
     }
 
@@ -160,8 +162,9 @@ class ControlSocketTest {
                 List.of(),
                 Optional.of(Path.of("/own")),
                 Map.of());
-        try (ControlServer other =
-                serve(folder.resolve("k"), new Migrations(Map.of("k", kept), Optional.empty(), this::migrate))) {
+        try (ControlServer other = serve(
+                folder.resolve("k"),
+                new Migrations(Map.of("k", kept), Optional.empty(), new MigrationQueue(this::migrate)))) {
             assertEquals(Optional.of(Path.of("/asked")), kept(other, Optional.of(Path.of("/asked"))));
             assertEquals(Optional.of(Path.of("/own")), kept(other, Optional.empty()));
             String refusal = assertThrows(RequestException.class, () -> kept(other, Optional.of(Path.of("here"))))
@@ -272,7 +275,7 @@ class ControlSocketTest {
                 new JobUser(1, 1),
                 job("x").checkpointer(),
                 List.of(new ConfiguredJob.RankSource(4, 0, folder.resolve("no.pid"))));
-        Migrations others = new Migrations(Map.of("x", broken), Optional.empty(), this::migrate);
+        Migrations others = new Migrations(Map.of("x", broken), Optional.empty(), new MigrationQueue(this::migrate));
         try (ControlServer other = serve(folder.resolve("t"), others);
                 ControlClient client = new ControlClient(other.path())) {
             client.start("x", true);
@@ -359,7 +362,7 @@ class ControlSocketTest {
     void shouldNotStopTheMigrationWhenItsClientGoesAway() throws Exception {
         CountDownLatch ended = new CountDownLatch(1);
         migrations.watch(event -> {
-            if (event instanceof Migrations.Event.Ended) {
+            if (event instanceof MigrationQueue.Event.Ended) {
                 ended.countDown();
             }
         });

@@ -13,6 +13,7 @@ import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.SourceRequests;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.LibC;
 import io.ppmr.os.ProcessIdentity;
@@ -153,7 +154,8 @@ class AnnouncedJobsTest {
         Migrations migrations = new Migrations(
                 Map.of(),
                 Optional.empty(),
-                (id, order, cancellation, watcher) -> report(MigrationReport.Outcome.REFUSED, List.of()),
+                new MigrationQueue(
+                        (id, order, cancellation, watcher) -> report(MigrationReport.Outcome.REFUSED, List.of())),
                 jobs,
                 records);
         SourceRequests requests = new SourceRequests(
@@ -176,10 +178,10 @@ class AnnouncedJobsTest {
         Migrations migrations = new Migrations(
                 Map.of(),
                 Optional.empty(),
-                (id, order, cancellation, watcher) -> {
+                new MigrationQueue((id, order, cancellation, watcher) -> {
                     begun.incrementAndGet();
                     return report(MigrationReport.Outcome.ROLLED_BACK, List.of());
-                },
+                }),
                 jobs,
                 records);
         RequestException refusal = null;

@@ -18,6 +18,7 @@ import io.ppmr.daemon.pods.PodTemplate;
 import io.ppmr.daemon.pods.Pods;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -142,10 +143,10 @@ class PodJobsTest {
     void shouldBeRefusedByNameBeforeItIsMovedWhenACopyIsToBeKept() throws Exception {
         pod(USER, "alone", null, "usual");
         ConfiguredJob job = jobs.find(new Name(USER, "alone")).orElseThrow();
-        Migrations migrations =
-                new Migrations(Map.of("alone", job), Optional.empty(), (id, order, cancellation, watcher) -> {
+        Migrations migrations = new Migrations(
+                Map.of("alone", job), Optional.empty(), new MigrationQueue((id, order, cancellation, watcher) -> {
                     throw new AssertionError("it is moved");
-                });
+                }));
         RequestException refusal = assertThrows(
                 RequestException.class,
                 () -> migrations.start(

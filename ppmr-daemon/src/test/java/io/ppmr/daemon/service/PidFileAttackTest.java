@@ -14,6 +14,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -52,7 +53,9 @@ class PidFileAttackTest {
         file = directory.resolve("pid");
         good = Files.writeString(directory.resolve("good"), PID + "\n");
         migrations = new Migrations(
-                Map.of("bad", job("bad", file), "good", job("good", good)), Optional.empty(), this::move);
+                Map.of("bad", job("bad", file), "good", job("good", good)),
+                Optional.empty(),
+                new MigrationQueue(this::move));
     }
 
     @AfterEach
@@ -95,10 +98,10 @@ class PidFileAttackTest {
                 false);
     }
 
-    private Migrations.Event migrate(String job) throws Exception {
-        CompletableFuture<Migrations.Event> ended = new CompletableFuture<>();
+    private MigrationQueue.Event migrate(String job) throws Exception {
+        CompletableFuture<MigrationQueue.Event> ended = new CompletableFuture<>();
         migrations.start(job, "a test", event -> {
-            if (!(event instanceof Migrations.Event.Going)) {
+            if (!(event instanceof MigrationQueue.Event.Going)) {
                 ended.complete(event);
             }
         });
@@ -106,13 +109,13 @@ class PidFileAttackTest {
     }
 
     private void requireThatJobAloneFails(String words) throws Exception {
-        String said =
-                assertInstanceOf(Migrations.Event.Failed.class, migrate("bad")).reason();
+        String said = assertInstanceOf(MigrationQueue.Event.Failed.class, migrate("bad"))
+                .reason();
         assertTrue(said.contains("job bad, rank 0") && said.contains(file.toString()) && said.contains(words), said);
         // It is over, so there is nothing that a cancellation could claim to roll back.
         assertThrows(RequestException.class, () -> migrations.cancel("0000", "a test"));
         assertEquals(Optional.empty(), migrations.state().running());
-        assertInstanceOf(Migrations.Event.Ended.class, migrate("good"));
+        assertInstanceOf(MigrationQueue.Event.Ended.class, migrate("good"));
         assertEquals(PID, moved.remove().job().ranks().get(0).pid());
         assertTrue(moved.isEmpty(), "the other was never begun");
     }

@@ -18,7 +18,7 @@ import java.util.Optional;
 
 /**
  * The copy that is wanted of a migration's images, over all its attempts: each attempt begins one anew, until one is
- * whole. Owned by the migration's thread.
+ * whole. Owned by the migration's worker.
  */
 public final class Keeping implements AutoCloseable {
     private static final DateTimeFormatter TIME =
@@ -83,7 +83,9 @@ public final class Keeping implements AutoCloseable {
     private final Subject subject;
     private final Path workDirectory;
     private final PeerAuthenticator key;
-    private KeptImageWriter copy;
+    /** Volatile for {@link #report}, which any thread may ask for. */
+    private volatile KeptImageWriter copy;
+
     private int attempt;
 
     /**

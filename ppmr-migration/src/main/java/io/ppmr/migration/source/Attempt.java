@@ -42,7 +42,7 @@ import org.slf4j.LoggerFactory;
  * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
  * at
  * once (paper 1, section IV). It decides nothing: what it hears and what has become of the checkpoints is for the
- * migration, whose thread owns it.
+ * migration, whose worker owns it.
  */
 final class Attempt {
     private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
@@ -89,11 +89,11 @@ final class Attempt {
      *
      * @param secret the migration's, which stands in the journal already
      * @param service what belongs to the service
-     * @param job whose ranks they are; null where a migration was taken up again, as that makes no attempt
-     * @param pages how its memory is to travel, with what is known of each rank; null as the job
+     * @param job whose ranks they are
+     * @param pages how its memory is to travel, with what is known of each rank
      * @param record of the migration
      * @param originals the ranks' processes
-     * @param keeping the copy that may be wanted; null as the job
+     * @param keeping the copy that may be wanted
      */
     record Subject(
             String migrationId,
@@ -160,11 +160,11 @@ final class Attempt {
     }
 
     /**
-     * Asks every target to take its ranks; the first that does not, or null if all do.
+     * Asks every target to take its ranks; the first that does not, or nothing if all do.
      *
      * @param heard told what the targets say from then on, and that one is lost, on other threads
      */
-    NotTaken begin(Cancellation cancellation, Listener heard) throws InterruptedException {
+    Optional<NotTaken> begin(Cancellation cancellation, Listener heard) throws InterruptedException {
         calledOff = () -> cancellation.reason().isPresent();
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
@@ -172,10 +172,10 @@ final class Attempt {
                 String refusal =
                         sessions.get(place).begin(cancellation, event -> heard.hear(new Heard(number, from, event)));
                 if (refusal != null) {
-                    return new NotTaken(place, true, refusal);
+                    return Optional.of(new NotTaken(place, true, refusal));
                 }
             } catch (IOException e) {
-                return new NotTaken(place, false, String.valueOf(e.getMessage()));
+                return Optional.of(new NotTaken(place, false, String.valueOf(e.getMessage())));
             }
         }
         record.pages(choice.sentence(
@@ -185,7 +185,7 @@ final class Attempt {
                         .map(SourceSession::whyImages)
                         .flatMap(Optional::stream)
                         .toList()));
-        return null;
+        return Optional.empty();
     }
 
     /**

@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Runs the hooks of a migration's job. While one runs its process is noted, so that a service that finds this one dead
- * waits for it, or ends it, before it runs another for the same job. Owned by the migration's thread.
+ * waits for it, or ends it, before it runs another for the same job. Owned by the migration's worker.
  */
 final class HookRunner {
     private static final Logger LOG = LoggerFactory.getLogger(HookRunner.class);

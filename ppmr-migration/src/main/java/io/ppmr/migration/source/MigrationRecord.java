@@ -24,8 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The account of a migration while it runs, and the report of it in the end. Owned by the migration's thread; whoever
- * watches is told of each step. How long the job stands still, the step and how far the images are, any thread may ask.
+ * The account of a migration while it runs, and the report of it in the end. Any thread; whoever watches is told
+ * of each step.
  */
 final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
@@ -75,7 +75,7 @@ final class MigrationRecord {
         return step;
     }
 
-    void step(Step next) {
+    synchronized void step(Step next) {
         long nowNs = System.nanoTime();
         metrics.stepped(id, step, nowNs - stepSinceNs);
         stepSinceNs = nowNs;
@@ -84,19 +84,23 @@ final class MigrationRecord {
     }
 
     /** A copy may be wanted, whose end stands in the report. */
-    void keeps(Keeping copies) {
+    synchronized void keeps(Keeping copies) {
         keeping = copies;
     }
 
     /** Gives the copy, if one is wanted, time to reach the disk. */
     void awaitCopy() {
-        if (keeping != null) {
-            keeping.await();
+        Keeping copies;
+        synchronized (this) {
+            copies = keeping;
+        }
+        if (copies != null) {
+            copies.await();
         }
     }
 
     /** Another attempt: what the one before has sent counts no more. */
-    void newAttempt() {
+    synchronized void newAttempt() {
         legs.clear();
         ranks.clear();
         lastWrittenNs = 0;
@@ -119,7 +123,7 @@ final class MigrationRecord {
     }
 
     /** Notes that the checkpoints have written too little. */
-    void slow() {
+    synchronized void slow() {
         slow = true;
     }
 
@@ -141,7 +145,7 @@ final class MigrationRecord {
     }
 
     /** Notes that the job is held from now on: only this service, or the target's, sets it going again. */
-    void paused() {
+    synchronized void paused() {
         standsStill();
         if (heldNs == 0) {
             heldNs = System.nanoTime();
@@ -149,12 +153,12 @@ final class MigrationRecord {
     }
 
     /** Returns for how long the job has been held; 0 while it is not. */
-    long pausedNs() {
+    synchronized long pausedNs() {
         return heldNs == 0 ? 0 : System.nanoTime() - heldNs;
     }
 
     /** The job computes again, here or there. */
-    void resumed() {
+    synchronized void resumed() {
         long stillNs = stillNs();
         if (stillNs != 0) {
             metrics.paused(stillNs);
@@ -189,7 +193,7 @@ final class MigrationRecord {
     }
 
     /** About how many bytes the images will have. */
-    void expects(long bytes) {
+    synchronized void expects(long bytes) {
         expectedBytes = bytes;
     }
 
@@ -197,11 +201,11 @@ final class MigrationRecord {
      * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as
      * it can be: what had been read by a moment of ours is then never overstated.
      */
-    void clock(int place, long targetNs, long afterNs) {
+    synchronized void clock(int place, long targetNs, long afterNs) {
         leg(place).clockOffsetNs = targetNs - afterNs;
     }
 
-    void progress(int place, DataMessage.Progress progress) {
+    synchronized void progress(int place, DataMessage.Progress progress) {
         leg(place).atTarget = progress;
         tell();
     }
@@ -210,18 +214,18 @@ final class MigrationRecord {
         ranks.add(new MovedRank(restored.rank(), restored.pids()));
     }
 
-    void written(long lastBytesNs) {
+    synchronized void written(long lastBytesNs) {
         lastWrittenNs = Math.max(lastWrittenNs, lastBytesNs);
     }
 
-    void prepared(int place, TransferReport report) {
+    synchronized void prepared(int place, TransferReport report) {
         Leg leg = leg(place);
         leg.transfer = report;
         leg.atTarget = new DataMessage.Progress(report.arrivedBytes(), report.readBytes(), report.stagedBytes());
         tell();
     }
 
-    MigrationReport report(Outcome outcome, String reason) {
+    synchronized MigrationReport report(Outcome outcome, String reason) {
         boolean measured =
                 lastWrittenNs != 0 && !legs.isEmpty() && legs.values().stream().allMatch(leg -> leg.transfer != null);
         return new MigrationReport(
@@ -264,7 +268,7 @@ final class MigrationRecord {
         return legs.values().stream().mapToLong(of).sum();
     }
 
-    private void tell() {
+    private synchronized void tell() {
         MigrationProgress progress = new MigrationProgress(
                 step,
                 sentBytes(),

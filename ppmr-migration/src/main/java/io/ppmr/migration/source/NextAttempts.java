@@ -11,7 +11,7 @@ import java.util.Queue;
 
 /**
  * Plans the next attempt of a migration: the next spare in the list takes the place of a target that has failed, as
- * long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's thread.
+ * long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's worker.
  */
 final class NextAttempts {
     private final TransactionSettings settings;

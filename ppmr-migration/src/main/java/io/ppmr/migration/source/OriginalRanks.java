@@ -44,7 +44,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
- * by the migration's thread.
+ * by the migration's worker.
  */
 final class OriginalRanks {
     private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
@@ -55,6 +55,9 @@ final class OriginalRanks {
     private final PodKeeper pods;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
+    /** The same as {@link #held}, for other threads. */
+    private volatile List<HeldRank> heldNow = List.of();
+
     /** The processes that were found stopped before anything was done to the job, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
@@ -164,6 +167,7 @@ final class OriginalRanks {
         }
         OriginalRanks originals = new OriginalRanks(migrationId, processes, pods, roots);
         originals.held.putAll(held);
+        originals.heldNow = List.copyOf(held.values());
         originals.recorded = true;
         // Where there is no pod nothing comes of it.
         originals.detached = true;
@@ -359,9 +363,9 @@ final class OriginalRanks {
         return !held.isEmpty();
     }
 
-    /** The ranks that are proved to be stopped just now. */
+    /** The ranks that are proved to be stopped just now. Any thread. */
     List<Integer> heldRanks() {
-        return held.values().stream()
+        return heldNow.stream()
                 .filter(HeldRank::isHeld)
                 .map(HeldRank::rank)
                 .sorted()
@@ -376,6 +380,7 @@ final class OriginalRanks {
     /** A rank's checkpoint has left it stopped. */
     void held(HeldRank rank) {
         held.put(rank.rank(), rank);
+        heldNow = List.copyOf(held.values());
     }
 
     /** Returns the cgroups in which nothing lives but ranks that are held. */
@@ -479,6 +484,7 @@ final class OriginalRanks {
                 : HeldRank.releaseAll(held.values());
         failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
         held.clear();
+        heldNow = List.of();
         return true;
     }
 

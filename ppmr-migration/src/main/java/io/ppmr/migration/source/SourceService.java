@@ -13,6 +13,7 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountException;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.KeptImageNote;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobHooks.JobNotes;
@@ -34,7 +35,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
@@ -42,7 +44,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The service of a compute node: takes what checkpointers write into its mount and has the target pull it. Between
- * migrations it holds its pool and its mount, and no thread of its own runs.
+ * migrations it holds its pool and its mount, and no thread of its own runs. Its {@link MigrationQueue} owns what is
+ * under way.
  */
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
@@ -58,7 +61,7 @@ public final class SourceService implements AutoCloseable {
     private final FairClaims claims;
     private final SourceMetrics metrics;
     private final OutgoingImageView view = new OutgoingImageView();
-    private final AtomicReference<SourceMigration> running = new AtomicReference<>();
+    private final MigrationQueue queue = new MigrationQueue(this::make);
     private final PodKeeper pods;
     private SourceContext context;
     private FuseMount mount;
@@ -127,20 +130,19 @@ public final class SourceService implements AutoCloseable {
         return transports.state();
     }
 
-    /** Returns true if a migration is under way, or waits for a participant. */
-    public boolean busy() {
-        return running.get() != null;
+    /** Returns the migrations, and what waits for their end. */
+    public MigrationQueue queue() {
+        return queue;
     }
 
-    /** The migration that is under way, or waits for a participant. */
-    public Optional<String> underWay() {
-        return Optional.ofNullable(running.get()).map(SourceMigration::id);
+    /** Returns true if a migration is under way, or waits for a participant. */
+    public boolean busy() {
+        return queue.owner().isPresent();
     }
 
     /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
     public List<OpenMigration> open() {
-        return Optional.ofNullable(running.get()).flatMap(SourceMigration::open).stream()
-                .toList();
+        return queue.migration().flatMap(OwnedMigration::open).stream().toList();
     }
 
     /**
@@ -153,12 +155,13 @@ public final class SourceService implements AutoCloseable {
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
             throws IOException, InterruptedException {
         OperatorInbox.Call call = new OperatorInbox.Call(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
-        SourceMigration open = running.get();
-        if (open != null && OpenMigration.isNamed(open.id(), id) && open.take(call)) {
+        Optional<String> owner = queue.owner();
+        boolean isMeant = owner.filter(name -> OpenMigration.isNamed(name, id)).isPresent();
+        if (isMeant && queue.migration().filter(open -> open.take(call)).isPresent()) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
-            return answer == null ? Resolution.silent(open.id(), ANSWER_LIMIT) : answer;
+            return answer == null ? Resolution.silent(owner.get(), ANSWER_LIMIT) : answer;
         }
-        return Resolution.notOpen(id, context.journal(), open == null ? List.of() : List.of(open.id()));
+        return Resolution.notOpen(id, context.journal(), owner.stream().toList());
     }
 
     /** Moves a job to the first spare node that takes it. */
@@ -181,29 +184,46 @@ public final class SourceService implements AutoCloseable {
     public MigrationReport migrate(
             String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
             throws InterruptedException {
-        Job job = order.job();
-        MigrationRecord record = new MigrationRecord(id, job.checkpointer().name(), context, watcher);
-        SourceMigration migration;
+        CompletableFuture<MigrationReport> report = new CompletableFuture<>();
+        MigrationQueue.Request request = new MigrationQueue.Request(
+                order.job().name(), order.askedBy(), false, () -> Optional.of(order), new MigrationQueue.Customer() {});
+        try {
+            queue.start(id, request, cancellation, event -> {
+                if (event instanceof MigrationQueue.Event.Going going) {
+                    watcher.accept(going.progress());
+                } else if (event instanceof MigrationQueue.Event.Ended ended) {
+                    report.complete(ended.report());
+                } else if (event instanceof MigrationQueue.Event.Failed failed) {
+                    report.completeExceptionally(new IllegalStateException(failed.reason()));
+                }
+            });
+            return report.get();
+        } catch (RequestException e) {
+            throw new IllegalStateException(e.getMessage(), e);
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(
+                    "migration " + id + " " + e.getCause().getMessage(), e.getCause());
+        }
+    }
+
+    private OwnedMigration make(
+            String id,
+            MigrationOrder order,
+            Cancellation cancellation,
+            Consumer<MigrationProgress> watcher,
+            Consumer<MigrationReport> reported)
+            throws InterruptedException {
+        MigrationRecord record =
+                new MigrationRecord(id, order.job().checkpointer().name(), context, watcher);
+        Consumer<MigrationReport> told = report -> reported.accept(ended(report));
         try {
             requireMount();
-            migration = SourceMigration.ordered(context, record, order, cancellation);
+            return OrderedMigration.of(context, record, order, cancellation, told);
         } catch (IOException | CheckpointException e) {
             String reason = cancellation.reason().orElse(String.valueOf(e.getMessage()));
-            return ended(record.report(MigrationReport.Outcome.ROLLED_BACK, reason));
+            MigrationReport report = record.report(MigrationReport.Outcome.ROLLED_BACK, reason);
+            return new BriefMigration(() -> report, told);
         }
-        if (!running.compareAndSet(null, migration)) {
-            throw new IllegalStateException("a migration is under way on this node already: wait for its end");
-        }
-        String targets = String.join(" ", migration.participants());
-        LOG.info(
-                "migration {}: job {}, {} ranks, to {}",
-                id,
-                job.name(),
-                job.ranks().size(),
-                targets);
-        context.note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), targets));
-        start(migration);
-        return ended(migration.await());
     }
 
     /** Refuses a migration if the mount is gone: its images would be written into the directory below, or nowhere. */
@@ -223,11 +243,6 @@ public final class SourceService implements AutoCloseable {
                 report.seconds(),
                 report.reason());
         return report;
-    }
-
-    private void start(SourceMigration migration) {
-        Runnable over = () -> running.compareAndSet(migration, null);
-        LogContext.thread(() -> migration.run(over), "ppmr-migration").start();
     }
 
     /** Removes copies that an earlier run was writing when it died; on a thread of its own, as that disk may hang. */
@@ -257,9 +272,8 @@ public final class SourceService implements AutoCloseable {
             List<TransactionRecord> records = context.journal().records(id);
             LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
             MigrationRecord record = new MigrationRecord(id, "", context, progress -> LOG.debug("{}", progress));
-            SourceMigration migration = SourceMigration.takenUp(context, record, records, jobs);
-            running.set(migration);
-            start(migration);
+            Cancellation cancellation = new Cancellation();
+            queue.carryOn(id, RecordedMigration.of(context, record, records, jobs, cancellation), cancellation);
         }
     }
 
@@ -270,20 +284,21 @@ public final class SourceService implements AutoCloseable {
         if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
         }
-        SourceMigration migration = running.get();
-        return migration == null || migration.responds(limit.toNanos())
-                ? Optional.empty()
-                : Optional.of("the session's agent has not gone round for " + limit);
+        return queue.migration().filter(one -> !one.responds(limit.toNanos())).isPresent()
+                ? Optional.of("the session's agent has not gone round for " + limit)
+                : Optional.empty();
     }
 
     @Override
     public void close() throws IOException {
-        SourceMigration last = running.get();
-        if (last != null && last.cancel("the source's service ends")) {
+        if (queue.callOff("the source's service ends")) {
             try {
                 // What these write is thrown away meanwhile; without the mount their processes would end.
-                while (!last.awaitEnd(CLOSE_LIMIT) && last.waitsForCheckpoints()) {
-                    LOG.info("migration {}: the service ends when its checkpoints have ended", last.id());
+                while (!queue.awaitReport(CLOSE_LIMIT)
+                        && queue.migration()
+                                .filter(OwnedMigration::waitsForCheckpoints)
+                                .isPresent()) {
+                    LOG.info("the service ends when the checkpoints of its migration have ended");
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
@@ -292,7 +307,7 @@ public final class SourceService implements AutoCloseable {
         if (mount != null) {
             mount.close();
         }
-        if (context != null && running.get() == null) {
+        if (context != null && !busy()) {
             context.journal().close();
             context = null;
         }

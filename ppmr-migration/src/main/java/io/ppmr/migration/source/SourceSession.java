@@ -73,7 +73,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The source's half of the connection to one target for one attempt: link, agent, transport and files, made together
- * and taken down together. Owned by the migration's thread.
+ * and taken down together. Owned by the migration's worker.
  */
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
@@ -134,7 +134,7 @@ final class SourceSession {
     private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
-    /** The target is lost, or has said that it fails: the migration's thread hears of it when it waits no more. */
+    /** The target is lost, or has said that it fails: the migration's worker hears of it when it waits no more. */
     private volatile boolean broken;
 
     private boolean introduced;
@@ -164,7 +164,7 @@ final class SourceSession {
         this.place = place;
         this.here = here;
         this.activity = activity;
-        this.checkpointer = job == null ? null : job.checkpointer();
+        this.checkpointer = job.checkpointer();
         this.directory = subject.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = service.connector(leg().target());
     }
@@ -267,7 +267,7 @@ final class SourceSession {
         }
         outlet = new LinkOutlet(
                 link, path, service.pool(), service.claims(), service.metrics().hops());
-        // The migration's thread may wait for the target itself.
+        // The migration's worker may wait for the target itself.
         cancellation.tell(outlet::fail);
         subject.record().sends(place, outlet::sentBytes);
         subject.record().clock(place, accept.clockNs(), System.nanoTime());
@@ -378,7 +378,7 @@ final class SourceSession {
         listener.hear(event);
         LinkOutlet current = outlet;
         if (current != null && event instanceof SessionEvent.Said said) {
-            // The migration's thread may wait for what does not come now; when that has ended it hears what was said.
+            // The migration's worker may wait for what does not come now; when that has ended it hears what was said.
             if (said.message() instanceof DataMessage.Failed failed) {
                 broken = true;
                 current.fail("target " + leg().target() + " fails: " + failed.reason());

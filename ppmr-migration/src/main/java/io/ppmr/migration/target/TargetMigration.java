@@ -41,6 +41,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
@@ -468,8 +470,8 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     }
 
     @Override
-    public List<Integer> heldRanks() {
-        return copies.heldRanks();
+    public Future<List<Integer>> heldRanks() {
+        return CompletableFuture.completedFuture(copies.heldRanks());
     }
 
     @Override
@@ -576,7 +578,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
 
     private PersistentLink courier(String to, int about) {
         return new PersistentLink(
-                new Connector(HostPort.ofParticipant(to).lookUp(), settings.authenticator(), CONNECT_DEADLINE),
+                () -> new Connector(HostPort.ofParticipant(to).lookUp(), settings.authenticator(), CONNECT_DEADLINE),
                 to,
                 about,
                 settings.silenceLimit(),

@@ -7,6 +7,7 @@ import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.EOFException;
 import java.io.IOException;
@@ -88,9 +89,10 @@ class ControlFuzzTest {
         client = SocketChannel.open(server.getLocalAddress());
         client.configureBlocking(false);
         lines = LineChannel.ofService(server.accept());
-        Migrations migrations = new Migrations(Map.of(), Optional.empty(), (id, order, cancellation, watcher) -> {
-            throw new IllegalStateException("there is nothing to move");
-        });
+        Migrations migrations =
+                new Migrations(Map.of(), Optional.empty(), new MigrationQueue((id, order, cancellation, watcher) -> {
+                    throw new IllegalStateException("there is nothing to move");
+                }));
         requests = new SourceRequests(
                         migrations,
                         () -> null,

@@ -16,6 +16,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
@@ -73,7 +74,7 @@ class AnnouncementAttackIT {
                 CheckpointerSettings.Blcr.installed().create("blcr", NativePrograms.fromSystemProperty());
         jobs = new AnnouncedJobs(
                 Optional.of(directory.resolve("announced")), Map.of("blcr", checkpointer), Set.of("blcr"));
-        migrations = new Migrations(Map.of(), Optional.empty(), this::move, jobs, jobs.prepare());
+        migrations = new Migrations(Map.of(), Optional.empty(), new MigrationQueue(this::move), jobs, jobs.prepare());
         server = new ControlServer(
                 directory.resolve("sock"),
                 ControlAccess.OWNER.withJobOwners(),
@@ -176,8 +177,8 @@ class AnnouncementAttackIT {
         return said(process);
     }
 
-    private Migrations.Event trigger() throws Exception {
-        CompletableFuture<Migrations.Event> ended = new CompletableFuture<>();
+    private MigrationQueue.Event trigger() throws Exception {
+        CompletableFuture<MigrationQueue.Event> ended = new CompletableFuture<>();
         migrations.trigger("a test", ended::complete);
         return ended.get(LIMIT_S, TimeUnit.SECONDS);
     }
@@ -246,13 +247,15 @@ class AnnouncementAttackIT {
                                 + " cd slurm-7.0 && for i in $(seq 1 5000); do : >rank-x$i; done"));
         assertTrue(task.isAlive());
         task(VICTIM);
-        Migrations.Event end = trigger();
+        MigrationQueue.Event end = trigger();
         List<Integer> order = List.copyOf(moved);
         int place = order.indexOf(VICTIM);
         assertTrue(place == 0 || place == 1, "the victim's came as number " + place + " of " + order.size());
         assertTrue(order.size() > 1 && order.size() <= 1 + AnnouncedJobs.MAX_JOBS, order.size() + " were moved");
         assertTrue(
-                end instanceof Migrations.Event.Ended ended && !ended.report().moved(), "the attacker's did not");
+                end instanceof MigrationQueue.Event.Ended ended
+                        && !ended.report().moved(),
+                "the attacker's did not");
     }
 
     @Tag("soak")
@@ -261,9 +264,12 @@ class AnnouncementAttackIT {
         task(ATTACKER);
         task(VICTIM);
         attackersAreSlow = true;
-        Migrations.Event end = trigger();
+        MigrationQueue.Event end = trigger();
         assertEquals(List.of(ATTACKER, VICTIM, ATTACKER), List.copyOf(moved));
-        assertTrue(end instanceof Migrations.Event.Ended ended && ended.report().slow(), "it is told of in the end");
+        assertTrue(
+                end instanceof MigrationQueue.Event.Ended ended
+                        && ended.report().slow(),
+                "it is told of in the end");
     }
 
     /** A user with many announcements keeps nobody from asking while they are read. */
@@ -305,7 +311,7 @@ class AnnouncementAttackIT {
         task(VICTIM);
         attackersWait = true;
         migrations.start("slurm-7.0", Optional.of("" + ATTACKER), List.of(), Optional.empty(), "its user", event -> {});
-        CompletableFuture<Migrations.Event> ended = new CompletableFuture<>();
+        CompletableFuture<MigrationQueue.Event> ended = new CompletableFuture<>();
         migrations.trigger("a test", ended::complete);
         assertThrows(RequestException.class, () -> migrations.trigger("a second one", event -> {}));
         assertThrows(

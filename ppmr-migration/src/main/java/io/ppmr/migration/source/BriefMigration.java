@@ -1,0 +1,46 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.transaction.operator.OpenMigration;
+import io.ppmr.transaction.operator.OperatorInbox;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.function.Consumer;
+
+/**
+ * A migration that no operator can decide: one that cannot begin, or a test's.
+ *
+ * @param work gives the report
+ * @param reported told of it
+ */
+record BriefMigration(Moves work, Consumer<MigrationReport> reported) implements OwnedMigration {
+    /** Gives the report in the end. */
+    interface Moves extends Callable<MigrationReport> {
+        @Override
+        MigrationReport call() throws InterruptedException;
+    }
+
+    @Override
+    public void run() throws InterruptedException {
+        reported.accept(work.call());
+    }
+
+    @Override
+    public boolean take(OperatorInbox.Call call) {
+        return false;
+    }
+
+    @Override
+    public Optional<OpenMigration> open() {
+        return Optional.empty();
+    }
+
+    @Override
+    public boolean responds(long limitNs) {
+        return true;
+    }
+
+    @Override
+    public boolean waitsForCheckpoints() {
+        return false;
+    }
+}

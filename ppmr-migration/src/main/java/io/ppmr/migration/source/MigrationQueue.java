@@ -1,0 +1,531 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.LogContext;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The migrations of a source: the one that is under way, and the orders that wait for its end. Each migration has one
+ * thread, on which it runs. Safe for any thread. Watchers are called on other threads, and must not block.
+ *
+ * <p>Nothing is looked at under the lock, and no migration's thread waits for a process or a file: whoever asks for the
+ * state, cancels or orders is answered at once.
+ */
+public final class MigrationQueue {
+    private static final Logger LOG = LoggerFactory.getLogger(MigrationQueue.class);
+    private static final int LEAST_OF_ID = 4;
+
+    /** Makes a migration of an order; it has not begun then. May block. */
+    @FunctionalInterface
+    interface Maker {
+        OwnedMigration make(
+                String id,
+                MigrationOrder order,
+                Cancellation cancellation,
+                Consumer<MigrationProgress> watcher,
+                Consumer<MigrationReport> reported)
+                throws InterruptedException;
+    }
+
+    /** Moves a job, for whoever has no source's service. */
+    @FunctionalInterface
+    public interface Mover {
+        MigrationReport migrate(
+                String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
+                throws InterruptedException;
+    }
+
+    /**
+     * A migration that was started.
+     *
+     * @param id its name, by which it can be cancelled
+     * @param job whose
+     */
+    public record Started(String id, String job) {}
+
+    /**
+     * A snapshot of the migrations.
+     *
+     * @param running the migration that is under way
+     * @param progress how far it is, if it has said so yet
+     * @param last how the last one ended that came to a report
+     */
+    public record State(
+            Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
+
+    /** An event for those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
+    public sealed interface Event {
+
+        /** It goes on. */
+        record Going(MigrationProgress progress) implements Event {}
+
+        /** It has ended, well or not. */
+        record Ended(MigrationReport report) implements Event {}
+
+        /** It could not even begin, or broke in a way that no report could be made of. */
+        record Failed(String reason) implements Event {}
+
+        /** Returns true if the job was moved. */
+        default boolean hasMoved() {
+            return this instanceof Ended ended && ended.report().moved();
+        }
+    }
+
+    /**
+     * The one who has ordered a migration, as far as the queue has to ask. The same for each order of a kind.
+     */
+    public interface Customer {
+        /** Throws if the order comes too soon. Called under the lock: it must not block. */
+        default void admit() throws RequestException {
+            LOG.trace("whoever asks may ask as often as he likes");
+        }
+
+        /** The migration has come to its last event. Called before anybody else is told. */
+        default void ended(Event last) {
+            LOG.trace("{}", last);
+        }
+    }
+
+    /**
+     * A request to move a job.
+     *
+     * @param job its name
+     * @param by who or what asks, for the log
+     * @param isGivenWayTo whether a trigger's jobs wait for its end, and are not refused meanwhile
+     * @param order finds out what is to be moved, when its turn has come; nothing if the job is not there any more. It
+     *     may block
+     * @param customer whoever asks
+     */
+    public record Request(
+            String job, String by, boolean isGivenWayTo, Callable<Optional<MigrationOrder>> order, Customer customer) {}
+
+    /** Hears of every migration; it must not block. */
+    public interface Observer {
+        /** One begins. */
+        void begun(Started migration);
+
+        /** One has come to its report. */
+        void ended(Started migration, MigrationReport report);
+    }
+
+    /** The migration that has the node, from its order until nothing of it is left. Guarded by the queue's lock. */
+    private static final class Underway {
+        private final Started started;
+        private final Optional<Request> request;
+        private final Cancellation cancellation;
+        private final AtomicBoolean told = new AtomicBoolean();
+        private volatile Optional<OwnedMigration> migration = Optional.empty();
+        private boolean inRound;
+        /** It has come to its report, or an earlier run of the service has begun it: nobody waits for its report. */
+        private boolean older;
+
+        private boolean reported;
+
+        private Underway(Started started, Optional<Request> request, Cancellation cancellation) {
+            this.started = started;
+            this.request = request;
+            this.cancellation = cancellation;
+        }
+    }
+
+    /**
+     * The jobs that a trigger still has to move, one after the other. One whose checkpoints were too slow goes to the
+     * end of the queue, once, so that the others need not wait for it again. Guarded by the queue's lock.
+     */
+    private static final class Waiting {
+        private final Deque<Request> left;
+        private final Set<String> again = new HashSet<>();
+        private final String by;
+        private final Consumer<Event> watcher;
+        private Optional<Event> worst = Optional.empty();
+
+        private Waiting(List<Request> requests, String by, Consumer<Event> watcher) {
+            this.left = new ArrayDeque<>(requests);
+            this.by = by;
+            this.watcher = watcher;
+        }
+
+        private void ended(Request request, Event last) {
+            if (last instanceof Event.Ended ended && ended.report().slow() && again.add(request.job())) {
+                LOG.warn("{}: job {} is tried once more after all others", by, request.job());
+                left.addLast(request);
+                return;
+            }
+            if (worst.isEmpty() || !last.hasMoved()) {
+                worst = Optional.of(last);
+            }
+        }
+    }
+
+    private final Maker maker;
+    private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
+    private final List<Observer> observers = new CopyOnWriteArrayList<>();
+    private Optional<Underway> underway = Optional.empty();
+    private Optional<Waiting> waiting = Optional.empty();
+    private Optional<MigrationReport> lastReport = Optional.empty();
+    private boolean closed;
+    private volatile Optional<MigrationProgress> latest = Optional.empty();
+
+    MigrationQueue(Maker maker) {
+        this.maker = maker;
+    }
+
+    /** Makes the queue of something that moves jobs by itself. */
+    public MigrationQueue(Mover mover) {
+        this((id, order, cancellation, watcher, reported) ->
+                new BriefMigration(() -> mover.migrate(id, order, cancellation, watcher), reported));
+    }
+
+    /** Has somebody told of every migration from now on. */
+    public void observe(Observer observer) {
+        observers.add(observer);
+    }
+
+    /**
+     * Starts one and returns.
+     *
+     * @param watcher told of this migration's events until its last
+     */
+    public Started start(Request request, Consumer<Event> watcher) throws RequestException {
+        return start(UUID.randomUUID().toString(), request, new Cancellation(), watcher);
+    }
+
+    synchronized Started start(String id, Request request, Cancellation cancellation, Consumer<Event> watcher)
+            throws RequestException {
+        requireFree();
+        request.customer().admit();
+        return begin(id, request, cancellation, false, watcher);
+    }
+
+    /**
+     * Moves several jobs, one after the other.
+     *
+     * @param by what has triggered, for the log
+     * @param watcher told when all have ended: the last event of one that was not moved, if there is one
+     */
+    public void startAll(List<Request> requests, String by, Consumer<Event> watcher) throws RequestException {
+        synchronized (this) {
+            requireRoom();
+            waiting = Optional.of(new Waiting(requests, by, watcher));
+        }
+        next();
+    }
+
+    /** Throws if several jobs cannot be moved now, nor after the one that is under way. */
+    public synchronized void requireRoom() throws RequestException {
+        boolean givesWay = waiting.isEmpty()
+                && !closed
+                && underway.filter(one -> !one.older)
+                        .flatMap(one -> one.request)
+                        .filter(Request::isGivenWayTo)
+                        .isPresent();
+        if (!givesWay) {
+            requireFree();
+        }
+    }
+
+    private void requireFree() throws RequestException {
+        if (closed) {
+            throw new RequestException("the service is ending: start it again first");
+        }
+        Optional<Underway> shown = underway.filter(one -> !one.older);
+        if (shown.isPresent() && !shown.get().inRound) {
+            throw new RequestException("job " + shown.get().started.job() + " is being migrated (migration "
+                    + shown.get().started.id() + "): wait for its end");
+        }
+        if (waiting.isPresent()) {
+            throw new RequestException("the announced jobs are being moved already"
+                    + shown.map(one -> ", job " + one.started.job() + " just now (migration " + one.started.id() + ")")
+                            .orElse("")
+                    + ": wait for the end");
+        }
+        if (underway.isPresent()) {
+            throw new RequestException("migration " + underway.get().started.id()
+                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
+        }
+    }
+
+    private Started begin(
+            String id, Request request, Cancellation cancellation, boolean inRound, Consumer<Event> watcher) {
+        Started started = new Started(id, request.job());
+        Underway next = new Underway(started, Optional.of(request), cancellation);
+        next.inRound = inRound;
+        underway = Optional.of(next);
+        watchers.add(watcher);
+        latest = Optional.empty();
+        LOG.info("migration {} of job {} is asked for by {}", id, request.job(), request.by());
+        startThread(next, () -> run(next, request));
+        observers.forEach(observer -> observer.begun(started));
+        return started;
+    }
+
+    private static void startThread(Underway one, Runnable run) {
+        Thread thread = new Thread(
+                () -> {
+                    try (LogContext.Scope about = LogContext.migration(one.started.id())) {
+                        run.run();
+                    }
+                },
+                "ppmr-migration");
+        thread.start();
+    }
+
+    /** Carries on a migration that an earlier run of the service has begun. */
+    synchronized void carryOn(String id, OwnedMigration migration, Cancellation cancellation) {
+        Underway one = new Underway(new Started(id, ""), Optional.empty(), cancellation);
+        one.migration = Optional.of(migration);
+        one.older = true;
+        underway = Optional.of(one);
+        startThread(one, () -> {
+            try {
+                migration.run();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            } catch (RuntimeException e) {
+                LOG.error("migration {} broke off", id, e);
+            } finally {
+                over(one);
+            }
+        });
+    }
+
+    /** On the migration's thread. */
+    private void run(Underway current, Request request) {
+        Event last = new Event.Failed("broke off; the service's log says why");
+        try {
+            current.migration = made(current, request);
+            if (current.migration.isPresent()) {
+                current.migration.get().run();
+            } else {
+                LOG.info("job {} is not there any more", request.job());
+                current.told.set(true);
+            }
+        } catch (IOException | RequestException e) {
+            LOG.error("{}: {}", request.by(), e.getMessage());
+            last = new Event.Failed(e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            last = new Event.Failed("the service was told to end meanwhile");
+        } catch (RuntimeException e) {
+            LOG.error("the migration of job {} broke off", request.job(), e);
+            last = new Event.Failed("broke off: " + e);
+        } finally {
+            try {
+                // Does nothing where it has come to a report.
+                ended(current, request, last);
+            } finally {
+                over(current);
+                next();
+            }
+        }
+    }
+
+    /** Has another thread look what is to be moved, and whether it can be: that may block, and has its own limits. */
+    private Optional<OwnedMigration> made(Underway current, Request request)
+            throws IOException, RequestException, InterruptedException {
+        Future<Optional<OwnedMigration>> made = SideTask.start(
+                "ppmr-migration-order",
+                () -> {
+                    Optional<MigrationOrder> order = request.order().call();
+                    return order.isEmpty() ? Optional.empty() : Optional.of(make(current, request, order.get()));
+                },
+                () -> LOG.trace("migration {} is prepared", current.started.id()));
+        try {
+            return made.get();
+        } catch (ExecutionException e) {
+            Throwable cause = e.getCause();
+            if (cause instanceof IOException failure) {
+                throw failure;
+            }
+            if (cause instanceof RequestException failure) {
+                throw failure;
+            }
+            if (cause instanceof CheckpointException failure) {
+                throw new IOException(failure.getMessage(), failure);
+            }
+            if (cause instanceof InterruptedException) {
+                throw new InterruptedException(cause.getMessage());
+            }
+            throw new IllegalStateException(cause);
+        }
+    }
+
+    private OwnedMigration make(Underway current, Request request, MigrationOrder order) throws InterruptedException {
+        return maker.make(
+                current.started.id(),
+                order,
+                current.cancellation,
+                progress -> tell(current, progress),
+                report -> ended(current, request, new Event.Ended(report)));
+    }
+
+    private void tell(Underway current, MigrationProgress progress) {
+        if (!current.told.get()) {
+            latest = Optional.of(progress);
+            watchers.forEach(watcher -> watcher.accept(new Event.Going(progress)));
+        }
+    }
+
+    /**
+     * Ends the migration for those who ask; once. Those that watch from now on mean the next one, which is that of a
+     * trigger where there is one. One that is in doubt keeps the node until nothing of it is left.
+     */
+    private void ended(Underway current, Request request, Event last) {
+        if (!current.told.compareAndSet(false, true)) {
+            return;
+        }
+        request.customer().ended(last);
+        List<Consumer<Event>> all;
+        synchronized (this) {
+            if (current.inRound) {
+                waiting.ifPresent(jobs -> jobs.ended(request, last));
+            }
+            current.older = true;
+            current.reported = true;
+            boolean inDoubt =
+                    last instanceof Event.Ended ended && ended.report().outcome() == MigrationReport.Outcome.IN_DOUBT;
+            if (!inDoubt) {
+                underway = Optional.empty();
+            }
+            if (last instanceof Event.Ended ended) {
+                lastReport = Optional.of(ended.report());
+            }
+            all = List.copyOf(watchers);
+            watchers.clear();
+            notifyAll();
+        }
+        if (last instanceof Event.Ended ended) {
+            observers.forEach(observer -> observer.ended(current.started, ended.report()));
+        }
+        all.forEach(watcher -> watcher.accept(last));
+    }
+
+    /** Nothing of it is left. */
+    private synchronized void over(Underway one) {
+        if (underway.filter(current -> current == one).isPresent()) {
+            underway = Optional.empty();
+        }
+        notifyAll();
+    }
+
+    /** Begins the next migration that waits, unless one is under way. */
+    private void next() {
+        Optional<Waiting> over = Optional.empty();
+        synchronized (this) {
+            if (waiting.isEmpty() || underway.isPresent()) {
+                return;
+            }
+            Request request = closed ? null : waiting.get().left.poll();
+            if (request == null) {
+                over = waiting;
+                waiting = Optional.empty();
+            } else {
+                begin(
+                        UUID.randomUUID().toString(),
+                        request,
+                        new Cancellation(),
+                        true,
+                        event -> LOG.trace("{}: {}", request.job(), event));
+            }
+        }
+        over.ifPresent(jobs -> jobs.watcher.accept(jobs.worst.orElse(new Event.Failed("no job could be moved"))));
+    }
+
+    /**
+     * Calls a migration off: it rolls back and the originals go on.
+     *
+     * @param id its name, or the first characters of it
+     * @param by who asks
+     * @return its whole name
+     * @throws RequestException if it is not under way, or decided already
+     */
+    public synchronized String cancel(String id, String by) throws RequestException {
+        Underway one = underway.filter(current -> !current.older)
+                .orElseThrow(() -> new RequestException("no migration is under way, so there is nothing to cancel"));
+        if (id.length() < LEAST_OF_ID || !one.started.id().startsWith(id)) {
+            throw new RequestException("migration '" + id + "' is not under way; the one that is: " + one.started.id()
+                    + ", of job " + one.started.job());
+        }
+        if (!one.cancellation.cancel("cancelled by " + by)) {
+            throw new RequestException("migration " + one.started.id() + " is decided: its originals are being ended,"
+                    + " and the restored ranks go on in their place. Wait for its end");
+        }
+        LOG.info("migration {} is cancelled by {}", one.started.id(), by);
+        return one.started.id();
+    }
+
+    /** Tells of the migration that runs, or of the next one, until its last event. */
+    public void watch(Consumer<Event> watcher) {
+        watchers.add(watcher);
+    }
+
+    /** Tells no more. */
+    public void unwatch(Consumer<Event> watcher) {
+        watchers.remove(watcher);
+    }
+
+    /** Returns the migration that is under way, and the end of the last one. */
+    public synchronized State state() {
+        Optional<Started> running = underway.filter(one -> !one.older).map(one -> one.started);
+        return new State(running, running.flatMap(one -> latest), lastReport);
+    }
+
+    /** Returns the name of the migration that has the node: it is under way, or waits for a participant. */
+    synchronized Optional<String> owner() {
+        return underway.map(one -> one.started.id());
+    }
+
+    /** Returns the migration that has the node, once it is known what it moves. */
+    synchronized Optional<OwnedMigration> migration() {
+        return underway.flatMap(one -> one.migration);
+    }
+
+    /** Calls the migration that has the node off; gives whether there is one, and it was not too late. */
+    synchronized boolean callOff(String reason) {
+        return underway.filter(one -> one.cancellation.cancel(reason)).isPresent();
+    }
+
+    /** Waits until the migration that has the node has come to a report; gives whether none is without one. */
+    synchronized boolean awaitReport(Duration limit) throws InterruptedException {
+        long deadlineNs = System.nanoTime() + limit.toNanos();
+        long leftNs = limit.toNanos();
+        while (underway.filter(one -> !one.reported).isPresent() && leftNs > 0) {
+            TimeUnit.NANOSECONDS.timedWait(this, leftNs);
+            leftNs = deadlineNs - System.nanoTime();
+        }
+        return underway.filter(one -> !one.reported).isEmpty();
+    }
+
+    /**
+     * Takes no more, and waits for the one that runs.
+     *
+     * @return whether none runs any more
+     */
+    public boolean close(Duration limit) throws InterruptedException {
+        synchronized (this) {
+            closed = true;
+            if (underway.filter(one -> one.older).isPresent()) {
+                return true;
+            }
+        }
+        return awaitReport(limit);
+    }
+}

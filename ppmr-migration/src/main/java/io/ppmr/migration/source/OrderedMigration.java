@@ -1,0 +1,113 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.migration.keep.Keeping;
+import io.ppmr.migration.node.JobProbe;
+import io.ppmr.migration.node.Preparation;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.data.MessageFields;
+import io.ppmr.transaction.journal.PlannedRank;
+import io.ppmr.transaction.journal.TransactionRecord;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.List;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Makes a migration of an order: looks at the job, chooses how its memory travels, and where it goes. */
+final class OrderedMigration {
+    private static final Logger LOG = LoggerFactory.getLogger(OrderedMigration.class);
+
+    private OrderedMigration() {}
+
+    /**
+     * A migration that has not begun; throws if it cannot, and nothing is done to the job then. May block.
+     *
+     * @param reported told its report
+     */
+    static SourceMigration of(
+            SourceContext service,
+            MigrationRecord record,
+            MigrationOrder order,
+            Cancellation cancellation,
+            Consumer<MigrationReport> reported)
+            throws IOException, CheckpointException, InterruptedException {
+        String id = record.migrationId();
+        Job job = order.job();
+        requireRanks(job);
+        SourceSettings settings = service.settings();
+        Preparation preparation = new Preparation(() -> cancellation.reason().isPresent());
+        OriginalRanks originals = OriginalRanks.of(id, service.processes(), service.pods(), job);
+        originals.requireReachable(job);
+        if (job.notes().hooks().suspend().isEmpty()) {
+            originals.requireMovable(job, settings, preparation);
+        }
+        PageChoice pages = PageChoice.of(
+                job,
+                order.keep().directory().isPresent(),
+                settings.files().carry(),
+                new JobProbe(service.processes(), preparation)
+                        .facts(job.checkpointer().name(), originals.roots()),
+                originals.trees(),
+                preparation);
+        List<InetSocketAddress> targets = order.targets();
+        List<InetSocketAddress> spares = List.of();
+        if (targets.isEmpty()) {
+            List<InetSocketAddress> candidates = settings.spares().candidates();
+            targets = candidates.subList(0, 1);
+            spares = candidates.subList(1, candidates.size());
+        }
+        Keeping keeping = new Keeping(
+                order.keep(),
+                new Keeping.Subject(id, job.name(), job.checkpointer().name(), job.user()),
+                settings.workDirectory(),
+                settings.authenticator());
+        record.keeps(keeping);
+        MigrationSecret secret = MigrationSecret.random();
+        // On the disk with the first attempt, before a target is told.
+        service.journal().append(new TransactionRecord.Secret(id, 0, secret));
+        MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
+        String addresses = String.join(" ", plan.addresses());
+        LOG.info(
+                "migration {}: job {}, {} ranks, to {}",
+                id,
+                job.name(),
+                job.ranks().size(),
+                addresses);
+        service.note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), addresses));
+        HookRunner hooks = new HookRunner(id, job.notes(), service, false);
+        NextAttempts nextAttempts =
+                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares);
+        List<PlannedRank> planned = plan.legs().stream()
+                .flatMap(leg -> originals.planned(leg).stream())
+                .toList();
+        return new SourceMigration(
+                new SourceMigration.Parts(service, record, job.notes(), secret, originals, hooks, cancellation),
+                migration -> new OrderedAttempts(
+                        new Attempt.Subject(id, secret, service, job, pages, record, originals, keeping),
+                        plan,
+                        nextAttempts,
+                        hooks,
+                        cancellation,
+                        migration.listener(),
+                        migration),
+                0,
+                coordinator -> coordinator.start(
+                        plan.addresses(), planned, service.clock().getAsLong()),
+                reported);
+    }
+
+    private static void requireRanks(Job job) throws CheckpointException {
+        if (job.ranks().isEmpty()) {
+            throw new CheckpointException(
+                    "job " + job.name() + " has no rank on this node, so there is nothing to move");
+        }
+        int ranks = job.notes().ranks().size() + job.notes().others().size();
+        if (ranks > MessageFields.MAX_LIST_ENTRIES) {
+            throw new CheckpointException(
+                    "job " + job.name() + " has " + ranks + " ranks, and a target is told where at" + " most "
+                            + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.migration.PersistentLink;
+import io.ppmr.os.HostPort;
+import io.ppmr.os.LogContext;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.transport.SessionEvent;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The ways by which a migration speaks to its participants: the sessions of its attempt as long as they live, then
+ * links of their own. Owned by the migration's thread; nothing here waits.
+ */
+final class ParticipantLinks {
+    private static final Logger LOG = LoggerFactory.getLogger(ParticipantLinks.class);
+
+    private final SourceContext service;
+    private final String migrationId;
+    private final MigrationSecret secret;
+    private final Attempt.Listener heard;
+    /** Those of the attempt's sessions that are not lost. */
+    private final Map<String, SourceSession> sessions = new HashMap<>();
+    /** To participants with which there is no session. */
+    private final Map<String, PersistentLink> links = new HashMap<>();
+
+    /** @param heard told what participants say, on other threads */
+    ParticipantLinks(SourceContext service, String migrationId, MigrationSecret secret, Attempt.Listener heard) {
+        this.service = service;
+        this.migrationId = migrationId;
+        this.secret = secret;
+        this.heard = heard;
+    }
+
+    /** Begins an attempt with these sessions. */
+    void connected(Map<String, SourceSession> begun) {
+        sessions.putAll(begun);
+    }
+
+    /** Notes that the session with a participant is lost. */
+    void lost(String participant) {
+        sessions.remove(participant);
+    }
+
+    /**
+     * Says it if the participant can be reached now; else drops it, as it is said again.
+     *
+     * @throws IllegalArgumentException if it cannot be sent by a defect of this service
+     */
+    void send(String participant, int attempt, ControlMessage message) {
+        SourceSession session = sessions.get(participant);
+        if (session != null) {
+            try {
+                session.send(message);
+                return;
+            } catch (IOException e) {
+                LOG.debug("{} is not reached by its session: {}", participant, e.toString());
+                sessions.remove(participant);
+            }
+        }
+        links.computeIfAbsent(participant, to -> link(to, attempt)).say(message);
+    }
+
+    private PersistentLink link(String participant, int attempt) {
+        // The link's threads have it from here.
+        try (LogContext.Scope peer = LogContext.peer(participant)) {
+            return new PersistentLink(
+                    () -> service.connector(HostPort.ofParticipant(participant).lookUp()),
+                    participant,
+                    attempt,
+                    service.settings().silenceLimit(),
+                    new ControlMessage.Peer(migrationId, "", secret),
+                    (message, lengthBytes) -> heard.hear(
+                            new Attempt.Heard(attempt, participant, new SessionEvent.Said(message, lengthBytes))));
+        }
+    }
+
+    /** Forgets all of them, and returns those that are still to be closed, for which one has to wait. */
+    List<PersistentLink> forget() {
+        List<PersistentLink> old = List.copyOf(links.values());
+        links.clear();
+        sessions.clear();
+        return old;
+    }
+}

@@ -1,0 +1,29 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.os.LogContext;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+
+/** Work beside a migration, on a thread of its own: it is not to wait for what the migration waits for. */
+final class SideTask {
+    private SideTask() {}
+
+    /**
+     * Begins to work.
+     *
+     * @param ended called on that thread when it has ended
+     */
+    static <T> Future<T> start(String name, Callable<T> work, Runnable ended) {
+        FutureTask<T> task = new FutureTask<>(work) {
+            @Override
+            protected void done() {
+                ended.run();
+            }
+        };
+        Thread thread = LogContext.thread(task, name);
+        thread.setDaemon(true);
+        thread.start();
+        return task;
+    }
+}

@@ -1,0 +1,299 @@
+package io.ppmr.migration.source;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Fence;
+import io.ppmr.migration.PersistentLink;
+import io.ppmr.transaction.Coordinator;
+import io.ppmr.transaction.EffectExecutor;
+import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.Effect;
+import io.ppmr.transaction.rules.TransactionTimes;
+import java.io.IOException;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Carries out the effects of a migration at its source. What may block is a piece of the worker's, whose result is
+ * taken when the effect is handed over again; the rest is done at once. Owned by the migration's thread.
+ */
+final class SourceEffects implements EffectExecutor {
+    private static final Logger LOG = LoggerFactory.getLogger(SourceEffects.class);
+    /** A result that is older when it is taken is sought anew: the service was frozen meanwhile. */
+    private static final long FRESH_NS = TimeUnit.SECONDS.toNanos(2);
+
+    /** Hears of what effects begin and find, on the migration's thread but for {@link #failed}. */
+    interface EffectEvents {
+        /** An attempt begins; those before it are over. */
+        void begins(int attempt);
+
+        /** An attempt fails. Any thread. */
+        void failed(int attempt, Attempt.Failure failure);
+
+        /** The fence command has ended; whether the participant's node is proved off. Any thread. */
+        void fenced(String participant, boolean off);
+    }
+
+    /** A piece of the worker's, and when it has ended. */
+    private static final class EffectPiece {
+        private final Effect effect;
+        private final Future<Supplier<Execution>> result;
+        private volatile long endedNs;
+
+        private EffectPiece(Effect effect, SerialWorker worker, Callable<Supplier<Execution>> work) {
+            this.effect = effect;
+            this.result = worker.start(() -> {
+                try {
+                    return work.call();
+                } finally {
+                    endedNs = System.nanoTime();
+                }
+            });
+        }
+    }
+
+    private final SourceContext service;
+    private final SourceActions actions;
+    private final Attempts attempts;
+    private final ParticipantLinks links;
+    private final MigrationOutlook outlook;
+    private final SerialWorker worker;
+    private final EffectEvents events;
+    private final Coordinator coordinator;
+    private Optional<EffectPiece> piece = Optional.empty();
+
+    SourceEffects(
+            String migrationId,
+            SourceContext service,
+            SourceActions actions,
+            Attempts attempts,
+            ParticipantLinks links,
+            MigrationOutlook outlook,
+            SerialWorker worker,
+            EffectEvents events) {
+        this.service = service;
+        this.actions = actions;
+        this.attempts = attempts;
+        this.links = links;
+        this.outlook = outlook;
+        this.worker = worker;
+        this.events = events;
+        SourceSettings settings = service.settings();
+        TransactionTimes times = TransactionTimes.usual(
+                settings.silenceLimit().toNanos(),
+                settings.transaction().pauseBudget().toNanos());
+        this.coordinator = new Coordinator(migrationId, times, this);
+    }
+
+    /** Returns the coordinator whose effects these are. */
+    Coordinator coordinator() {
+        return coordinator;
+    }
+
+    /** Returns true if an effect that was under way has ended, so that the coordinator is to be woken. */
+    boolean hasEnded() {
+        return piece.filter(current -> current.result.isDone()).isPresent();
+    }
+
+    @Override
+    public Execution carryOut(Effect effect) throws IOException {
+        if (effect instanceof Effect.Send send) {
+            send(send);
+            return Execution.DONE;
+        }
+        if (effect instanceof Effect.Say text) {
+            outlook.say(text.text());
+            return Execution.DONE;
+        }
+        if (effect instanceof Effect.FenceParticipant fence
+                && service.settings().transaction().fence().isEmpty()) {
+            coordinator.notFenced(fence.participant());
+            return Execution.DONE;
+        }
+        if (piece.isEmpty() || piece.get().effect != effect) {
+            if (effect instanceof Effect.StartAttempt start) {
+                events.begins(start.attempt());
+            }
+            piece = Optional.of(new EffectPiece(effect, worker, work(effect)));
+        }
+        return result(piece.get());
+    }
+
+    private void send(Effect.Send send) {
+        try {
+            links.send(send.participant(), send.attempt(), send.message());
+        } catch (RuntimeException e) {
+            outlook.sayDefect("a message cannot be sent", e);
+            events.failed(
+                    send.attempt(),
+                    new Attempt.Failure("a defect of this service: a message cannot be sent: " + e, ""));
+        }
+    }
+
+    private Execution result(EffectPiece current) throws IOException {
+        if (!current.result.isDone()) {
+            return Execution.RUNNING;
+        }
+        piece = Optional.empty();
+        if (isLook(current.effect) && System.nanoTime() - current.endedNs > FRESH_NS) {
+            return Execution.FAILED;
+        }
+        try {
+            return current.result.get().get();
+        } catch (ExecutionException e) {
+            if (e.getCause() instanceof IOException cause) {
+                throw cause;
+            }
+            throw new IllegalStateException(e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return Execution.FAILED;
+        }
+    }
+
+    private static boolean isLook(Effect effect) {
+        return effect instanceof Effect.Judge
+                || effect instanceof Effect.ProveOriginals
+                || effect instanceof Effect.Recover;
+    }
+
+    /** Returns what the worker does for an effect; that gives what the migration's thread does with the result. */
+    private Callable<Supplier<Execution>> work(Effect effect) {
+        if (effect instanceof Effect.Persist persist) {
+            return done(() -> service.journal().persist(persist.record()));
+        }
+        if (effect instanceof Effect.StartAttempt start) {
+            return startAttempt(start, links.forget());
+        }
+        if (effect instanceof Effect.StopAttempt stop) {
+            return ifDone(() -> attempts.giveUp(stop.attempt(), stop.reason()));
+        }
+        if (effect instanceof Effect.Seal seal) {
+            int attempt = coordinator.state().attempt();
+            return done(() -> orFail(attempt, "the images cannot be ended", () -> attempts.seal(seal.participant())));
+        }
+        if (effect instanceof Effect.EndOriginals) {
+            return ifDone(actions::endOriginals);
+        }
+        if (effect instanceof Effect.ContinueOriginals) {
+            return ifDone(actions::continueOriginals);
+        }
+        if (effect instanceof Effect.Resume) {
+            return done(actions::resume);
+        }
+        if (effect instanceof Effect.Reconnect) {
+            return done(actions::reconnect);
+        }
+        if (effect instanceof Effect.FenceParticipant fence) {
+            Fence command = service.settings().transaction().fence().orElseThrow();
+            return done(
+                    () -> actions.fence(command, fence.participant(), off -> events.fenced(fence.participant(), off)));
+        }
+        if (effect instanceof Effect.Finished finished) {
+            return () -> {
+                MigrationReport report = actions.finish(finished.outcome(), finished.reason());
+                return () -> {
+                    outlook.ends(report);
+                    return Execution.DONE;
+                };
+            };
+        }
+        return look(effect);
+    }
+
+    private Callable<Supplier<Execution>> look(Effect effect) {
+        if (effect instanceof Effect.Judge judge) {
+            boolean again = coordinator.mayTryAgain(judge);
+            return () -> {
+                Originals proved = actions.originals();
+                List<String> next = again ? next(judge.participant()) : List.of();
+                return then(() -> coordinator.judged(judge, proved, next));
+            };
+        }
+        if (effect instanceof Effect.ProveOriginals) {
+            return () -> {
+                Originals proved = actions.originals();
+                String whyNot = proved == Originals.HELD ? "" : actions.whyNotHeld();
+                return then(() -> coordinator.proved(proved, whyNot));
+            };
+        }
+        if (effect instanceof Effect.Recover recover) {
+            return () -> {
+                Originals proved = actions.originals();
+                return then(() -> coordinator.recovered(recover, proved));
+            };
+        }
+        throw new IllegalStateException("not a coordinator's: " + effect);
+    }
+
+    private List<String> next(String participant) {
+        try {
+            return attempts.next(participant);
+        } catch (RuntimeException e) {
+            LOG.error("a defect of this service; please report it: another attempt cannot be planned", e);
+            return List.of();
+        }
+    }
+
+    private Callable<Supplier<Execution>> startAttempt(Effect.StartAttempt start, List<PersistentLink> old) {
+        return () -> {
+            SourceActions.close(old);
+            orFail(
+                    start.attempt(),
+                    "the attempt cannot be begun",
+                    () -> attempts.begin(start.attempt(), start.participants()));
+            return then(() -> links.connected(attempts.sessions()));
+        };
+    }
+
+    /** FailingWork that may fail by what a service cannot help. */
+    private interface FailingWork {
+        void work() throws IOException, CheckpointException, InterruptedException;
+    }
+
+    /** Does it; where it fails, the attempt does. */
+    private void orFail(int attempt, String what, FailingWork work) {
+        String failure;
+        try {
+            work.work();
+            return;
+        } catch (IOException | CheckpointException e) {
+            failure = String.valueOf(e.getMessage());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            failure = "the source's service ends";
+        } catch (RuntimeException e) {
+            LOG.error("a defect of this service; please report it: {}", what, e);
+            failure = "a defect of this service: " + what + ": " + e;
+        }
+        events.failed(attempt, new Attempt.Failure(failure, ""));
+    }
+
+    private static Callable<Supplier<Execution>> done(FailingWork work) {
+        return () -> {
+            work.work();
+            return () -> Execution.DONE;
+        };
+    }
+
+    private static Callable<Supplier<Execution>> ifDone(BooleanSupplier work) {
+        return () -> {
+            Execution execution = work.getAsBoolean() ? Execution.DONE : Execution.FAILED;
+            return () -> execution;
+        };
+    }
+
+    private static Supplier<Execution> then(Runnable follows) {
+        return () -> {
+            follows.run();
+            return Execution.DONE;
+        };
+    }
+}
