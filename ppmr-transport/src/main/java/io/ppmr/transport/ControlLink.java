@@ -248,6 +248,25 @@ public final class ControlLink implements AutoCloseable {
         }
     }
 
+    /**
+     * Sends a message if there is room for it now, and never waits.
+     *
+     * @return false if it was not sent: there is no room, or it is of several frames
+     */
+    public boolean offer(Message message) throws IOException {
+        requireAlive();
+        List<DirectBuffer> frames = message.frames(attempt);
+        DirectBuffer frame = frames.get(0);
+        int index = frames.size() == 1 ? ring.tryClaim(MESSAGE_TYPE_ID, frame.capacity()) : 0;
+        if (index <= 0) {
+            wake();
+            return false;
+        }
+        ring.buffer().putBytes(index, frame, 0, frame.capacity());
+        commit(index);
+        return true;
+    }
+
     private void send(DirectBuffer frame) throws IOException {
         int index = claim(frame.capacity());
         ring.buffer().putBytes(index, frame, 0, frame.capacity());

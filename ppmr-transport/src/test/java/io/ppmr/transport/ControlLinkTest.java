@@ -314,6 +314,22 @@ class ControlLinkTest {
     }
 
     @Test
+    void shouldNotWaitForRoomWhenAMessageIsOffered() throws Exception {
+        LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
+        Message message = new DataMessage.Failed("a reason ".repeat(100));
+        int taken = 0;
+        while (near.link().offer(message)) {
+            taken++;
+        }
+        assertTrue(taken > 0, "there was room at first");
+        near.stop();
+        names(
+                IOException.class,
+                assertThrows(IOException.class, () -> near.link().offer(message)),
+                "is closed");
+    }
+
+    @Test
     void shouldWakeAClaimWhenTheLinkIsClosed() throws Exception {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
         AtomicReference<Exception> refused = new AtomicReference<>();

@@ -95,12 +95,12 @@ public final class MigrationQueue {
     public interface Customer {
         /** Throws if the order comes too soon. Called under the lock: it must not block. */
         default void admit() throws RequestException {
-            LOG.trace("whoever asks may ask as often as he likes");
+            // Most customers may order as often as they like.
         }
 
         /** The migration has come to its last event. Called before anybody else is told. */
         default void ended(Event last) {
-            LOG.trace("{}", last);
+            // Watchers are told, too.
         }
     }
 

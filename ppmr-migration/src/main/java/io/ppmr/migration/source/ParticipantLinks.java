@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -28,6 +29,9 @@ final class ParticipantLinks {
     private final Map<String, SourceSession> sessions = new HashMap<>();
     /** To participants with which there is no session. */
     private final Map<String, PersistentLink> links = new HashMap<>();
+
+    /** Messages that wait for room in a session. */
+    private final Map<String, Future<Boolean>> late = new HashMap<>();
 
     /** @param heard told what participants say, on other threads */
     ParticipantLinks(SourceContext service, String migrationId, MigrationSecret secret, Attempt.Listener heard) {
@@ -56,7 +60,9 @@ final class ParticipantLinks {
         SourceSession session = sessions.get(participant);
         if (session != null) {
             try {
-                session.send(message);
+                if (!session.offer(message)) {
+                    sayLater(participant, session, message);
+                }
                 return;
             } catch (IOException e) {
                 LOG.debug("{} is not reached by its session: {}", participant, e.toString());
@@ -64,6 +70,24 @@ final class ParticipantLinks {
             }
         }
         links.computeIfAbsent(participant, to -> link(to, attempt)).say(message);
+    }
+
+    /** The target takes nothing just now, or the message is long: another thread waits for room, one at a time. */
+    private void sayLater(String participant, SourceSession session, ControlMessage message) {
+        Future<Boolean> last = late.get(participant);
+        if (last != null && !last.isDone()) {
+            LOG.debug("{} for {} is dropped: it will be said again", message, participant);
+            return;
+        }
+        late.put(
+                participant,
+                SideTask.start(
+                        "ppmr-late-message",
+                        () -> {
+                            session.send(message);
+                            return true;
+                        },
+                        () -> LOG.trace("{} is said to {}, or the session is lost", message, participant)));
     }
 
     private PersistentLink link(String participant, int attempt) {

@@ -721,6 +721,14 @@ final class SourceSession {
         link.send(message);
     }
 
+    /** Says it over the session's link if there is room, and never waits; throws if the link is gone. */
+    boolean offer(Message message) throws IOException {
+        if (link == null || closed) {
+            throw new IOException("target " + leg().target() + " has not been connected");
+        }
+        return link.offer(message);
+    }
+
     /**
      * Tells the target what a rank's originals may do and have open, for it to compare with what it restores. To be
      * called before the rank's image is said to be whole: after that the target may vote.
