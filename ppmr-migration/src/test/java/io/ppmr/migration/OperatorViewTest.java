@@ -11,7 +11,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** What operators are shown of a migration whose processes are looked at for long. */
+/** The view that operators have of a migration whose processes are looked at for long. */
 class OperatorViewTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
