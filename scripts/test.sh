@@ -117,7 +117,7 @@ test_on() {
 
 # system_tests [FROM]: the names of the system tests' classes in the order in which --all runs them, FROM on.
 system_tests() {
-    find "$PPMR_HOME/ppmr-system-tests/src/test/java" -name '*IT.java' -printf '%f\n' | sed 's/\.java$//' | LC_ALL=C sort |
+    find "$PPMR_HOME/ppmr-system-tests/src/test/java" "$PPMR_HOME"/ppmr-*/src/system-test/java -name '*IT.java' -printf '%f\n' | sed 's/\.java$//' | LC_ALL=C sort |
         awk -v from="${1:-}" '$0 >= from'
 }
 
@@ -141,7 +141,8 @@ test_everything() {
     say "how long the parts take, added up from $seconds_file (up to three classes run at a time):"
     [ -n "$from" ] || say "  1. unit, property and module tests, all groups: $(seconds_of "${units[@]}")"
     say "  2. system tests, ${classes[0]} to ${classes[-1]}: $(seconds_of "${classes[@]}")"
-    say "  3. the gate on JDK 25: as long as ./ppmr test"
+    say "  3. the core without its optional parts: about 5 min"
+    say "  4. the gate on JDK 25: as long as ./ppmr test"
     say "to go on after an end: ./ppmr test --all --from CLASS, with the first class of part 2 that has not ended"
     if [ -z "$from" ]; then
         test_on "JDK 17 modules" "$jdk17" none -Dppmr.testJvmTimeoutSeconds=10800 -Dppmr.skipSystemTests=true "$@" || failed=1
@@ -150,8 +151,28 @@ test_everything() {
     printf -v list '%s,' "${classes[@]}"
     test_on "JDK 17 system tests" "$jdk17" none -Dppmr.testJvmTimeoutSeconds=21600 -Dppmr.runOrder=alphabetical \
         -pl ppmr-system-tests -am -Dtest=NONE "-Dit.test=${list%,}" "$@" || failed=1
+    test_core "$@" || failed=1
     test_gate_on_25 "$@" || failed=1
     return "$failed"
+}
+
+# test_core MAVEN-ARGUMENT...: builds a copy of the tree that has no optional part, and runs the unit and architecture tests
+# of the core there. The system tests are compiled.
+test_core() {
+    local outside part status=0 without=() log=$PPMR_HOME/target/test-core.log
+    for part in $(parts); do without+=("--exclude=./$part"); done
+    outside=$(mktemp -d "${TMPDIR:-/tmp}/ppmr-core.XXXXXXXX")
+    # As a tree is that users may look into.
+    chmod 755 "$outside"
+    say "the core without its optional parts, in $outside"
+    tar -C "$PPMR_HOME" --exclude=./.git --exclude=./target --exclude='./*/target' "${without[@]}" -cf - . |
+        tar -C "$outside" -xf - || status=1
+    # The functions above and the build look for everything in PPMR_HOME.
+    local PPMR_HOME=$outside
+    test_on "core alone" "$jdk17" soak -Dppmr.skipSystemTests=true -DskipITs=true "$@" || status=1
+    mkdir -p "${log%/*}" && cp "$outside/target/test-core-alone.log" "$log" || status=1
+    [ "$status" -ne 0 ] || rm -rf "$outside"
+    return "$status"
 }
 
 # Layout and style are the same whatever JDK runs the tests, and the soaks' inputs and schedules do not depend on it.
@@ -162,7 +183,7 @@ test_gate_on_25() {
     test_on "JDK 25" "$jdk25" soak -Dppmr.locale=C -Dspotless.check.skip=true -Dcheckstyle.skip=true "$@"
 }
 
-# test_command [--all [--from CLASS] | --jdk25] MAVEN-ARGUMENT...
+# test_command [--all [--from CLASS] | --jdk25 | --core] MAVEN-ARGUMENT...
 test_command() {
     local which=gate from='' started=$SECONDS failed=0
     case ${1:-} in
@@ -180,9 +201,13 @@ test_command() {
         which=25
         shift
         ;;
-    --*) fail "ppmr test knows no option $1: --all [--from CLASS], --jdk25, then arguments for Maven" ;;
+    --core)
+        which=core
+        shift
+        ;;
+    --*) fail "ppmr test knows no option $1: --all [--from CLASS], --jdk25, --core, then arguments for Maven" ;;
     esac
-    set_up_tests "$([ "$which" = gate ] && echo false || echo true)"
+    set_up_tests "$([ "$which" = gate ] || [ "$which" = core ] && echo false || echo true)"
     load_jvm_properties
     export PPMR_HOME PPMR_CRIU=${PPMR_CRIU:-} PPMR_PROMTOOL
     lock_tree
@@ -195,6 +220,10 @@ test_command() {
     25)
         test_gate_on_25 "$@" 9<&- || failed=1
         leave_out "JDK 17 and the tests tagged soak (./ppmr test --all runs them)"
+        ;;
+    core)
+        test_core "$@" 9<&- || failed=1
+        leave_out "every other test (./ppmr test --all runs them)"
         ;;
     all) test_everything "$from" "$@" 9<&- || failed=1 ;;
     esac

@@ -4,6 +4,7 @@ import io.ppmr.daemon.log.ServiceLog;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.ServiceLoader;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -51,6 +52,8 @@ public final class Bench implements Runnable {
     public static CommandLine commandLine() {
         CommandLine bench = new CommandLine(new Bench());
         BenchCommand.addStages(bench);
+        // Those of optional parts.
+        ServiceLoader.load(BenchCommand.class).forEach(bench::addSubcommand);
         return bench;
     }
 

@@ -154,28 +154,6 @@ class BenchIT {
         }
     }
 
-    /** Plain CRIU beside it needs sshd as well, as the benchmark's own set-up installs it. */
-    @Test
-    void shouldMovePodsBesideDumpCopyAndRestoreWhenAsked() throws Exception {
-        assumeTrue(Programs.present("crun"), "crun, which makes pods, is not installed");
-        assumeTrue(Programs.present("sshd") && Programs.present("sshfs"), "needs openssh-server and sshfs");
-        JsonNode result = run("migration", "--pods", "--sizes", "8m,96m", "--runs", "1", "--link", "1gbit");
-        JsonNode details = result.path("details");
-        for (String memory : List.of("8 MiB, ", "96 MiB, ")) {
-            for (String strategy : List.of(PodStrategies.PPMR, PodStrategies.COPY)) {
-                JsonNode run = details.path(memory + strategy + " runs").get(0);
-                double seconds = run.path("seconds").asDouble();
-                assertTrue(seconds > 0, run.toString());
-                assertTrue(run.path("longestGapSeconds").size() > 0, run.toString());
-                for (JsonNode gap : run.path("longestGapSeconds")) {
-                    assertTrue(gap.asDouble() > seconds / 2, "peers have no answer while the cable is out: " + run);
-                }
-            }
-            assertTrue(details.path(memory + "pod by pod-copy").asDouble() > 0, details.toString());
-        }
-        assertTrue(result.path("runs").get(0).path("bytes").asLong() > 96 << 20, result.toString());
-    }
-
     @Test
     void shouldWatchIdleServices() throws Exception {
         JsonNode run = run("idle", "--seconds", "2", "--runs", "1").path("runs").get(0);

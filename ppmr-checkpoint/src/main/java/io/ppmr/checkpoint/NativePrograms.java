@@ -7,9 +7,8 @@ import java.util.stream.Stream;
 
 /**
  * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-place}, {@code ppmr-rank-init},
- * {@code ppmr-pages}; for pods {@code ppmr-pod-init}, {@code ppmr-pod-net} and {@code ppmr-pod-enter}; for jobs under
- * Slurm {@code ppmr-slurm-task}; and one library, {@code ppmr-criu-limits.so}. Each one's source says what it does and
- * what its exit status means.
+ * {@code ppmr-pages}; one library, {@code ppmr-criu-limits.so}; and the programs of optional parts. Each one's source
+ * says what it does and what its exit status means.
  *
  * @param directory the directory that holds them
  */
@@ -56,24 +55,9 @@ public record NativePrograms(Path directory) {
         return directory.resolve("ppmr-pages");
     }
 
-    /** Returns the program that srun starts for each rank. */
-    public Path slurmTask() {
-        return directory.resolve("ppmr-slurm-task");
-    }
-
-    /** The init of a pod, which is copied into each. */
-    public Path podInit() {
-        return directory.resolve("ppmr-pod-init");
-    }
-
-    /** Looks at a pod's sockets, mends them, and speaks ARP for it. */
-    public Path podNet() {
-        return directory.resolve("ppmr-pod-net");
-    }
-
-    /** Runs further commands in pods that were moved here. */
-    public Path podEnter() {
-        return directory.resolve("ppmr-pod-enter");
+    /** Returns a program of an optional part, which lies beside the others. */
+    public Path of(String program) {
+        return directory.resolve(program);
     }
 
     /** Is preloaded into CRIU where root lacks CAP_SYS_RESOURCE. */

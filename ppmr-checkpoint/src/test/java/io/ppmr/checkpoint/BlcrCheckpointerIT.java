@@ -279,15 +279,18 @@ class BlcrCheckpointerIT {
     @Test
     void shouldNameTheRemedyWhenTheRankIsTraced() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
-        ProcessBuilder keeper = new ProcessBuilder(
-                fixture.programs.slurmTask().toString(),
-                "keep",
-                "0:" + job.root().pid());
-        keeper.environment().put("SLURM_PROCID", "0");
-        Process tracer = keeper.start();
+        // PTRACE_SEIZE of ptrace(2).
+        Process tracer = new ProcessBuilder(
+                        "perl",
+                        "-e",
+                        "$| = 1; syscall($ARGV[0] + 0, 0x4206, $ARGV[1] + 0, 0, 0) == 0 or die $!; print \"traced\\n\";"
+                                + " sleep 600",
+                        System.getProperty("os.arch").equals("amd64") ? "101" : "117",
+                        Integer.toString(job.root().pid()))
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
         try {
-            assertEquals(
-                    "ppmr-rank 0 kept " + job.root().pid(), tracer.inputReader().readLine());
+            assertEquals("traced", tracer.inputReader().readLine());
             assertRemedy(
                     () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")),
                     "exit status 56",

@@ -1,12 +1,10 @@
 package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
-import java.io.BufferedReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -34,7 +32,6 @@ import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 class OldKernelHelpersIT {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
     private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
-    private static final int UNKNOWN = 75;
 
     private final ProcessTable table = new ProcessTable();
     private final List<Process> started = new ArrayList<>();
@@ -148,30 +145,5 @@ class OldKernelHelpersIT {
         started.add(inside);
         assertTrue(inside.waitFor(60, TimeUnit.SECONDS));
         assertTrue(Polling.until(LIMIT, () -> !table.isAlive(init)), "the namespace is empty");
-    }
-
-    @Test
-    void shouldWaitForARankThatItMayNotTraceWhenItHasNoDescriptorOfIt() throws Exception {
-        Process rank = new ProcessBuilder("sleep", "60").start();
-        started.add(rank);
-        // Who traces it first keeps the second one from it.
-        Process tracer = keep(new ArrayList<>(), rank.pid());
-        Process waiter = keep(onOldKernel(), rank.pid());
-        assertFalse(waiter.waitFor(500, TimeUnit.MILLISECONDS), "it waits");
-        rank.destroyForcibly();
-        assertTrue(waiter.waitFor(60, TimeUnit.SECONDS));
-        assertEquals(UNKNOWN, waiter.exitValue());
-        assertTrue(tracer.waitFor(60, TimeUnit.SECONDS));
-    }
-
-    private Process keep(List<String> words, long pid) throws Exception {
-        words.addAll(List.of(fixture.programs.slurmTask().toString(), "keep", "0:" + pid));
-        ProcessBuilder builder = new ProcessBuilder(words);
-        builder.environment().put("SLURM_PROCID", "0");
-        Process keeper = builder.start();
-        started.add(keeper);
-        BufferedReader says = keeper.inputReader();
-        assertEquals("ppmr-rank 0 kept " + pid, says.readLine());
-        return keeper;
     }
 }

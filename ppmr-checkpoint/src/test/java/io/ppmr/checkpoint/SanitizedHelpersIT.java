@@ -38,7 +38,6 @@ class SanitizedHelpersIT {
             RankCommandsIT.class,
             RankInitIT.class,
             SessionKeyringIT.class,
-            SlurmTaskIT.class,
             WorkDirectoriesIT.class);
     /** As many as these classes have at least, so that a run that finds none is none that passes. */
     private static final int FEWEST_TESTS = 60;

@@ -1,9 +1,9 @@
 package io.ppmr.cli;
 
 import io.ppmr.daemon.config.ConfigDocs;
-import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.ConfigRole;
-import io.ppmr.daemon.config.ResolvedValues;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ResolvedValues;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import picocli.CommandLine.Command;

@@ -14,14 +14,15 @@ import io.ppmr.cli.install.UninstallCommand;
 import io.ppmr.daemon.SourceDaemon;
 import io.ppmr.daemon.TargetDaemon;
 import io.ppmr.daemon.config.CheckpointerConfig;
-import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
+import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.daemon.metrics.MetricsDocs;
+import io.ppmr.daemon.part.InstalledParts;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.fuse.MemoryMount;
@@ -76,9 +77,7 @@ import picocli.CommandLine.Spec;
             ConfigCommand.class,
             DoctorCommand.class,
             InstallCommand.class,
-            UninstallCommand.class,
-            SlurmRunCommand.class,
-            PodCommand.class
+            UninstallCommand.class
         })
 public final class Main implements Runnable {
     @Spec
@@ -94,7 +93,9 @@ public final class Main implements Runnable {
 
     /** Runs a command and says how it ended; for main and for tests. */
     static int execute(String[] arguments, Writer out, Writer err) {
-        return execute(new Main(), arguments, out, err);
+        CommandLine program = new CommandLine(new Main());
+        InstalledParts.commands().forEach(program::addSubcommand);
+        return execute(program, arguments, out, err);
     }
 
     /**
@@ -102,8 +103,11 @@ public final class Main implements Runnable {
      * the filter of what it prints.
      */
     public static int execute(Object program, String[] arguments, Writer out, Writer err) {
-        return new CommandLine(program)
-                .setOut(new TerminalWriter(out))
+        return execute(new CommandLine(program), arguments, out, err);
+    }
+
+    private static int execute(CommandLine program, String[] arguments, Writer out, Writer err) {
+        return program.setOut(new TerminalWriter(out))
                 .setErr(new TerminalWriter(err))
                 .setColorScheme(CommandLine.Help.defaultColorScheme(CommandLine.Help.Ansi.OFF))
                 .setCaseInsensitiveEnumValuesAllowed(true)

@@ -1,12 +1,12 @@
 package io.ppmr.cli;
 
-import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.file.ConfigException;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
 /** The option that names the service that a command talks to. */
-final class SocketOption {
+public final class SocketOption {
     @Option(names = "--socket", paramLabel = "PATH", description = "the service's control_socket")
     private Path socket;
 
@@ -18,7 +18,8 @@ final class SocketOption {
         return config == null ? "FILE" : config.toString();
     }
 
-    Path path() throws ConfigException {
+    /** The path of the control socket. */
+    public Path path() throws ConfigException {
         return socket != null ? socket : ServiceConfig.socketOf(config);
     }
 }

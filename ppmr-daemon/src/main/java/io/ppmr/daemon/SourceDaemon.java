@@ -1,12 +1,11 @@
 package io.ppmr.daemon;
 
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlRequest;
-import io.ppmr.daemon.control.PodRequests;
 import io.ppmr.daemon.control.SourceRequests;
-import io.ppmr.daemon.pods.Pods;
+import io.ppmr.daemon.jobs.JobSources;
+import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.daemon.service.MigrationText;
@@ -38,16 +37,17 @@ public final class SourceDaemon implements Daemon.Service {
     private final boolean triggers;
     private final SourceService service;
     private final Watchdog watchdog;
-    private final Pods pods;
+    private final RunningParts parts;
     private Migrations migrations;
     private Optional<HealthTrigger> health = Optional.empty();
 
-    private SourceDaemon(SourceConfig config, boolean triggers, SourceService service, Pods pods, Watchdog watchdog) {
+    private SourceDaemon(
+            SourceConfig config, boolean triggers, SourceService service, RunningParts parts, Watchdog watchdog) {
+        this.parts = parts;
         this.config = config;
         this.triggers = triggers;
         this.service = service;
         this.watchdog = watchdog;
-        this.pods = pods;
     }
 
     /**
@@ -63,22 +63,20 @@ public final class SourceDaemon implements Daemon.Service {
             ProcessSignals.requireFreeTrigger(System.getenv());
         }
         ControlAccess access = config.service().access();
-        Pods pods = new Pods(
-                config.pods().templates(),
-                config.pods().settings(),
-                NativePrograms.fromSystemProperty(),
-                System.getenv(),
-                config.service().key());
         Daemon.run(
                 "source",
                 config.service(),
-                config.announced().taken() || !config.pods().templates().isEmpty() ? access.withJobOwners() : access,
-                (meters, transports, watchdog) -> new SourceDaemon(
-                        config,
-                        triggers,
-                        new SourceService(config.settings(), transports, config::notes, meters, pods.keeper()),
-                        pods,
-                        watchdog),
+                config.parts().isForUsers() ? access.withJobOwners() : access,
+                (meters, transports, watchdog) -> {
+                    RunningParts parts = config.parts().open(config.service().node(meters));
+                    return new SourceDaemon(
+                            config,
+                            triggers,
+                            new SourceService(
+                                    config.settings(), transports, config::notes, meters, parts.surroundings()),
+                            parts,
+                            watchdog);
+                },
                 ready);
     }
 
@@ -97,20 +95,17 @@ public final class SourceDaemon implements Daemon.Service {
     }
 
     private static boolean movesOnSignal(SourceConfig config) {
-        return config.triggerJob().isPresent() || config.announced().taken();
+        return config.triggerJob().isPresent() || config.parts().takesJobs();
     }
 
     @Override
     public void start() throws IOException, InterruptedException {
-        pods.prepare();
+        parts.prepare();
         service.start();
         service.queue().observe(new Shown());
-        migrations = new Migrations(
-                config.jobs(),
-                config.triggerJob(),
-                service.queue(),
-                pods.offered() ? config.announced().with(pods) : config.announced(),
-                config.announced().prepare());
+        JobSources jobs = parts.jobs();
+        jobs.prepare();
+        migrations = new Migrations(config.jobs(), config.triggerJob(), service.queue(), jobs);
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
     }
 
@@ -123,9 +118,7 @@ public final class SourceDaemon implements Daemon.Service {
                         service::open,
                         service::resolve)
                 .requests());
-        if (pods.offered()) {
-            requests.putAll(new PodRequests(pods).requests());
-        }
+        requests.putAll(parts.requests());
         return requests;
     }
 

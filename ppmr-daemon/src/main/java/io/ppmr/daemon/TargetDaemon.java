@@ -1,14 +1,12 @@
 package io.ppmr.daemon;
 
-import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlStatus;
-import io.ppmr.daemon.control.PodRequests;
-import io.ppmr.daemon.pods.Pods;
+import io.ppmr.daemon.part.RunningParts;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.ProgramCheck;
@@ -27,7 +25,7 @@ import java.util.Optional;
 public final class TargetDaemon implements Daemon.Service {
     private final ServiceConfig config;
     private final TargetService service;
-    private final Pods pods;
+    private final RunningParts parts;
     private final Watchdog watchdog;
     private final Optional<TargetConfig.OwnStaging> ownStaging;
     private MemoryMount staging;
@@ -35,13 +33,13 @@ public final class TargetDaemon implements Daemon.Service {
     private TargetDaemon(
             ServiceConfig config,
             TargetService service,
-            Pods pods,
+            RunningParts parts,
             Watchdog watchdog,
             Optional<TargetConfig.OwnStaging> ownStaging) {
         this.config = config;
         this.ownStaging = ownStaging;
         this.service = service;
-        this.pods = pods;
+        this.parts = parts;
         this.watchdog = watchdog;
     }
 
@@ -49,29 +47,26 @@ public final class TargetDaemon implements Daemon.Service {
     public static void run(TargetConfig config, Runnable ready)
             throws IOException, InterruptedException, CommandFailure {
         ProgramCheck.require(config.rootsCommands(), System.getenv());
-        Pods pods = new Pods(
-                config.pods().templates(),
-                config.pods().settings(),
-                NativePrograms.fromSystemProperty(),
-                System.getenv(),
-                config.service().key());
         ControlAccess access = config.service().access();
         Daemon.run(
                 "target",
                 config.service(),
-                pods.offered() ? access.withJobOwners() : access,
-                (meters, transports, watchdog) -> new TargetDaemon(
-                        config.service(),
-                        new TargetService(config.settings(), transports, meters, pods.keeper()),
-                        pods,
-                        watchdog,
-                        config.ownStaging()),
+                config.parts().isForUsers() ? access.withJobOwners() : access,
+                (meters, transports, watchdog) -> {
+                    RunningParts parts = config.parts().open(config.service().node(meters));
+                    return new TargetDaemon(
+                            config.service(),
+                            new TargetService(config.settings(), transports, meters, parts.surroundings()),
+                            parts,
+                            watchdog,
+                            config.ownStaging());
+                },
                 ready);
     }
 
     @Override
     public void start() throws IOException, InterruptedException {
-        pods.prepare();
+        parts.prepare();
         if (ownStaging.isPresent()) {
             staging = mount(ownStaging.get());
         }
@@ -96,9 +91,7 @@ public final class TargetDaemon implements Daemon.Service {
         Map<String, ControlRequest<?>> requests = new HashMap<>();
         requests.put(ControlProtocol.RESOLVE, ControlRequest.resolve(service::resolve));
         requests.put(ControlProtocol.STATUS, ControlRequest.status(this::status));
-        if (pods.offered()) {
-            requests.putAll(new PodRequests(pods).requests());
-        }
+        requests.putAll(parts.requests());
         return requests;
     }
 

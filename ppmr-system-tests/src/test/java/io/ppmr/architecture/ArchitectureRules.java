@@ -1,5 +1,7 @@
 package io.ppmr.architecture;
 
+import static com.tngtech.archunit.base.DescribedPredicate.not;
+import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.nameMatching;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
@@ -22,6 +24,9 @@ final class ArchitectureRules {
     private static final List<String> DAEMON = with(MIGRATION, "migration");
     private static final List<String> CLI = with(DAEMON, "daemon");
 
+    /** The optional parts, by the packages that they own. No module of the core may use one, nor one another. */
+    static final List<String> PARTS = List.of("pods", "slurm");
+
     /** Every module, by the package it owns under the root, with the modules it may use. */
     static final Map<String, List<String>> MAY_USE = Map.ofEntries(
             Map.entry("os", List.of()),
@@ -36,6 +41,9 @@ final class ArchitectureRules {
             Map.entry("migration", MIGRATION),
             Map.entry("daemon", DAEMON),
             Map.entry("cli", CLI),
+            // What a part adds to the testbed is in a package of the part.
+            Map.entry("pods", with(CLI, "cli", "testbed")),
+            Map.entry("slurm", with(CLI, "cli")),
             Map.entry("testbed", with(CLI, "cli")),
             Map.entry("bench", with(CLI, "cli", "testbed")));
 
@@ -76,6 +84,18 @@ final class ArchitectureRules {
                 .should()
                 .dependOnClassesThat()
                 .resideInAPackage(root + "." + other + "..")
+                .allowEmptyShould(true);
+    }
+
+    /** No class of the core is named after a part, but for {@code allowed}, the messages that nodes exchange. */
+    static ArchRule coreIsNamedAfterNoPart(String root, String... allowed) {
+        return noClasses()
+                .that()
+                .resideOutsideOfPackages(
+                        PARTS.stream().map(part -> root + "." + part + "..").toArray(String[]::new))
+                .and(not(nameMatching(String.join("|", allowed))))
+                .should()
+                .haveNameMatching(".*\\.[A-Za-z0-9$]*(Pod|Slurm)[A-Za-z0-9$]*")
                 .allowEmptyShould(true);
     }
 

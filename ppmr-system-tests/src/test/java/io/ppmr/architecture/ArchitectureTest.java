@@ -1,5 +1,6 @@
 package io.ppmr.architecture;
 
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -74,6 +75,34 @@ class ArchitectureTest {
     }
 
     @Test
+    void shouldKnowNoOptionalPartInTheCore() {
+        for (String module : ArchitectureRules.MAY_USE.keySet()) {
+            for (String part : ArchitectureRules.PARTS) {
+                if (!module.equals(part)) {
+                    ArchitectureRules.neverTouches(ROOT, module, part).check(product);
+                }
+            }
+        }
+        ArchitectureRules.coreIsNamedAfterNoPart(ROOT, "io\\.ppmr\\.protocol\\.control\\.PodFacts")
+                .check(product);
+    }
+
+    /** Only what a part adds to the testbed may use it. */
+    @Test
+    void shouldKeepPartsApartFromTheTestbed() {
+        for (String part : ArchitectureRules.PARTS) {
+            noClasses()
+                    .that()
+                    .resideInAPackage(ROOT + "." + part)
+                    .should()
+                    .dependOnClassesThat()
+                    .resideInAnyPackage(ROOT + ".testbed..", ROOT + "." + part + ".testbed..")
+                    .allowEmptyShould(true)
+                    .check(product);
+        }
+    }
+
+    @Test
     void shouldKeepTheControlPlanesMessagesOutOfTheDataPlane() {
         for (String module : List.of("transport", "source", "target", "fuse", "bufferpool")) {
             ArchitectureRules.neverTouches(ROOT, module, "protocol.control").check(product);
@@ -105,6 +134,13 @@ class ArchitectureTest {
         requireViolation(ArchitectureRules.neverTouches(VIOLATING, "source", "target"), "SourceUsingTarget");
         requireViolation(ArchitectureRules.neverTouches(VIOLATING, "target", "source"), "TargetUsingSource");
         requireViolation(ArchitectureRules.modulesPointOneWay(VIOLATING), "SourceUsingTarget");
+    }
+
+    @Test
+    void shouldFailWhenTheCoreUsesAPart() {
+        requireViolation(ArchitectureRules.neverTouches(VIOLATING, "daemon", "pods"), "DaemonUsingPod");
+        requireViolation(ArchitectureRules.modulesPointOneWay(VIOLATING), "DaemonUsingPod");
+        requireViolation(ArchitectureRules.coreIsNamedAfterNoPart(VIOLATING, "none"), "DaemonUsingPod");
     }
 
     @Test

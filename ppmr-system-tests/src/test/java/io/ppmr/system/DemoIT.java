@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.testbed.MpiRing;
+import io.ppmr.pods.testbed.MpiRing;
 import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -169,12 +169,17 @@ class LauncherIT {
                 journal = "%1$s/journal"
                 key_file = "%1$s/key"
                 control_socket = "%1$s/socket"
-                announcements = "%1$s/announced"
+                trigger_job = "a"
                 rehearsals = 0
                 [target]
                 address = "127.0.0.1:9"
                 [triggers]
                 health = ["%2$s"]
+                [jobs.a]
+                user = 4711
+                group = 4711
+                checkpointer = "blcr"
+                ranks = [{rank = 0, pid = 4711}]
                 [checkpointers.blcr]
                 type = "blcr"
                 checkpoint_program = "%1$s/bin/cr_checkpoint"

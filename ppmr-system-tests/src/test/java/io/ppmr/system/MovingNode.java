@@ -2,10 +2,10 @@ package io.ppmr.system;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.daemon.pods.PodStatus;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Command;
-import io.ppmr.testbed.BridgedNode;
+import io.ppmr.pods.PodStatus;
+import io.ppmr.pods.testbed.BridgedNode;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;

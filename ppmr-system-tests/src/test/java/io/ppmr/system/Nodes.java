@@ -5,7 +5,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
@@ -95,7 +95,7 @@ final class Nodes implements AutoCloseable {
                 probe::facts,
                 new SimpleMeterRegistry(),
                 BootClock::nowNs,
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
         services.push(target::close);
         target.start();
         return target;

@@ -5,7 +5,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.files.CarryPolicy;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.source.JobBounds;
@@ -203,7 +203,7 @@ public final class ServicePair implements AutoCloseable {
                 () -> targetIs.apply(probe.facts()),
                 new SimpleMeterRegistry(),
                 BootClock::nowNs,
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
         target.start();
         source = new SourceService(
                 new SourceSettings(
@@ -226,7 +226,7 @@ public final class ServicePair implements AutoCloseable {
                 sourceChoice,
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
         try {
             source.start();
         } catch (IOException e) {

@@ -8,7 +8,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
@@ -93,7 +93,7 @@ class SuspendedMachineIT {
                 probe::facts,
                 new SimpleMeterRegistry(),
                 () -> BootClock.nowNs() + suspendedNs.get(),
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
     }
 
     @Test

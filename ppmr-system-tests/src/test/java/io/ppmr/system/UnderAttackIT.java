@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
@@ -331,7 +332,11 @@ class UnderAttackIT {
         Path root =
                 Files.writeString(pids.resolve(QUIET), ProcessHandle.current().pid() + "\n");
         source = services.startSource(
-                "announcements = \"" + directory.resolve("announced") + "\"\ntrigger_job = \"" + QUIET + "\"",
+                "trigger_job = \"" + QUIET + "\"",
+                // Of an optional part.
+                ConfigRole.all().get(0).topNames().contains("announcements")
+                        ? "[announcements]\ndirectory = \"" + directory.resolve("announced") + "\""
+                        : "",
                 target(),
                 metrics(metricsPorts.get(0)),
                 victims.toml(),

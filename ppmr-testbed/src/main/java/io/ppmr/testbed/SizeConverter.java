@@ -1,7 +1,7 @@
 package io.ppmr.testbed;
 
-import io.ppmr.daemon.config.ValueType;
-import io.ppmr.daemon.config.ValueType.BadValueException;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 

@@ -166,8 +166,8 @@ public final class Testbed implements AutoCloseable {
     }
 
     /** Finds the sources of the jobs' programs, of which some need a compiler that not every build has. */
-    static Path jobSources() {
-        return Path.of(System.getProperty(PROGRAMS_PROPERTY, ""), "..", "..", "src", "test", "c")
+    public static Path jobSources(String module) {
+        return Path.of(System.getProperty(PROGRAMS_PROPERTY, ""), "..", "..", "..", module, "src", "test", "c")
                 .normalize();
     }
 

@@ -9,13 +9,12 @@ import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.daemon.config.CheckpointerConfig;
-import io.ppmr.daemon.config.ConfigException;
 import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.SourceConfig;
 import io.ppmr.daemon.config.TargetConfig;
+import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.jobs.ConfiguredJob;
-import io.ppmr.daemon.pods.PodCheck;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.ProcessSignals;
@@ -107,7 +106,7 @@ public final class DoctorCommand implements Callable<Integer> {
             Optional<PeerAuthenticator> key,
             Map<String, ConfiguredJob> jobs,
             boolean triggered,
-            Optional<PodCheck> pods,
+            Map<String, List<Finding>> ofParts,
             JobFiles files) {}
 
     @Override
@@ -116,7 +115,7 @@ public final class DoctorCommand implements Callable<Integer> {
         List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
         own.add(signal(node.triggered()));
         add("this node", own);
-        node.pods().ifPresent(pods -> add("pods of this node", pods.findings()));
+        node.ofParts().forEach((part, findings) -> add(part + " of this node", findings));
         if (peer != null) {
             askPeer(node);
         }
@@ -173,8 +172,7 @@ public final class DoctorCommand implements Callable<Integer> {
                     0,
                     CheckpointerConfig.usual(System.getenv()),
                     false);
-            return new Node(
-                    usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Optional.empty(), JobFiles.USUAL);
+            return new Node(usual, USUAL_POOL.chunkBytes(), Optional.empty(), Map.of(), true, Map.of(), JobFiles.USUAL);
         }
         Optional<TargetConfig> target =
                 ConfigRole.of(config).isTarget() ? Optional.of(TargetConfig.load(config)) : Optional.empty();
@@ -200,10 +198,10 @@ public final class DoctorCommand implements Callable<Integer> {
                 Optional.of(service.key()),
                 source.map(SourceConfig::jobs).orElse(Map.of()),
                 source.flatMap(SourceConfig::triggerJob).isPresent(),
-                target.map(TargetConfig::pods)
-                        .or(() -> source.map(SourceConfig::pods))
-                        .filter(pods -> !pods.templates().isEmpty())
-                        .map(pods -> new PodCheck(pods.templates().values(), pods.settings(), service.key())),
+                target.map(TargetConfig::parts)
+                        .or(() -> source.map(SourceConfig::parts))
+                        .orElseThrow()
+                        .findings(service.key()),
                 source.map(one -> one.settings().files()).orElse(JobFiles.USUAL));
     }
 

@@ -1,5 +1,6 @@
 package io.ppmr.cli.install;
 
+import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.os.Command;
 import io.ppmr.os.Folders;
 import java.io.IOException;
@@ -33,6 +34,9 @@ final class Installation {
     private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d{1,9})\\b");
     private static final Duration SYSTEMD_LIMIT = Duration.ofSeconds(60);
     private static final List<String> UNIT_NAMES = List.of("ppmr-source.service", "ppmr-target.service");
+    /** A module that has this is an optional part of the services. */
+    private static final String PART = "src/main/resources/META-INF/services/" + ServicePart.class.getName();
+
     private static final Path UNITS = Path.of("/etc/systemd/system");
     private static final Path MODULES = Path.of("/etc/modules-load.d/ppmr.conf");
     private static final Path CONFIG = Path.of("/etc/ppmr");
@@ -100,21 +104,34 @@ final class Installation {
     private void tree(Path home) throws IOException {
         copy(home.resolve("ppmr"), prefix.resolve("ppmr"), true);
         copy(home.resolve("conf/jvm.properties"), prefix.resolve("conf/jvm.properties"), false);
-        for (Path script : entries(home.resolve("conf"))) {
-            if (script.toString().endsWith(".sh")) {
-                copy(script, prefix.resolve("conf").resolve(script.getFileName()), true);
-            }
-        }
+        scripts(home.resolve("conf"));
         copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
         copyAll(home.resolve("docs"), prefix.resolve("docs"));
         copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));
-        for (Path jar : entries(home.resolve("ppmr-cli/target"))) {
-            if (jar.getFileName().toString().matches("ppmr-cli-.*\\.jar")) {
+        jar(home.resolve("ppmr-cli"));
+        for (Path module : entries(home)) {
+            copyAll(module.resolve("target/native"), prefix.resolve("native"));
+            if (Files.exists(module.resolve(PART))) {
+                jar(module);
+                scripts(module.resolve("conf"));
+            }
+        }
+    }
+
+    private void jar(Path module) throws IOException {
+        String name = Pattern.quote(module.getFileName().toString());
+        for (Path jar : entries(module.resolve("target"))) {
+            if (jar.getFileName().toString().matches(name + "-.*\\.jar")) {
                 copy(jar, prefix.resolve("lib").resolve(jar.getFileName()), false);
             }
         }
-        for (Path module : entries(home)) {
-            copyAll(module.resolve("target/native"), prefix.resolve("native"));
+    }
+
+    private void scripts(Path folder) throws IOException {
+        for (Path script : entries(folder)) {
+            if (script.toString().endsWith(".sh")) {
+                copy(script, prefix.resolve("conf").resolve(script.getFileName()), true);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A small tree that is installed under a folder which stands for the root. */
 class InstallationTest {
     private static final Path PREFIX = Path.of("/opt/ppmr");
+    private static final String PART = "src/main/resources/META-INF/services/io.ppmr.daemon.part.ServicePart";
 
     @TempDir
     private Path directory;
@@ -34,7 +35,9 @@ class InstallationTest {
         root = directory.resolve("root");
         write("ppmr", "#!/bin/bash\n");
         write("conf/jvm.properties", "_JAVA_SR_SIGNUM=40\n");
-        write("conf/slurm-health.sh", "#!/bin/bash\n");
+        write("ppmr-extra/" + PART, "");
+        write("ppmr-extra/conf/health.sh", "#!/bin/bash\n");
+        write("ppmr-extra/target/ppmr-extra-1.jar", "extra");
         write("conf/source.toml", "source");
         write("conf/target.toml", "target");
         write("scripts/setup.sh", "setup");
@@ -89,7 +92,8 @@ class InstallationTest {
                 PosixFilePermissions.toString(
                         Files.getPosixFilePermissions(root.resolve("opt/ppmr/native/ppmr-look"))));
         assertTrue(Files.isExecutable(root.resolve("opt/ppmr/ppmr")));
-        assertTrue(Files.isExecutable(root.resolve("opt/ppmr/conf/slurm-health.sh")));
+        assertTrue(Files.isExecutable(root.resolve("opt/ppmr/conf/health.sh")));
+        assertEquals("extra", Files.readString(root.resolve("opt/ppmr/lib/ppmr-extra-1.jar")));
         assertFalse(Files.isExecutable(root.resolve("opt/ppmr/lib/ppmr-cli-1.jar")));
         assertEquals("source", Files.readString(root.resolve("etc/ppmr/source.toml")));
         assertEquals(List.of(), told);

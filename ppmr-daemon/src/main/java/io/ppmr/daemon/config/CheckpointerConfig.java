@@ -7,8 +7,13 @@ import io.ppmr.checkpoint.CheckpointerSettings.LandlockPolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
-import io.ppmr.daemon.config.ValueType.BadValueException;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.JobUsers;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -33,8 +38,10 @@ public record CheckpointerConfig(
     /** The environment's word for CRIU, from the launcher: the words that start it, one a line; empty for none. */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
-    static final ConfigSection SECTION = ConfigSection.many(
+    /** The checkpointers, each by a name of its own. */
+    public static final ConfigSection SECTION = ConfigSection.many(
             "checkpointers", "A tool that checkpoints and restarts; its NAME is the same on source and target.");
+
     private static final ConfigSection OF_BLCR = SECTION.part();
     private static final ConfigSection OF_CRIU = SECTION.part();
     private static final ConfigSection OF_COMMAND = SECTION.part();

@@ -1,6 +1,8 @@
 package io.ppmr.daemon.config;
 
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ResolvedValues;
 import java.util.List;
 
 /**

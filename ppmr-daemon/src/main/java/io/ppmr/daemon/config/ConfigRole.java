@@ -1,9 +1,14 @@
 package io.ppmr.daemon.config;
 
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ResolvedValues;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -27,7 +32,20 @@ public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sec
 
     /** The role of a file: a target listens. */
     public static ConfigRole of(Path file) throws ConfigException {
-        return new ConfigFile(file, false).role();
+        return of(new ConfigFile(file, false));
+    }
+
+    static ConfigRole of(ConfigFile file) {
+        return file.says(TargetConfig.LISTEN) ? TargetConfig.ROLE : SourceConfig.ROLE;
+    }
+
+    /** The top of a file of this role; reports what stands there and does not belong there. */
+    ConfigFile.Section topOf(ConfigFile file) {
+        ConfigRole other = isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
+        String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s, since it "
+                + (isTarget() ? "says listen" : "does not say listen") + ": take it out";
+        return file.top(
+                topNames(), other.topNames().stream().distinct().collect(Collectors.toMap(name -> name, name -> text)));
     }
 
     public boolean isTarget() {

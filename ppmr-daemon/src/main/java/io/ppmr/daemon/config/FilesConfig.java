@@ -2,7 +2,10 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.PathPatterns;
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.migration.node.JobFiles;
 import java.util.List;
 

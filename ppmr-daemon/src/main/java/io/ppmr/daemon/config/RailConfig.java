@@ -1,6 +1,9 @@
 package io.ppmr.daemon.config;
 
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.tcp.RailReceiver;
 import java.net.InetAddress;

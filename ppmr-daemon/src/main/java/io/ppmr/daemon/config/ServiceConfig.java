@@ -1,12 +1,23 @@
 package io.ppmr.daemon.config;
 
+import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.RightsBounds;
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
-import io.ppmr.daemon.config.ValueType.BadValueException;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.JobUsers;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import io.ppmr.daemon.control.ControlAccess;
+import io.ppmr.daemon.part.ConfiguredParts;
+import io.ppmr.daemon.part.InstalledParts;
+import io.ppmr.daemon.part.ServicePart;
+import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.TransportChoice;
@@ -22,6 +33,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.tomlj.TomlArray;
 
 /**
@@ -221,6 +233,17 @@ public record ServiceConfig(
         return transport + chunkChoice().map(choice -> "; " + choice).orElse("");
     }
 
+    /** Gives what optional parts of its service need to know of this node. */
+    public ServicePart.Node node(MeterRegistry meters) {
+        return new ServicePart.Node(NativePrograms.fromSystemProperty(), System.getenv(), key, meters);
+    }
+
+    /** Lists sections of a side's file, with those of the parts after them. */
+    static List<ConfigSection> withParts(Side side, ConfigSection... sections) {
+        return Stream.concat(Stream.of(sections), InstalledParts.sections(side).stream())
+                .toList();
+    }
+
     private static PoolGeometry pool(ConfigFile.Section section, Optional<Long> wanted) {
         long size = section.get(POOL_SIZE);
         long chunk = wanted.orElse((long) PoolGeometry.MIN_CHUNK_BYTES);
@@ -260,16 +283,14 @@ public record ServiceConfig(
      * Returns the commands that root runs, by what names them in the file.
      *
      * @param tools those of the checkpointers
-     * @param pods what it says of pods
+     * @param parts what it says of the optional parts
      */
-    Map<String, List<String>> rootsCommands(CheckpointerConfig tools, PodConfig pods) {
+    Map<String, List<String>> rootsCommands(CheckpointerConfig tools, ConfiguredParts parts) {
         Map<String, List<String>> commands = new LinkedHashMap<>(tools.rootsCommands());
         if (fence != null) {
             fence.ifPresent(one -> commands.put("fence.command", one.words()));
         }
-        if (!pods.templates().isEmpty()) {
-            commands.put("pod_runtime.program", pods.settings().program());
-        }
+        commands.putAll(parts.rootsCommands());
         return commands;
     }
 
@@ -313,27 +334,29 @@ public record ServiceConfig(
     /** The control socket that a file names, whatever else is wrong in it. */
     public static Path socketOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        return opened.top(opened.role())
-                .require(opened.role().isTarget() ? TargetConfig.CONTROL_SOCKET : SourceConfig.CONTROL_SOCKET);
+        return ConfigRole.of(opened)
+                .topOf(opened)
+                .require(ConfigRole.of(opened).isTarget() ? TargetConfig.CONTROL_SOCKET : SourceConfig.CONTROL_SOCKET);
     }
 
     /** Returns the folder of the journal that a file names, whatever else is wrong in it. */
     public static Path journalOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        return opened.top(opened.role())
-                .require(opened.role().isTarget() ? TargetConfig.JOURNAL : SourceConfig.JOURNAL);
+        return ConfigRole.of(opened)
+                .topOf(opened)
+                .require(ConfigRole.of(opened).isTarget() ? TargetConfig.JOURNAL : SourceConfig.JOURNAL);
     }
 
     static Path workDirectoryOf(ConfigFile opened) throws ConfigException {
-        return opened.top(opened.role()).require(WORK_DIRECTORY);
+        return ConfigRole.of(opened).topOf(opened).require(WORK_DIRECTORY);
     }
 
     /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
     public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        ConfigFile.Section top = opened.top(opened.role());
+        ConfigFile.Section top = ConfigRole.of(opened).topOf(opened);
         List<Path> mounts = new ArrayList<>(List.of(top.require(MOUNT)));
-        mounts.addAll(WarmUp.mountPoints(opened.role().word(), top.require(WORK_DIRECTORY)));
+        mounts.addAll(WarmUp.mountPoints(ConfigRole.of(opened).word(), top.require(WORK_DIRECTORY)));
         return mounts;
     }
 }

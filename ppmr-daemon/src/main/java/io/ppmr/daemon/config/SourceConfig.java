@@ -3,9 +3,17 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.SiteCommand;
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
-import io.ppmr.daemon.jobs.AnnouncedJobs;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.JobUsers;
+import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.daemon.jobs.ConfiguredJob;
+import io.ppmr.daemon.part.ConfiguredParts;
+import io.ppmr.daemon.part.InstalledParts;
+import io.ppmr.daemon.part.ServicePart.Side;
+import io.ppmr.daemon.part.ServicePart.Tools;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.JobHooks;
@@ -35,8 +43,7 @@ import org.tomlj.TomlArray;
  * @param jobs those that can be moved, by name
  * @param triggerJob the one that the triggers move, if they move one
  * @param health the health command, if there is one
- * @param announced those that users announce while the service runs
- * @param pods those that users may run
+ * @param parts what it says of the optional parts
  * @param rootsCommands that root runs, by what names them in the file
  */
 public record SourceConfig(
@@ -45,8 +52,7 @@ public record SourceConfig(
         Map<String, ConfiguredJob> jobs,
         Optional<String> triggerJob,
         Optional<HealthTrigger.Settings> health,
-        AnnouncedJobs announced,
-        PodConfig pods,
+        ConfiguredParts parts,
         Map<String, List<String>> rootsCommands) {
     private static final int MAX_CONNECTIONS = 64;
     private static final int MAX_ATTEMPTS = 100;
@@ -60,10 +66,6 @@ public record SourceConfig(
             "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters");
     private static final ConfigKey<String> TRIGGER_JOB = TOP.optional(
             "trigger_job", ValueType.TEXT, "the job that SIGUSR2 moves; where one job is configured, that one");
-    private static final ConfigKey<Path> ANNOUNCEMENTS = TOP.optional(
-            "announcements",
-            ValueType.PATH,
-            "a directory in which users announce their jobs (Slurm); without it none are taken");
     static final ConfigKey<Path> JOURNAL = TOP.withDefault(
             "journal",
             ValueType.PATH,
@@ -196,7 +198,8 @@ public record SourceConfig(
     static final ConfigRole ROLE = new ConfigRole(
             "source",
             TOP,
-            List.of(
+            ServiceConfig.withParts(
+                    Side.SOURCE,
                     ServiceConfig.POOL,
                     TARGET,
                     MIGRATION,
@@ -205,10 +208,8 @@ public record SourceConfig(
                     TRIGGERS,
                     ServiceConfig.METRICS,
                     CheckpointerConfig.SECTION,
-                    JOBS,
-                    PodConfig.RUNTIME,
-                    PodConfig.TEMPLATES),
-            Stream.concat(Stream.of(RailConfig.OF_SOURCE, RANK_ENTRY), PodConfig.ENTRIES.stream())
+                    JOBS),
+            Stream.concat(Stream.of(RailConfig.OF_SOURCE, RANK_ENTRY), InstalledParts.entries(Side.SOURCE).stream())
                     .toList());
 
     public SourceConfig {
@@ -231,9 +232,8 @@ public record SourceConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section top = file.top(ROLE);
+        ConfigFile.Section top = ROLE.topOf(file);
         ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofSource(top));
-        Path announcements = top.get(ANNOUNCEMENTS);
         ConfigFile.Section target = file.section(TARGET);
         int connections = target.get(CONNECTIONS);
         RailConfig.requireFewConnections(top, service.rails(), connections);
@@ -258,18 +258,17 @@ public record SourceConfig(
         Map<String, Checkpointer> checkpointers = tools.create();
         Map<String, ConfiguredJob> jobs = jobs(file, checkpointers);
         Optional<String> trigger = Optional.ofNullable(triggerJob(top, jobs));
+        ConfiguredParts parts =
+                InstalledParts.read(file, Side.SOURCE, new Tools(checkpointers, tools.forAnnouncedJobs()));
         Optional<HealthTrigger.Settings> health =
-                health(file.section(TRIGGERS), trigger.isPresent() || announcements != null);
-        PodConfig pods = PodConfig.read(file);
+                health(file.section(TRIGGERS), trigger.isPresent() || parts.takesJobs());
         file.requireGood();
-        AnnouncedJobs announced =
-                new AnnouncedJobs(Optional.ofNullable(announcements), checkpointers, tools.forAnnouncedJobs());
-        Map<String, List<String>> commands = service.rootsCommands(tools, pods);
+        Map<String, List<String>> commands = service.rootsCommands(tools, parts);
         health.ifPresent(one -> commands.put("triggers.health", one.command()));
         if (settings.spares() instanceof SpareNodes.Printed printed) {
             commands.put("target.command", printed.command());
         }
-        return new SourceConfig(service, settings, jobs, trigger, health, announced, pods, commands);
+        return new SourceConfig(service, settings, jobs, trigger, health, parts, commands);
     }
 
     /** The health command, if there is one. Without {@code trigger_job} it moves the job that users announce. */

@@ -1,7 +1,16 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.part.ConfiguredParts;
+import io.ppmr.daemon.part.InstalledParts;
+import io.ppmr.daemon.part.ServicePart.Side;
+import io.ppmr.daemon.part.ServicePart.Tools;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.migration.target.TargetSettings.JobCommand;
@@ -22,14 +31,14 @@ import java.util.stream.Stream;
  *
  * @param service what both roles' files say
  * @param settings the service's
- * @param pods what it says of pods
+ * @param parts what it says of the optional parts
  * @param rootsCommands that root runs, by what names them in the file
  * @param ownStaging the memory for staging where no folder is named
  */
 public record TargetConfig(
         ServiceConfig service,
         TargetSettings settings,
-        PodConfig pods,
+        ConfiguredParts parts,
         Map<String, List<String>> rootsCommands,
         Optional<OwnStaging> ownStaging) {
     /** No attempt has such a name, so nothing takes it for what an attempt left. */
@@ -132,7 +141,8 @@ public record TargetConfig(
     static final ConfigRole ROLE = new ConfigRole(
             "target",
             TOP,
-            List.of(
+            ServiceConfig.withParts(
+                    Side.TARGET,
                     ServiceConfig.POOL,
                     STAGING,
                     HEADS,
@@ -141,10 +151,8 @@ public record TargetConfig(
                     RESUMED,
                     RECONNECT,
                     ServiceConfig.METRICS,
-                    CheckpointerConfig.SECTION,
-                    PodConfig.RUNTIME,
-                    PodConfig.TEMPLATES),
-            Stream.concat(Stream.of(RailConfig.OF_TARGET), PodConfig.ENTRIES.stream())
+                    CheckpointerConfig.SECTION),
+            Stream.concat(Stream.of(RailConfig.OF_TARGET), InstalledParts.entries(Side.TARGET).stream())
                     .toList());
 
     /** Reads a file on its node; throws with all its mistakes. */
@@ -154,7 +162,7 @@ public record TargetConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section top = file.top(ROLE);
+        ConfigFile.Section top = ROLE.topOf(file);
         InetSocketAddress listen = top.get(LISTEN);
         ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofTarget(top));
         ConfigFile.Section staging = file.section(STAGING);
@@ -177,6 +185,7 @@ public record TargetConfig(
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
+        Map<String, Checkpointer> checkpointers = tools.create();
         TargetSettings settings = new TargetSettings(
                 listen,
                 service.mountPoint(),
@@ -191,7 +200,7 @@ public record TargetConfig(
                         file.section(HEADS).get(HEADS_LIMIT),
                         top.get(STALL_LIMIT)),
                 service.key(),
-                List.copyOf(tools.create().values()),
+                List.copyOf(checkpointers.values()),
                 top.get(RESTART_DEADLINE),
                 service.silenceLimit(),
                 migrations,
@@ -205,9 +214,10 @@ public record TargetConfig(
                 tools.trustedUsers(),
                 FilesConfig.ofTarget(file),
                 service.rankFiles());
-        PodConfig pods = PodConfig.read(file);
+        ConfiguredParts parts =
+                InstalledParts.read(file, Side.TARGET, new Tools(checkpointers, tools.forAnnouncedJobs()));
         file.requireGood();
-        return new TargetConfig(service, settings, pods, service.rootsCommands(tools, pods), ownStaging);
+        return new TargetConfig(service, settings, parts, service.rootsCommands(tools, parts), ownStaging);
     }
 
     private static Optional<OwnStaging> ownStaging(
@@ -225,7 +235,7 @@ public record TargetConfig(
     /** Returns where the target of a file would mount memory for its staging, whatever else is wrong in the file. */
     public static Optional<Path> stagingMountOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
-        return opened.role().isTarget()
+        return ConfigRole.of(opened).isTarget()
                 ? Optional.of(ServiceConfig.workDirectoryOf(opened).resolve(OWN_STAGING))
                 : Optional.empty();
     }

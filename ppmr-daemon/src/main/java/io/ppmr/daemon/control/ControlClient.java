@@ -1,8 +1,6 @@
 package io.ppmr.daemon.control;
 
-import io.ppmr.daemon.pods.PodOrder;
-import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.daemon.pods.Pods;
+import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
@@ -26,8 +24,6 @@ import java.util.function.Consumer;
 /** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
-    /** Allows for the programs by which a service makes a pod, each of which has its own deadline. */
-    private static final Duration POD_LIMIT = Duration.ofMinutes(3);
 
     private final Path socket;
     private final ControlProtocol protocol = new ControlProtocol();
@@ -123,41 +119,28 @@ public final class ControlClient implements AutoCloseable {
     }
 
     /**
-     * Has a pod made and started.
+     * Asks what an optional part of the service answers.
      *
-     * @throws RequestException if it is not granted, or its command cannot begin
+     * @param name the request's
+     * @param fields what it says
+     * @param limit how long to wait for the answer
+     * @param key by which the answer comes
+     * @param type of the answer
+     * @throws RequestException if the service refuses it
      */
-    public PodStatus runPod(PodOrder order) throws IOException, RequestException {
-        return askFor(ControlProtocol.POD_RUN, order, POD_LIMIT).pod();
-    }
-
-    /** Lists the pods that the caller may see. */
-    public List<PodStatus> pods() throws IOException, RequestException {
-        return askFor(ControlProtocol.POD_LIST, new ControlRequest.Plain(), POD_LIMIT)
-                .pods();
-    }
-
-    /** Shows a pod, by its short or its full name. */
-    public PodStatus showPod(String name) throws IOException, RequestException {
-        return askFor(ControlProtocol.POD_SHOW, new PodRequests.Named(name), POD_LIMIT)
-                .pod();
-    }
-
-    /**
-     * Has a further command run in a pod.
-     *
-     * @param order the command; its name is the pod's
-     * @param detached whether it goes on in the pod; else it is waited for
-     */
-    public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RequestException {
-        return askFor(ControlProtocol.POD_EXEC, new PodRequests.Execute(order, detached), POD_LIMIT)
-                .executed();
-    }
-
-    /** Has a pod ended, by its short or its full name; nothing of it is left when this returns. */
-    public PodStatus stopPod(String name) throws IOException, RequestException {
-        return askFor(ControlProtocol.POD_STOP, new PodRequests.Named(name), POD_LIMIT)
-                .pod();
+    public <T> T askPart(String name, Object fields, Duration limit, String key, Class<T> type)
+            throws IOException, RequestException {
+        lines.writeLine(protocol.request(name, fields), ANSWER_LIMIT);
+        JsonNode answer = protocol.parse(lines.readLine(limit));
+        ControlProtocol.Answer known = failing(protocol.value(answer, ControlProtocol.Answer.class));
+        if (known.refused() != null) {
+            throw new RequestException(known.refused());
+        }
+        if (!answer.hasNonNull(key)) {
+            throw new IOException("the service at " + socket + " does not answer with " + key
+                    + ": install the same release of ppmr everywhere");
+        }
+        return protocol.value(answer.get(key), type);
     }
 
     /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
@@ -185,12 +168,7 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RequestException {
-        return askFor(name, fields, ANSWER_LIMIT);
-    }
-
-    private ControlProtocol.Answer askFor(String name, Object fields, Duration limit)
-            throws IOException, RequestException {
-        ControlProtocol.Answer answer = ask(name, fields, limit);
+        ControlProtocol.Answer answer = ask(name, fields, ANSWER_LIMIT);
         if (answer.refused() != null) {
             throw new RequestException(answer.refused());
         }
@@ -211,7 +189,10 @@ public final class ControlClient implements AutoCloseable {
     }
 
     private ControlProtocol.Answer receive(String text) throws IOException {
-        ControlProtocol.Answer line = protocol.value(protocol.parse(text), ControlProtocol.Answer.class);
+        return failing(protocol.value(protocol.parse(text), ControlProtocol.Answer.class));
+    }
+
+    private ControlProtocol.Answer failing(ControlProtocol.Answer line) throws IOException {
         if (line.error() != null) {
             throw new IOException("the service at " + socket + ": " + line.error());
         }

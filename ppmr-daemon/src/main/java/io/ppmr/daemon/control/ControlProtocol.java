@@ -7,9 +7,6 @@ import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.ppmr.daemon.pods.PodOrder;
-import io.ppmr.daemon.pods.PodStatus;
-import io.ppmr.daemon.pods.Pods;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
@@ -20,34 +17,24 @@ import java.io.OutputStream;
 import java.util.List;
 
 /**
- * The lines of the control socket, each a JSON object with one key.
+ * The lines of the control socket, each a JSON object with one key. Optional parts answer further requests.
  *
  * <pre>
  *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
- *   {"request": "announce"}                "announcing": the folder in which the caller announces jobs
  *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
  *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
  *    "source_off": false, "first_off": false, "carry_out": false}
  *                                          "resolution"; without carry_out it says what it would mean
  *   {"request": "status"}                  one status line
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
- *   {"request": "pod_run", "name": NAME, "command": [WORD], ...}
- *                                          "pod", as it runs; the fields are those of {@link PodOrder}
- *   {"request": "pod_exec", "order": {...}, "detached": false}
- *                                          "executed"; the order as for pod_run, its name the pod's
- *   {"request": "pod_show", "name": NAME}  "pod"
- *   {"request": "pod_stop", "name": NAME}  "pod", as it has ended
- *   {"request": "pod_list"}                "pods"
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
- *   {"announcing": FOLDER}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
  *   {"refused": TEXT}  {"error": TEXT}
  * </pre>
  *
- * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}, those of pods
- * of {@link PodStatus} and {@link Pods.Executed}. Immutable, for
+ * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
  * any thread.
  */
 public final class ControlProtocol {
@@ -57,24 +44,14 @@ public final class ControlProtocol {
     public static final String RESOLVE = "resolve";
     public static final String STATUS = "status";
     public static final String WATCH = "watch";
-    static final String POD_RUN = "pod_run";
-    static final String POD_LIST = "pod_list";
-    static final String POD_SHOW = "pod_show";
-    static final String POD_EXEC = "pod_exec";
-    static final String POD_STOP = "pod_stop";
-    static final String POD = "pod";
-    static final String PODS = "pods";
-    static final String EXECUTED = "executed";
-    static final String ANNOUNCE = "announce";
-    static final String ANNOUNCING = "announcing";
     static final String CANCELLING = "cancelling";
     static final String RESOLUTION = "resolution";
     static final String STARTED = "started";
     static final String WATCHING = "watching";
     static final String PROGRESS = "progress";
     static final String REPORT = "report";
-    static final String REFUSED = "refused";
-    static final String ERROR = "error";
+    public static final String REFUSED = "refused";
+    public static final String ERROR = "error";
 
     /** As many words and variables as a command may have, and some more. */
     private static final int MAX_TOKENS = 8500;
@@ -88,9 +65,6 @@ public final class ControlProtocol {
             MigrationProgress progress,
             MigrationReport report,
             ControlStatus status,
-            PodStatus pod,
-            List<PodStatus> pods,
-            Pods.Executed executed,
             String refused,
             String error) {}
 

@@ -49,9 +49,6 @@ public record SourceRequests(
         return Map.of(
                 ControlProtocol.MIGRATE,
                 new ControlRequest<>(ControlRequest.Migrate.class, false, this::isOwner, this::migrate),
-                ControlProtocol.ANNOUNCE,
-                new ControlRequest<>(
-                        ControlRequest.Plain.class, false, (request, user) -> true, (request, with) -> announce(with)),
                 ControlProtocol.CANCEL,
                 new ControlRequest<>(ControlRequest.Cancel.class, false, this::cancel),
                 ControlProtocol.RESOLVE,
@@ -158,17 +155,6 @@ public record SourceRequests(
             throw new RequestException("host '" + named.getHostString() + "' is not known on the source's node");
         }
         return address;
-    }
-
-    /** A user is about to announce a job, and needs the folder for it. */
-    private void announce(Exchange with) throws IOException {
-        try {
-            with.say(
-                    ControlProtocol.ANNOUNCING, migrations.folderOf(with.user()).toString());
-        } catch (IOException e) {
-            LOG.warn("user {} has no folder for announcements: {}", with.user(), e.getMessage());
-            with.say(ControlProtocol.ERROR, "there is no folder for your announcements: " + e.getMessage());
-        }
     }
 
     private void cancel(ControlRequest.Cancel request, Exchange with) throws IOException {

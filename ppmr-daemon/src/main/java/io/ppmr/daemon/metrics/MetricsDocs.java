@@ -7,6 +7,8 @@ import io.micrometer.prometheusmetrics.PrometheusNamingConvention;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
+import io.ppmr.daemon.part.InstalledParts;
+import io.ppmr.daemon.part.ServicePart;
 import io.ppmr.migration.source.SourceMetrics;
 import io.ppmr.migration.target.TargetMetrics;
 import io.ppmr.transport.RailFigures;
@@ -65,6 +67,8 @@ public final class MetricsDocs {
         new SourceMetrics(source, pool, new FairClaims(pool));
         SourceMetrics.showRails(source, List.of(new RailFigures("NAME of each")));
         new TargetMetrics(target, List.of(pool));
+        InstalledParts.describe(source, ServicePart.Side.SOURCE);
+        InstalledParts.describe(target, ServicePart.Side.TARGET);
         table(page, "The source's", source);
         table(page, "The target's", target);
         return page.append(EVENTS).toString();

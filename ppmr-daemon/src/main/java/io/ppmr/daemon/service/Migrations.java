@@ -1,12 +1,13 @@
 package io.ppmr.daemon.service;
 
-import io.ppmr.daemon.jobs.AnnouncedJobs;
 import io.ppmr.daemon.jobs.ConfiguredJob;
-import io.ppmr.daemon.jobs.MoveRecords;
+import io.ppmr.daemon.jobs.JobName;
+import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationQueue;
+import io.ppmr.migration.source.MigrationReport;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
@@ -25,20 +26,20 @@ import java.util.stream.Collectors;
  */
 public final class Migrations {
     /** A job, and what it is called if a user has announced it. */
-    private record Found(ConfiguredJob job, Optional<AnnouncedJobs.Name> announced) {
+    private record Found(ConfiguredJob job, Optional<JobName> announced) {
         String name() {
-            return announced.map(AnnouncedJobs.Name::toString).orElse(job.name());
+            return announced.map(JobName::toString).orElse(job.name());
         }
     }
 
     /** The one who asks for a migration: of a job that is announced, or as its owner. */
     private final class Asker implements MigrationQueue.Customer {
-        private final Optional<AnnouncedJobs.Name> announced;
+        private final Optional<JobName> announced;
         private final Optional<String> owner;
         /** The targets of the order; empty until there is one, as nothing is recorded before. */
         private volatile Optional<List<InetSocketAddress>> targets = Optional.empty();
 
-        private Asker(Optional<AnnouncedJobs.Name> announced, Optional<String> owner) {
+        private Asker(Optional<JobName> announced, Optional<String> owner) {
             this.announced = announced;
             this.owner = owner;
         }
@@ -52,17 +53,16 @@ public final class Migrations {
 
         private void begins(MigrationOrder order) {
             targets = Optional.of(order.targets());
-            announced.ifPresent(records::begin);
+            announced.ifPresent(Migrations.this.announced::begins);
         }
 
         @Override
         public void ended(MigrationQueue.Event last) {
             if (announced.isPresent() && targets.isPresent()) {
-                if (last instanceof MigrationQueue.Event.Ended ended) {
-                    records.end(announced.get(), ended.report(), targets.get());
-                } else {
-                    records.fail(announced.get());
-                }
+                Optional<MigrationReport> report = last instanceof MigrationQueue.Event.Ended ended
+                        ? Optional.of(ended.report())
+                        : Optional.empty();
+                Migrations.this.announced.ended(announced.get(), report, targets.get());
             }
             owner.ifPresent(name -> pace.ended(name, last.hasMoved(), System.nanoTime()));
         }
@@ -71,33 +71,29 @@ public final class Migrations {
     private final Map<String, ConfiguredJob> jobs;
     private final Optional<String> triggerJob;
     private final MigrationQueue queue;
-    private final AnnouncedJobs announced;
-    private final MoveRecords records;
+    private final JobSources announced;
     private final OwnerPace pace = new OwnerPace();
 
     /** Those of a source that takes no announced jobs. */
     public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, MigrationQueue queue) {
-        this(jobs, triggerJob, queue, AnnouncedJobs.none(), new MoveRecords(Optional.empty()));
+        this(jobs, triggerJob, queue, JobSources.NONE);
     }
 
     /**
      * @param jobs those of the configuration, by name
      * @param triggerJob the one that the triggers move; without it they move all that are announced
      * @param queue owns the migrations
-     * @param announced those that users announce
-     * @param records where is written what becomes of those
+     * @param announced those that users bring
      */
     public Migrations(
             Map<String, ConfiguredJob> jobs,
             Optional<String> triggerJob,
             MigrationQueue queue,
-            AnnouncedJobs announced,
-            MoveRecords records) {
+            JobSources announced) {
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.queue = queue;
         this.announced = announced;
-        this.records = records;
     }
 
     /**
@@ -106,15 +102,6 @@ public final class Migrations {
      */
     public boolean isOwnedBy(String job, String user) {
         return announced.isOwnedBy(job, user);
-    }
-
-    /**
-     * Makes the folder in which a user announces jobs, unless it is there.
-     *
-     * @param user as the kernel says, by name
-     */
-    public Path folderOf(String user) throws IOException {
-        return announced.folderOf(user);
     }
 
     /**
@@ -168,7 +155,7 @@ public final class Migrations {
     }
 
     /** A job of a trigger's, which is looked for when its turn has come. */
-    private MigrationQueue.Request request(AnnouncedJobs.Name name, String by) {
+    private MigrationQueue.Request request(JobName name, String by) {
         Asker asker = new Asker(Optional.of(name), Optional.empty());
         return new MigrationQueue.Request(
                 name.toString(),
@@ -199,13 +186,13 @@ public final class Migrations {
             return start(triggerJob.get(), by, watcher).job();
         }
         queue.requireRoom();
-        List<AnnouncedJobs.Name> names = announced.names();
+        List<JobName> names = announced.names();
         if (names.isEmpty()) {
             throw new RequestException(
                     "no job is announced, and the configuration names no trigger_job: known are " + known());
         }
         queue.startAll(names.stream().map(name -> request(name, by)).toList(), by, watcher);
-        return names.stream().map(AnnouncedJobs.Name::toString).collect(Collectors.joining(", "));
+        return names.stream().map(JobName::toString).collect(Collectors.joining(", "));
     }
 
     /**
@@ -248,7 +235,7 @@ public final class Migrations {
         if (owner.isEmpty() && jobs.containsKey(wanted)) {
             return new Found(jobs.get(wanted), Optional.empty());
         }
-        Optional<AnnouncedJobs.Name> named = announced.named(wanted, owner);
+        Optional<JobName> named = announced.named(wanted, owner);
         Optional<ConfiguredJob> job = named.isPresent() ? announced.find(named.get()) : Optional.empty();
         if (job.isEmpty()) {
             throw new RequestException("there is no job '" + wanted + "'"
@@ -261,7 +248,7 @@ public final class Migrations {
     private String triggered() throws RequestException {
         List<String> names = triggerJob.isPresent()
                 ? List.of(triggerJob.get())
-                : announced.names().stream().map(AnnouncedJobs.Name::toString).toList();
+                : announced.names().stream().map(JobName::toString).toList();
         if (names.size() != 1) {
             throw new RequestException("no job is named, and "
                     + (names.isEmpty()

@@ -1,22 +1,30 @@
 package io.ppmr.daemon.config;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.daemon.config.file.ConfigSection;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Iterator;
 import org.junit.jupiter.api.Test;
 
 class ConfigDocsTest {
     private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "configuration.md");
 
+    /** The page has the keys of optional parts, too, which this module does not see: a system test compares it all. */
     @Test
-    void shouldBeWhatTheTablesSayWhenPageIsRead() throws IOException {
-        assertEquals(
-                ConfigDocs.page(),
-                Files.readString(PAGE),
-                "docs/configuration.md is stale: ./ppmr config docs > docs/configuration.md");
+    void shouldHaveEveryLineOfTheCoresInThatOrderWhenPageIsRead() throws IOException {
+        Iterator<String> page = Files.readAllLines(PAGE).iterator();
+        for (String line : ConfigDocs.page().lines().toList()) {
+            boolean found = false;
+            while (!found && page.hasNext()) {
+                found = page.next().equals(line);
+            }
+            assertTrue(
+                    found,
+                    "docs/configuration.md is stale: ./ppmr config docs > docs/configuration.md; it lacks " + line);
+        }
     }
 
     @Test

@@ -3,7 +3,10 @@ package io.ppmr.daemon.config;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.config.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ValueType;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,6 +3,8 @@ package io.ppmr.daemon.config;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.config.file.ResolvedValues;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

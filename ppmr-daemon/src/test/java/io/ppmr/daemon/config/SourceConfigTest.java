@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.migration.source.Job;
 import io.ppmr.protocol.data.ReadingMode;

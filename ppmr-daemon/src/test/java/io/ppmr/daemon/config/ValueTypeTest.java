@@ -4,7 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.config.ValueType.BadValueException;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import java.nio.file.Path;
 import java.time.Duration;
 import org.junit.jupiter.api.Test;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import io.ppmr.daemon.config.file.ConfigException;
 import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;

@@ -12,7 +12,7 @@ import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.Preparation;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcessIdentity;
@@ -52,7 +52,7 @@ final class OriginalRanks {
 
     private final String migrationId;
     private final ProcessTable processes;
-    private final PodKeeper pods;
+    private final RankSurroundings surroundings;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
     /** The same as {@link #held}, for other threads. */
@@ -79,15 +79,18 @@ final class OriginalRanks {
     private boolean detached;
 
     private OriginalRanks(
-            String migrationId, ProcessTable processes, PodKeeper pods, Map<Integer, ProcessIdentity> roots) {
+            String migrationId,
+            ProcessTable processes,
+            RankSurroundings surroundings,
+            Map<Integer, ProcessIdentity> roots) {
         this.migrationId = migrationId;
         this.processes = processes;
-        this.pods = pods;
+        this.surroundings = surroundings;
         this.roots = new LinkedHashMap<>(roots);
     }
 
     /** The processes of a job as they are now; throws if one does not exist or belongs to another user. */
-    static OriginalRanks of(String migrationId, ProcessTable processes, PodKeeper pods, Job job)
+    static OriginalRanks of(String migrationId, ProcessTable processes, RankSurroundings surroundings, Job job)
             throws CheckpointException {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
         for (Job.RankProcess rank : job.ranks()) {
@@ -95,7 +98,7 @@ final class OriginalRanks {
             processes.requireOwner(root, job.user());
             roots.put(rank.rank(), root);
         }
-        return new OriginalRanks(migrationId, processes, pods, roots);
+        return new OriginalRanks(migrationId, processes, surroundings, roots);
     }
 
     /** Throws, and says why and what helps, if one of the ranks lives where its checkpointer must not go. */
@@ -125,7 +128,7 @@ final class OriginalRanks {
         }
         job.checkpointer().requireMovablePods(roots, job.user());
         for (ProcessIdentity init : roots.values()) {
-            pods.requireMovable(init);
+            surroundings.requireMovable(init);
         }
     }
 
@@ -139,7 +142,7 @@ final class OriginalRanks {
         Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
         for (int rank : job.pods().keySet()) {
             detached = true;
-            enclosures.put(rank, pods.detach(migrationId, secret, roots.get(rank)));
+            enclosures.put(rank, surroundings.detach(migrationId, secret, roots.get(rank)));
         }
         return enclosures;
     }
@@ -153,7 +156,7 @@ final class OriginalRanks {
     static OriginalRanks recorded(
             String migrationId,
             ProcessTable processes,
-            PodKeeper pods,
+            RankSurroundings surroundings,
             Path workDirectory,
             List<PlannedRank> ranks,
             List<TransactionRecord> records) {
@@ -165,7 +168,7 @@ final class OriginalRanks {
             List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
             held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
-        OriginalRanks originals = new OriginalRanks(migrationId, processes, pods, roots);
+        OriginalRanks originals = new OriginalRanks(migrationId, processes, surroundings, roots);
         originals.held.putAll(held);
         originals.heldNow = List.copyOf(held.values());
         originals.recorded = true;
@@ -443,7 +446,7 @@ final class OriginalRanks {
         }
         if (detached) {
             try {
-                pods.cut(migrationId);
+                surroundings.cut(migrationId);
             } catch (IOException e) {
                 return "the link of a pod cannot be taken away: " + e.getMessage();
             }
@@ -454,7 +457,7 @@ final class OriginalRanks {
         left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
         if (detached && left.isEmpty()) {
             try {
-                pods.ended(migrationId);
+                surroundings.ended(migrationId);
             } catch (IOException e) {
                 LOG.warn("migration {}: something of its pods is taken away later: {}", migrationId, e.getMessage());
             }
@@ -490,11 +493,11 @@ final class OriginalRanks {
 
     /** A checkpoint that has failed leaves its pod stopped, so each is set going whether it was held or not. */
     private void releasePods() throws IOException, CheckpointException {
-        if (!pods.has(migrationId)) {
+        if (!surroundings.has(migrationId)) {
             detached = false;
             return;
         }
-        pods.attach(migrationId);
+        surroundings.attach(migrationId);
         detached = false;
         processes.snapshot().trees(roots).forEach((rank, tree) -> {
             if (!tree.isEmpty()) {

@@ -5,7 +5,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.source.image.OutgoingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
  * @param transports how the bytes may travel
  * @param metrics what is counted
  * @param journal the transactions'
- * @param pods keeps what lies around ranks that are pods
+ * @param surroundings keeps what lies around ranks
  * @param digests of the jobs' files on this node
  * @param node says what this node is
  * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
@@ -46,7 +46,7 @@ record SourceContext(
         TransactionJournal journal,
         ProcessTable processes,
         NativePrograms programs,
-        PodKeeper pods,
+        RankSurroundings surroundings,
         ContentDigests digests,
         NodeProbe node,
         LongSupplier clock) {

@@ -12,7 +12,7 @@ import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountException;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.keep.KeptImageNote;
 import io.ppmr.migration.node.NodeProbe;
@@ -62,7 +62,7 @@ public final class SourceService implements AutoCloseable {
     private final SourceMetrics metrics;
     private final OutgoingImageView view = new OutgoingImageView();
     private final MigrationQueue queue = new MigrationQueue(this::make);
-    private final PodKeeper pods;
+    private final RankSurroundings surroundings;
     private SourceContext context;
     private FuseMount mount;
 
@@ -73,7 +73,7 @@ public final class SourceService implements AutoCloseable {
                 TransportChoice.tcp(),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
     }
 
     /**
@@ -82,15 +82,15 @@ public final class SourceService implements AutoCloseable {
      * @param transports how the bytes may travel
      * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
      * @param meters where its meters are registered
-     * @param pods keeps what lies around ranks that are pods
+     * @param surroundings keeps what lies around ranks
      */
     public SourceService(
             SourceSettings settings,
             TransportChoice transports,
             BiFunction<String, List<Integer>, JobNotes> jobs,
             MeterRegistry meters,
-            PodKeeper pods) {
-        this.pods = pods;
+            RankSurroundings surroundings) {
+        this.surroundings = surroundings;
         this.settings = settings;
         this.transports = transports;
         this.jobs = jobs;
@@ -115,7 +115,7 @@ public final class SourceService implements AutoCloseable {
                 MappedJournal.in(settings.transaction().journal()),
                 new ProcessTable(),
                 NativePrograms.fromSystemProperty(),
-                pods,
+                surroundings,
                 new ContentDigests(),
                 new NodeProbe(Path.of("/"), 0, settings.pool().chunkBytes(), List.of()),
                 BootClock::nowNs);

@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
 import io.ppmr.checkpoint.Checkpointer.StreamedForm;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.fuse.MountException;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.PairCheck;
 import io.ppmr.migration.node.PairCheck.Room;
 import io.ppmr.os.Accounts;
@@ -46,22 +46,22 @@ final class Admission {
     private final TargetSettings settings;
     private final TransportChoice transports;
     private final Supplier<NodeFacts> node;
-    private final PodKeeper pods;
+    private final RankSurroundings surroundings;
     private final Supplier<Optional<MountException>> mountLoss;
 
     /**
      * @param node says what this node is, as it is now
-     * @param pods says whether a pod can go on here
+     * @param surroundings says whether a pod can go on here
      * @param mountLoss says why this node's mount is gone, if it is
      */
     Admission(
             TargetSettings settings,
             TransportChoice transports,
             Supplier<NodeFacts> node,
-            PodKeeper pods,
+            RankSurroundings surroundings,
             Supplier<Optional<MountException>> mountLoss) {
         this.mountLoss = mountLoss;
-        this.pods = pods;
+        this.surroundings = surroundings;
         this.settings = settings;
         this.transports = transports;
         this.node = node;
@@ -141,7 +141,7 @@ final class Admission {
                 .ifPresent(why -> findings.add(Finding.fail(
                         "checkpointer", why, "install the same version on both nodes, or a later one here")));
         if (!job.pods().isEmpty()) {
-            findings.addAll(pods.findings(job.pods().values()));
+            findings.addAll(surroundings.findings(job.pods().values()));
         }
         if (tool.isPresent() && job.streamableBytes() > 0) {
             StreamedForm form = tool.get().streamedForm();

@@ -136,7 +136,9 @@ final class Restoration {
 
     private Optional<Enclosure> enclosure(int rank) throws IOException {
         PodFacts pod = pods.get(rank);
-        return pod == null ? Optional.empty() : Optional.of(service.pods().prepare(move, begin.secret(), pod));
+        return pod == null
+                ? Optional.empty()
+                : Optional.of(service.surroundings().prepare(move, begin.secret(), pod));
     }
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
@@ -144,7 +146,7 @@ final class Restoration {
             AbandonedCommand.note(workRoot, rank.processes());
             PodFacts pod = pods.get(rank.rank());
             if (pod != null) {
-                service.pods().restored(move, pod, rank.processes().get(0));
+                service.surroundings().restored(move, pod, rank.processes().get(0));
             }
         } catch (IOException e) {
             throw new CheckpointException(

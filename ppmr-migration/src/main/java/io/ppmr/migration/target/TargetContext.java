@@ -1,7 +1,7 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.target.image.ArrivingImageView;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transport.TransportChoice;
@@ -15,7 +15,7 @@ import java.util.function.LongSupplier;
  * @param transports how the bytes may travel
  * @param admission whether a migration is taken
  * @param placements the files of jobs that are put at their places here
- * @param pods keeps what lies around ranks that are pods
+ * @param surroundings keeps what lies around ranks
  * @param journal the transactions'
  * @param view what restarts see in the mount
  * @param metrics what is counted
@@ -27,7 +27,7 @@ record TargetContext(
         Admission admission,
         NativePrograms programs,
         PlacementNotes placements,
-        PodKeeper pods,
+        RankSurroundings surroundings,
         TransactionJournal journal,
         ArrivingImageView view,
         TargetMetrics metrics,

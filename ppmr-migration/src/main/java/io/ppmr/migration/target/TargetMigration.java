@@ -606,7 +606,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
     private boolean releaseCopies() {
         try {
-            service.pods().attach(move());
+            service.surroundings().attach(move());
         } catch (IOException e) {
             LOG.error("migration {}: its pods are held until their network is in order: {}", id, e.getMessage());
             return false;
@@ -637,7 +637,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
             return false;
         }
         try {
-            service.pods().discard(move());
+            service.surroundings().discard(move());
             return true;
         } catch (IOException e) {
             LOG.error("migration {}: something of its pods is left here: {}", id, e.getMessage());

@@ -6,7 +6,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.MountOptions;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
 import io.ppmr.os.BootClock;
 import io.ppmr.protocol.control.NodeFacts;
@@ -54,7 +54,7 @@ public final class TargetService implements AutoCloseable {
     private final List<ReceiveBuffers> berths = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView(this::room);
     private final TargetMetrics metrics;
-    private final PodKeeper pods;
+    private final RankSurroundings surroundings;
     private FuseMount mount;
     private TransactionJournal journal;
     private TargetSessions conversations;
@@ -62,17 +62,18 @@ public final class TargetService implements AutoCloseable {
 
     /** A service whose bytes travel over TCP. */
     public TargetService(TargetSettings settings) {
-        this(settings, TransportChoice.tcp(), new SimpleMeterRegistry(), PodKeeper.NONE);
+        this(settings, TransportChoice.tcp(), new SimpleMeterRegistry(), RankSurroundings.NONE);
     }
 
     /**
      * A service that counts where somebody looks.
      *
      * @param meters where its meters are registered
-     * @param pods keeps what lies around ranks that are pods
+     * @param surroundings keeps what lies around ranks
      */
-    public TargetService(TargetSettings settings, TransportChoice transports, MeterRegistry meters, PodKeeper pods) {
-        this(settings, transports, probe(settings), meters, BootClock::nowNs, pods);
+    public TargetService(
+            TargetSettings settings, TransportChoice transports, MeterRegistry meters, RankSurroundings surroundings) {
+        this(settings, transports, probe(settings), meters, BootClock::nowNs, surroundings);
     }
 
     /**
@@ -87,8 +88,8 @@ public final class TargetService implements AutoCloseable {
             Supplier<NodeFacts> node,
             MeterRegistry meters,
             LongSupplier clock,
-            PodKeeper pods) {
-        this.pods = pods;
+            RankSurroundings surroundings) {
+        this.surroundings = surroundings;
         this.settings = settings;
         this.clock = clock;
         this.node = node;
@@ -134,10 +135,10 @@ public final class TargetService implements AutoCloseable {
         TargetContext context = new TargetContext(
                 settings,
                 transports,
-                new Admission(settings, transports, node, pods, mount::failure),
+                new Admission(settings, transports, node, surroundings, mount::failure),
                 programs,
                 new PlacementNotes(settings.journal(), programs),
-                pods,
+                surroundings,
                 journal,
                 view,
                 metrics,

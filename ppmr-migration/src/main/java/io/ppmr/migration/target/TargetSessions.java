@@ -187,9 +187,9 @@ final class TargetSessions {
         try {
             Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
             recovered.add(service.placements().recover((id, attempt) -> filesOutcome(open, id, attempt)));
-            for (String move : service.pods().arriving()) {
+            for (String move : service.surroundings().arriving()) {
                 if (!wasVoted(move)) {
-                    service.pods().discard(move);
+                    service.surroundings().discard(move);
                 }
             }
             WorkDirectories.removeEnded(
@@ -345,7 +345,7 @@ final class TargetSessions {
     private void hear(ControlMessage.Away away, ControlLink link) throws IOException {
         Message answer;
         try {
-            answer = new ControlMessage.Told(service.pods().hearOf(away));
+            answer = new ControlMessage.Told(service.surroundings().hearOf(away));
         } catch (RequestException | IOException e) {
             log.say(
                     "away",

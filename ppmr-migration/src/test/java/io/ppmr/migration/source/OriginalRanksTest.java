@@ -10,7 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.net.InetSocketAddress;
@@ -34,7 +34,7 @@ class OriginalRanksTest {
     private final ProcessTable table = new ProcessTable();
 
     private OriginalRanks recorded(Path directory, List<PlannedRank> ranks) {
-        return OriginalRanks.recorded("m-1", table, PodKeeper.NONE, directory, ranks, List.of());
+        return OriginalRanks.recorded("m-1", table, RankSurroundings.NONE, directory, ranks, List.of());
     }
 
     @Test

@@ -13,7 +13,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
@@ -187,7 +187,7 @@ class SourceMigrationTest {
                 MappedJournal.in(settings.transaction().journal()),
                 new ProcessTable(),
                 new NativePrograms(directory),
-                PodKeeper.NONE,
+                RankSurroundings.NONE,
                 new ContentDigests(),
                 new NodeProbe(Path.of("/"), 0, pool.geometry().chunkBytes(), List.of()),
                 BootClock::nowNs);
@@ -202,7 +202,7 @@ class SourceMigrationTest {
         OriginalRanks originals = OriginalRanks.recorded(
                 "m-1",
                 service.processes(),
-                PodKeeper.NONE,
+                RankSurroundings.NONE,
                 service.settings().workDirectory(),
                 List.of(new PlannedRank(0, "127.0.0.1:9", List.of(root))),
                 List.of());

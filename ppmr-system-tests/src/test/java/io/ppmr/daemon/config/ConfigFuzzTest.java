@@ -1,5 +1,6 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;

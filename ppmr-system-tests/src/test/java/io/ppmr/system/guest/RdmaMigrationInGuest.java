@@ -13,7 +13,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
-import io.ppmr.migration.PodKeeper;
+import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobBounds;
@@ -119,7 +119,7 @@ class RdmaMigrationInGuest {
                         RightsBounds.USUAL_FILES),
                 new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load),
                 new SimpleMeterRegistry(),
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
         target.start();
         source = new SourceService(
                 new SourceSettings(
@@ -143,7 +143,7 @@ class RdmaMigrationInGuest {
                         one -> new Noting(RdmaTransport.load(one), pool)),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),
-                PodKeeper.NONE);
+                RankSurroundings.NONE);
         source.start();
     }
 

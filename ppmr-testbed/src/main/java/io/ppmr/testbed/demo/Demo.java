@@ -26,6 +26,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
+import java.util.ServiceLoader;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -157,11 +159,9 @@ public final class Demo implements Callable<Integer> {
         List<Shown> possible = new ArrayList<>(wanted);
         List<String> leftOut = new ArrayList<>();
         String noCriu = possible.equals(List.of(Shown.BLCR)) ? "" : whyNoCriu();
-        String noMpi = noCriu.isEmpty() && possible.contains(Shown.MPI)
-                ? MpiAct.whyNot().orElse("")
-                : noCriu;
+        String noMpi = noCriu.isEmpty() && possible.contains(Shown.MPI) ? whyNoMpi() : noCriu;
         leaveOut(Shown.CRIU, "ordinary processes with CRIU", noCriu, possible, leftOut);
-        leaveOut(Shown.MPI, "an MPI job in pods", noMpi, possible, leftOut);
+        leaveOut(Shown.MPI, "an MPI job with its connections", noMpi, possible, leftOut);
         leftOut.forEach(out::println);
         List<DemoReport.Migration> migrations = new ArrayList<>();
         if (possible.contains(Shown.BLCR) || possible.contains(Shown.CRIU)) {
@@ -184,9 +184,19 @@ public final class Demo implements Callable<Integer> {
         }
     }
 
+    /** Finds what an optional part shows. */
+    private static Optional<DemoAct> act() {
+        return ServiceLoader.load(DemoAct.class).findFirst();
+    }
+
+    private static String whyNoMpi() throws IOException, InterruptedException {
+        Optional<DemoAct> act = act();
+        return act.isPresent() ? act.get().whyNot().orElse("") : "the part of ppmr that moves one is not installed";
+    }
+
     private DemoReport.Migration showMpi() throws Exception {
         try {
-            return new MpiAct(testbed, out).show();
+            return act().orElseThrow().show(testbed, out);
         } catch (IOException e) {
             throw new CommandFailure(ExitCode.FAILED, e.getMessage(), e);
         }

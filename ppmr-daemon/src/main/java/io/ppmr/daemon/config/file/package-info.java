@@ -1,0 +1,4 @@
+/**
+ * A configuration file while it is read: sections, keys, types of values, and mistakes. It knows no key of a service.
+ */
+package io.ppmr.daemon.config.file;

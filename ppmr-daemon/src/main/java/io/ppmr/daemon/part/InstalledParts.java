@@ -1,0 +1,53 @@
+package io.ppmr.daemon.part;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.part.ServicePart.Side;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.ServiceLoader;
+
+/** The parts on the class path, in the order of their names. Immutable. */
+public final class InstalledParts {
+    private static final List<ServicePart> ALL = ServiceLoader.load(ServicePart.class).stream()
+            .map(ServiceLoader.Provider::get)
+            .sorted(Comparator.comparing(ServicePart::name))
+            .toList();
+
+    private InstalledParts() {}
+
+    /** Lists their names. */
+    public static List<String> names() {
+        return ALL.stream().map(ServicePart::name).toList();
+    }
+
+    /** Lists the sections that they add to the files of a side. */
+    public static List<ConfigSection> sections(Side side) {
+        return ALL.stream().flatMap(part -> part.sections(side).stream()).toList();
+    }
+
+    /** Lists the sections of theirs that stand in lists of tables. */
+    public static List<ConfigSection> entries(Side side) {
+        return ALL.stream().flatMap(part -> part.entries(side).stream()).toList();
+    }
+
+    /** Has each read its sections of a file. */
+    public static ConfiguredParts read(ConfigFile file, Side side, ServicePart.Tools tools) {
+        Map<String, ServicePart.Configured> configured = new LinkedHashMap<>();
+        ALL.forEach(part -> configured.put(part.name(), part.read(file, side, tools)));
+        return new ConfiguredParts(configured);
+    }
+
+    /** Makes the commands that they add to {@code ppmr}. */
+    public static List<Object> commands() {
+        return ALL.stream().flatMap(part -> part.commands().stream()).toList();
+    }
+
+    /** Has each register its meters. */
+    public static void describe(MeterRegistry meters, Side side) {
+        ALL.forEach(part -> part.describe(meters, side));
+    }
+}

@@ -1,0 +1,55 @@
+package io.ppmr.daemon.part;
+
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.jobs.JobSource;
+import io.ppmr.daemon.jobs.JobSources;
+import io.ppmr.migration.RankSurroundings;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * All parts of one service. Safe for any thread.
+ *
+ * @param parts in the order of their names
+ * @param takesJobs whether a trigger that names no job moves their jobs
+ */
+public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
+    public RunningParts {
+        parts = List.copyOf(parts);
+    }
+
+    /** Has each make what it needs on the disk. */
+    public void prepare() throws IOException {
+        for (ServicePart.Running part : parts) {
+            part.prepare();
+        }
+    }
+
+    /** Returns the requests that they answer, by their names. */
+    public Map<String, ControlRequest<?>> requests() {
+        Map<String, ControlRequest<?>> all = new HashMap<>();
+        parts.forEach(part -> all.putAll(part.requests()));
+        return all;
+    }
+
+    /** Returns the jobs that users bring by them. */
+    public JobSources jobs() {
+        List<JobSource> sources = parts.stream()
+                .map(ServicePart.Running::jobs)
+                .flatMap(Optional::stream)
+                .toList();
+        return new JobSources(sources, takesJobs);
+    }
+
+    /** Returns what keeps the surroundings of ranks; of several parts the first that keeps some. */
+    public RankSurroundings surroundings() {
+        return parts.stream()
+                .map(ServicePart.Running::surroundings)
+                .flatMap(Optional::stream)
+                .findFirst()
+                .orElse(RankSurroundings.NONE);
+    }
+}

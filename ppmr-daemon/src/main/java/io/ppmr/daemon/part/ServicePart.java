@@ -1,0 +1,112 @@
+package io.ppmr.daemon.part;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import io.ppmr.checkpoint.Checkpointer;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.jobs.JobSource;
+import io.ppmr.migration.RankSurroundings;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * An optional part of the services, in a module of its own, which a {@link java.util.ServiceLoader} finds. The core
+ * knows a part by this interface alone. A part may add sections to the configuration, commands, control requests, jobs,
+ * meters, checks of {@code ppmr doctor}, and what lies around a job's ranks. Immutable.
+ */
+public interface ServicePart {
+    /** Its name, as in {@code ppmr-NAME}, the module. */
+    String name();
+
+    /** The sections that it adds to the files of a side. */
+    default List<ConfigSection> sections(Side side) {
+        return List.of();
+    }
+
+    /** The sections that stand in lists of tables in the sections above. */
+    default List<ConfigSection> entries(Side side) {
+        return List.of();
+    }
+
+    /** Reads its sections and reports their mistakes to the file. */
+    default Configured read(ConfigFile file, Side side, Tools tools) {
+        return new Configured() {};
+    }
+
+    /** Makes the commands that it adds to {@code ppmr}: objects with picocli's annotations. */
+    default List<Object> commands() {
+        return List.of();
+    }
+
+    /** Registers the meters of a side's service with it, for the page of all meters. */
+    default void describe(MeterRegistry meters, Side side) {}
+
+    /** The two kinds of services. */
+    enum Side {
+        SOURCE,
+        TARGET
+    }
+
+    /** The checkpointers of a configuration, by name, and the names of those that users' jobs may ask for. */
+    record Tools(Map<String, Checkpointer> byName, Set<String> forUsersJobs) {}
+
+    /** The surroundings of a running part: native programs, environment, key of the nodes, and registry of meters. */
+    record Node(
+            NativePrograms programs, Map<String, String> environment, PeerAuthenticator key, MeterRegistry meters) {}
+
+    /** A part as a file configures it. Immutable. */
+    interface Configured {
+        /** Returns true if users may ask the service for something of their own. */
+        default boolean isForUsers() {
+            return false;
+        }
+
+        /** Returns true if a trigger that names no job moves the jobs of this part. */
+        default boolean takesJobs() {
+            return false;
+        }
+
+        /** The commands that root runs, by what names them in the file. */
+        default Map<String, List<String>> rootsCommands() {
+            return Map.of();
+        }
+
+        /** Checks the node, for {@code ppmr doctor}; empty where the part is not used. */
+        default List<Finding> findings(PeerAuthenticator key) {
+            return List.of();
+        }
+
+        /** Makes the part of one service, in which nothing runs yet. */
+        default Running open(Node node) {
+            return new Running() {};
+        }
+    }
+
+    /** A part of one service. Safe for any thread. */
+    interface Running {
+        /** Makes what it needs on the disk, before the service begins. */
+        default void prepare() throws IOException {}
+
+        /** The requests that it answers on the control socket, by their names. */
+        default Map<String, ControlRequest<?>> requests() {
+            return Map.of();
+        }
+
+        /** The jobs that users bring by it. */
+        default Optional<JobSource> jobs() {
+            return Optional.empty();
+        }
+
+        /** The part's keeper of what lies around ranks. */
+        default Optional<RankSurroundings> surroundings() {
+            return Optional.empty();
+        }
+    }
+}

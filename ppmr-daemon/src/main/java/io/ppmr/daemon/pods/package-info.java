@@ -1,2 +1,0 @@
-/** Pods: jobs' processes with namespaces and a network address of their own, which root's templates grant to users. */
-package io.ppmr.daemon.pods;

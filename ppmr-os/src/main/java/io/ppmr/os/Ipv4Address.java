@@ -1,0 +1,83 @@
+package io.ppmr.os;
+
+import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * An IPv4 address as a number, so that ranges can be gone through; no name is ever looked up. Immutable.
+ *
+ * @param number from 0 to 2^32 - 1, the first of its four bytes highest
+ */
+public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
+    private static final long MAX = 0xFFFF_FFFFL;
+    private static final int BITS = 32;
+    private static final int BYTES = 4;
+    private static final int BYTE_BITS = 8;
+    private static final int BYTE_MASK = 0xFF;
+    private static final String PART = "(0|[1-9]\\d{0,2})";
+    private static final Pattern FORM = Pattern.compile(String.join("\\.", PART, PART, PART, PART));
+
+    public Ipv4Address {
+        if (number < 0 || number > MAX) {
+            throw new IllegalArgumentException(number + " is no IPv4 address");
+        }
+    }
+
+    /** Reads one as people write it, such as 10.20.0.10; empty if it is none. */
+    public static Optional<Ipv4Address> parse(String text) {
+        Matcher matcher = FORM.matcher(text);
+        if (!matcher.matches()) {
+            return Optional.empty();
+        }
+        long number = 0;
+        for (int part = 1; part <= BYTES; part++) {
+            int value = Integer.parseInt(matcher.group(part));
+            if (value > BYTE_MASK) {
+                return Optional.empty();
+            }
+            number = number << BYTE_BITS | value;
+        }
+        return Optional.of(new Ipv4Address(number));
+    }
+
+    /** Gives the following address; for ranges, which never end with the last one that there is. */
+    public Ipv4Address next() {
+        return new Ipv4Address(number + 1);
+    }
+
+    /** Returns true if both are in one network of that many leading bits. */
+    public boolean sharesNetwork(Ipv4Address other, int prefixBits) {
+        return number >> (BITS - prefixBits) == other.number >> (BITS - prefixBits);
+    }
+
+    /** Gives the first address of the network of that many leading bits. */
+    public Ipv4Address network(int prefixBits) {
+        return new Ipv4Address(number >> (BITS - prefixBits) << (BITS - prefixBits));
+    }
+
+    /** Returns true if it is a host's: neither the name of its network nor the address of all hosts there. */
+    public boolean isHost(int prefixBits) {
+        long hosts = (1L << (BITS - prefixBits)) - 1;
+        return (number & hosts) != 0 && (number & hosts) != hosts;
+    }
+
+    /** Gives the four bytes, each formatted, joined. */
+    public String bytes(String format, String between) {
+        StringBuilder text = new StringBuilder();
+        for (int shift = BITS - BYTE_BITS; shift >= 0; shift -= BYTE_BITS) {
+            text.append(text.isEmpty() ? "" : between).append(format.formatted(number >> shift & BYTE_MASK));
+        }
+        return text.toString();
+    }
+
+    @Override
+    public int compareTo(Ipv4Address other) {
+        return Long.compare(number, other.number);
+    }
+
+    @Override
+    public String toString() {
+        return bytes("%d", ".");
+    }
+}

@@ -1,0 +1,193 @@
+package io.ppmr.pods;
+
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.HostPort;
+import io.ppmr.os.RareLog;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ReturnToken;
+import io.ppmr.protocol.data.Message;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import io.ppmr.transport.tcp.Connector;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells this node's pods, and the services of the nodes where other peers may be, that a pod's address is away, again
+ * and again for as long as it is, and when it is back. Nobody waits for that: a node that does not answer never makes
+ * a pause longer. Safe for any thread. It has threads only while a pod is on its way, and some seconds more.
+ */
+final class PeerNotices {
+    /** For how long a peer believes that an address is away. */
+    static final Duration LEASE = Duration.ofSeconds(10);
+
+    private static final Logger LOG = LoggerFactory.getLogger(PeerNotices.class);
+    private static final Duration RENEWED = Duration.ofSeconds(3);
+    private static final Duration CONNECT_LIMIT = Duration.ofSeconds(2);
+    private static final Duration ANSWER_LIMIT = Duration.ofSeconds(5);
+    private static final long IDLE_S = 5;
+
+    private final List<HostPort> peers;
+    private final PeerAuthenticator key;
+    private final PodPeers here;
+    private final Predicate<String> underWay;
+    private final RareLog log = new RareLog(LOG::warn);
+    /** The addresses that are away with the tokens of their return, by move; guarded by this. */
+    private final Map<String, Map<String, ReturnToken>> away = new HashMap<>();
+    /** The notices that are being sent, which are not sent twice at once; guarded by this. */
+    private final Set<Notice> beingSaid = new HashSet<>();
+    /** Guarded by this. */
+    private Thread rounds;
+
+    private final ExecutorService senders = new ThreadPoolExecutor(
+            0, Integer.MAX_VALUE, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), PeerNotices::daemon);
+
+    /** One word to one peer; the peer is null for this node's own pods. */
+    private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
+        ControlMessage.Away message() {
+            return new ControlMessage.Away(
+                    address, migration, lease.toMillis(), lease.isZero() ? token.text() : token.lock());
+        }
+    }
+
+    /**
+     * Nobody is told anything yet.
+     *
+     * @param peers where the services of the peers' nodes listen
+     * @param key by which the nodes know each other
+     * @param here this node's pods
+     * @param underWay says of a move whether it is not over yet
+     */
+    PeerNotices(List<HostPort> peers, PeerAuthenticator key, PodPeers here, Predicate<String> underWay) {
+        this.peers = List.copyOf(peers);
+        this.key = key;
+        this.here = here;
+        this.underWay = underWay;
+    }
+
+    private static Thread daemon(Runnable task) {
+        Thread thread = new Thread(task, "ppmr-pod-notice");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    /** Says from now on that an address is away, by a move. */
+    synchronized void leaves(String move, String address, ReturnToken token) {
+        away.computeIfAbsent(move, one -> new HashMap<>()).put(address, token);
+        if (rounds == null) {
+            rounds = new Thread(this::rounds, "ppmr-pod-notices");
+            rounds.setDaemon(true);
+            rounds.start();
+        } else {
+            notifyAll();
+        }
+    }
+
+    /** Says no more of what that move has taken away: somebody else does, or it ends by itself. */
+    synchronized void leave(String move) {
+        away.remove(move);
+        notifyAll();
+    }
+
+    private synchronized void leave(String move, String address) {
+        away.getOrDefault(move, new HashMap<>()).remove(address);
+        away.values().removeIf(Map::isEmpty);
+        notifyAll();
+    }
+
+    /** Says no more of it but to this node's pods: that it is back, as nobody else may tell them. */
+    synchronized void hasGone(String move, String address, ReturnToken token) {
+        leave(move, address);
+        submit(new Notice(null, address, migrationOf(move), Duration.ZERO, token));
+    }
+
+    /** Says that it is back. */
+    synchronized void isBack(String move, String address, ReturnToken token) {
+        leave(move, address);
+        sayToAll(move, address, Duration.ZERO, token);
+    }
+
+    private synchronized void rounds() {
+        try {
+            while (!away.isEmpty()) {
+                // A service that shares these pods may have ended it.
+                away.keySet().removeIf(underWay.negate());
+                away.forEach((move, all) -> all.forEach((address, token) -> sayToAll(move, address, LEASE, token)));
+                long endNs = System.nanoTime() + RENEWED.toNanos();
+                Map<String, Map<String, ReturnToken>> told = new HashMap<>();
+                away.forEach((move, all) -> told.put(move, Map.copyOf(all)));
+                for (long leftNs = RENEWED.toNanos();
+                        leftNs > 0 && told.equals(away);
+                        leftNs = endNs - System.nanoTime()) {
+                    TimeUnit.NANOSECONDS.timedWait(this, leftNs);
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            rounds = null;
+        }
+    }
+
+    private void sayToAll(String move, String address, Duration lease, ReturnToken token) {
+        submit(new Notice(null, address, migrationOf(move), lease, token));
+        peers.forEach(peer -> submit(new Notice(peer, address, migrationOf(move), lease, token)));
+    }
+
+    /** A target's name of a move has its attempt in it, which peers do not care for. */
+    private static String migrationOf(String move) {
+        return move.split("\\.", 2)[0];
+    }
+
+    private synchronized void submit(Notice notice) {
+        if (beingSaid.add(notice)) {
+            senders.execute(() -> say(notice));
+        }
+    }
+
+    private void say(Notice notice) {
+        String whom = notice.peer() == null
+                ? "this node's pods"
+                : HostPort.participant(notice.peer().unresolved());
+        try {
+            if (notice.peer() == null) {
+                here.hear(notice.message());
+            } else {
+                tell(notice);
+            }
+        } catch (IOException | RequestException e) {
+            log.say(
+                    whom,
+                    whom + " cannot be told that address " + notice.address()
+                            + (notice.lease().isZero() ? " is back" : " is away")
+                            + ", so connections of peers there may"
+                            + " take longer to go on: " + e.getMessage());
+        } finally {
+            synchronized (this) {
+                beingSaid.remove(notice);
+            }
+        }
+    }
+
+    private void tell(Notice notice) throws IOException {
+        Message answer = new Connector(notice.peer().lookUp(), key, CONNECT_LIMIT)
+                .ask(notice::message, ControlMessage::read, ANSWER_LIMIT);
+        if (answer instanceof ControlMessage.Refuse refuse) {
+            throw new IOException("it refuses: " + refuse.reason());
+        }
+        if (!(answer instanceof ControlMessage.Told)) {
+            throw new IOException("it answers with " + answer);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+package io.ppmr.pods;
+
+import io.ppmr.migration.RequestException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.Stack;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.IParameterPreprocessor;
+import picocli.CommandLine.Model.ArgSpec;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/**
+ * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it in the place of ssh(1), so that a node's launcher
+ * daemon runs in that node's pod; docs/pods.md. It takes the words that they give ssh: options, a host, a command.
+ */
+@Command(
+        name = "agent",
+        synopsisHeading = "",
+        customSynopsis = "Usage: ppmr pod agent [--pods FILE] [SSH-OPTION...] HOST COMMAND...",
+        description = {
+            "Runs a COMMAND as ssh would, in the pod that FILE names for HOST. For mpirun and mpiexec.",
+            "It goes on as a child of the pod's init, with /tmp/launcher.log in the pod as its output.",
+            "FILE, or what the variable PPMR_PODS names, has a line for each host: HOST POD SOCKET [WORD...]. SOCKET is"
+                    + " the control_socket of the source's service on the pod's node. The WORDs run ppmr on that node,"
+                    + " as in: ssh -x node7 ppmr. Without them the node is this one."
+        },
+        mixinStandardHelpOptions = true,
+        preprocessor = PodAgentCommand.AsSsh.class)
+final class PodAgentCommand implements Callable<Integer> {
+    /** Stands before socket, pod and encoded command on the pod's node; no shell on the way reads these otherwise. */
+    private static final String THERE = "--there";
+
+    private static final String OUTPUT = "/tmp/launcher.log";
+    private static final String SSH_OPTIONS_WITH_A_VALUE = "bceilmopBDEFIJLOQRSwW";
+    private static final int WORDS_THERE = 4;
+    private static final Duration LIMIT = Duration.ofMinutes(2);
+
+    private final List<String> words = new ArrayList<>();
+
+    @Spec
+    private CommandSpec spec;
+
+    /** Takes all words as they are, since the command's options are not this program's. */
+    static final class AsSsh implements IParameterPreprocessor {
+        @Override
+        // The type is picocli's.
+        @SuppressWarnings("JdkObsolete")
+        public boolean preprocess(
+                Stack<String> arguments, CommandSpec command, ArgSpec option, Map<String, Object> info) {
+            if (!arguments.isEmpty()
+                    && List.of("-h", "--help", "-V", "--version").contains(arguments.peek())) {
+                return false;
+            }
+            List<String> all = ((PodAgentCommand) command.userObject()).words;
+            all.clear();
+            while (!arguments.isEmpty()) {
+                all.add(arguments.pop());
+            }
+            return true;
+        }
+    }
+
+    /**
+     * Says where a host's pod is.
+     *
+     * @param pod its name, as its user calls it
+     * @param socket the control socket of its node's service, on that node
+     * @param way the words that run ppmr on that node; empty for this node
+     */
+    private record Place(String pod, Path socket, List<String> way) {
+        private static final int LEAST_WORDS = 3;
+
+        /** Finds a host's line; throws with the file's name and what is wrong. */
+        static Place of(String host, Path file) throws IOException {
+            for (String line : Files.readAllLines(file, StandardCharsets.UTF_8)) {
+                List<String> words = List.of(line.strip().split("\\s+", -1));
+                if (line.isBlank() || line.startsWith("#") || !words.get(0).equals(host)) {
+                    continue;
+                }
+                if (words.size() < LEAST_WORDS) {
+                    throw new IOException(file + ": the line of host " + host
+                            + " has no pod or no socket. Remedy: HOST POD SOCKET [WORD...]");
+                }
+                return new Place(words.get(1), Path.of(words.get(2)), words.subList(LEAST_WORDS, words.size()));
+            }
+            throw new IOException(file + " has no line for host " + host
+                    + ". Remedy: add one with its pod, the socket of its node's service, and what runs ppmr there");
+        }
+    }
+
+    @Override
+    public Integer call() throws IOException, RequestException, InterruptedException {
+        if (words.size() == WORDS_THERE && words.get(0).equals(THERE)) {
+            String command = new String(Base64.getUrlDecoder().decode(words.get(3)), StandardCharsets.UTF_8);
+            return run(new Place(words.get(2), Path.of(words.get(1)), List.of()), command);
+        }
+        int host = 0;
+        String file = System.getenv("PPMR_PODS");
+        if (words.size() > 1 && words.get(0).equals("--pods")) {
+            file = words.get(1);
+            host = 2;
+        }
+        while (host < words.size() && words.get(host).startsWith("-")) {
+            String option = words.get(host);
+            boolean takesNext = option.length() == 2 && SSH_OPTIONS_WITH_A_VALUE.indexOf(option.charAt(1)) >= 0;
+            host += takesNext ? 2 : 1;
+        }
+        if (host + 1 >= words.size()) {
+            throw new ParameterException(spec.commandLine(), "a host and a command are wanted, as for ssh");
+        }
+        if (file == null) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "no file says where the pods are. Remedy: --pods FILE, or the variable PPMR_PODS");
+        }
+        Place place = Place.of(words.get(host), Path.of(file));
+        return run(place, String.join(" ", words.subList(host + 1, words.size())));
+    }
+
+    private int run(Place place, String command) throws IOException, RequestException, InterruptedException {
+        if (!place.way().isEmpty()) {
+            List<String> all = new ArrayList<>(place.way());
+            all.addAll(List.of("pod", "agent", THERE, place.socket().toString(), place.pod()));
+            all.add(Base64.getUrlEncoder().withoutPadding().encodeToString(command.getBytes(StandardCharsets.UTF_8)));
+            io.ppmr.os.Command.Result result = io.ppmr.os.Command.of(all).run(LIMIT);
+            if (!result.succeeded()) {
+                throw new IOException("the way to the node of pod " + place.pod() + ": " + result.describe());
+            }
+            return 0;
+        }
+        PodOrder order = new PodOrder(
+                place.pod(), null, null, null, null, List.of(), null, null, OUTPUT, null, List.of("sh", "-c", command));
+        try (PodClient client = new PodClient(place.socket())) {
+            Pods.Executed started = client.execute(order, true);
+            return started.exitCode();
+        }
+    }
+}

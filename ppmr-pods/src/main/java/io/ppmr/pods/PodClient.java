@@ -1,0 +1,66 @@
+package io.ppmr.pods;
+
+import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.migration.RequestException;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+
+/** A request about pods to a service's control socket. One thread, one request; closed by its owner. */
+public final class PodClient implements AutoCloseable {
+    /** Allows for the programs by which a service makes a pod, each of which has its own deadline. */
+    private static final Duration LIMIT = Duration.ofMinutes(3);
+
+    private final ControlClient client;
+
+    public PodClient(Path socket) throws IOException {
+        client = new ControlClient(socket);
+    }
+
+    /**
+     * Has a pod made and started.
+     *
+     * @throws RequestException if it is not granted, or its command cannot begin
+     */
+    public PodStatus runPod(PodOrder order) throws IOException, RequestException {
+        return client.askPart(PodRequests.RUN, order, LIMIT, PodRequests.POD, PodStatus.class);
+    }
+
+    /** Lists the pods that the caller may see. */
+    public List<PodStatus> pods() throws IOException, RequestException {
+        return List.of(client.askPart(
+                PodRequests.LIST, new ControlRequest.Plain(), LIMIT, PodRequests.PODS, PodStatus[].class));
+    }
+
+    /** Shows a pod, by its short or its full name. */
+    public PodStatus showPod(String name) throws IOException, RequestException {
+        return client.askPart(PodRequests.SHOW, new PodRequests.Named(name), LIMIT, PodRequests.POD, PodStatus.class);
+    }
+
+    /**
+     * Has a further command run in a pod.
+     *
+     * @param order the command; its name is the pod's
+     * @param detached whether it goes on in the pod; else it is waited for
+     */
+    public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RequestException {
+        return client.askPart(
+                PodRequests.EXEC,
+                new PodRequests.Execute(order, detached),
+                LIMIT,
+                PodRequests.EXECUTED,
+                Pods.Executed.class);
+    }
+
+    /** Has a pod ended, by its short or its full name; nothing of it is left when this returns. */
+    public PodStatus stopPod(String name) throws IOException, RequestException {
+        return client.askPart(PodRequests.STOP, new PodRequests.Named(name), LIMIT, PodRequests.POD, PodStatus.class);
+    }
+
+    @Override
+    public void close() throws IOException {
+        client.close();
+    }
+}

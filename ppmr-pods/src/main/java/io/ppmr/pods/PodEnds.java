@@ -1,0 +1,77 @@
+package io.ppmr.pods;
+
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.LibC;
+import io.ppmr.os.ProcessIdentity;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.HashSet;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Hears of the ends of pods, which are no children of this process. Safe for any thread. It has a thread for each pod,
+ * which the kernel wakes when the pod's init has ended, and never before; it ends with this process, or with the pod.
+ * pidfd_open(2).
+ */
+final class PodEnds {
+    private static final Logger LOG = LoggerFactory.getLogger(PodEnds.class);
+    private static final int PIDFD_OPEN = 434;
+    /** The size of {@code struct pollfd}, and the place of the events that it is asked for. */
+    private static final int POLLFD_BYTES = 8;
+
+    private static final int POLLFD_EVENTS_OFFSET = 4;
+    private static final short POLLIN = 1;
+    private static final int EINTR = 4;
+
+    private final ProcessTable processes;
+    /** Those that a thread waits for; guarded by this. */
+    private final Set<ProcessIdentity> watched = new HashSet<>();
+
+    PodEnds(ProcessTable processes) {
+        this.processes = processes;
+    }
+
+    /** Calls, on a thread of its own, when a process has ended; nothing happens where that is waited for already. */
+    synchronized void watch(ProcessIdentity init, Runnable then) {
+        if (!watched.add(init)) {
+            return;
+        }
+        Thread thread = new Thread(() -> await(init, then), "ppmr-pod-end");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void await(ProcessIdentity init, Runnable then) {
+        int descriptor = (int) LibC.CALLS.syscall(PIDFD_OPEN, init.pid(), 0, 0, 0);
+        try {
+            // Looked at when the descriptor is there, which no later process of that PID can then be meant by.
+            if (descriptor >= 0 && processes.isAlive(init) && !awaitReadable(descriptor)) {
+                LOG.warn("the end of PID {} is noticed only when pods are listed: {}", init.pid(), LibC.errno());
+                return;
+            }
+        } finally {
+            if (descriptor >= 0) {
+                LibC.CALLS.close(descriptor);
+            }
+            synchronized (this) {
+                watched.remove(init);
+            }
+        }
+        if (!processes.isAlive(init)) {
+            then.run();
+        }
+    }
+
+    private static boolean awaitReadable(int descriptor) {
+        ByteBuffer asked = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
+        asked.putInt(0, descriptor);
+        asked.putShort(POLLFD_EVENTS_OFFSET, POLLIN);
+        int answers;
+        do {
+            answers = LibC.CALLS.poll(asked.array(), 1, -1);
+        } while (answers < 0 && LibC.errno() == EINTR);
+        return answers > 0;
+    }
+}

@@ -1,0 +1,534 @@
+package io.ppmr.pods;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.SignalSender;
+import io.ppmr.migration.RankSurroundings;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.Command;
+import io.ppmr.os.Ipv4Address;
+import io.ppmr.os.ProcFiles;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.Finding;
+import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.control.ReturnToken;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The pods of a node while migrations bring them or take them away. What a step makes or takes away stands in the pod's
+ * record before, with the move that it belongs to; so the next run of the service repeats it or undoes it. Safe for any
+ * thread; one migration calls it for one move at a time.
+ */
+final class PodMoves implements RankSurroundings {
+    private static final Logger LOG = LoggerFactory.getLogger(PodMoves.class);
+    private static final int KILL = 9;
+    private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
+    private static final long LOOK_NS = 5_000_000;
+    /** The name by which CRIU is told of the network namespace, in which it makes nothing itself. */
+    private static final String NETWORK = "extnet";
+    /** Becomes the tool: in the pod's cgroups, with its root as a mount point and its network as a descriptor. */
+    private static final String ENTER = "for cgroup in $3; do echo 0 >\"$cgroup/cgroup.procs\" || exit 1; done;"
+            + " mount --bind \"$1\" \"$1\" && exec 9<\"$2\" && shift 3 && exec \"$@\"";
+
+    private static final String NETWORK_DESCRIPTOR = "9";
+
+    // As ppmr-pod-net lists a socket: PID, descriptor, inode, domain, type, protocol. address_families(7),
+    // protocols(5).
+    private static final int SOCKET_FIELDS = 6;
+    private static final int DOMAIN = 3;
+    private static final int PROTOCOL = 5;
+    private static final String UNIX = "1";
+    private static final String NETLINK = "16";
+    private static final Set<String> INTERNET = Set.of("2", "10");
+    /** TCP, UDP, UDP-Lite. */
+    private static final Set<String> MOVABLE_PROTOCOLS = Set.of("6", "17", "136");
+
+    private static final String MULTIPATH_TCP = "262";
+
+    private final Pods pods;
+    private final PodRuntime runtime;
+    private final PodQuiet quiet;
+    private final PodPeers peers;
+    private final PeerNotices notices;
+    private final Path podInit;
+    private final ProcessTable processes = new ProcessTable();
+    private final SignalSender signals = new SignalSender(processes);
+
+    PodMoves(Pods pods, PodRuntime runtime, Path podInit, PeerAuthenticator key) {
+        this.pods = pods;
+        this.runtime = runtime;
+        this.quiet = new PodQuiet(runtime);
+        this.peers = new PodPeers(pods, quiet);
+        this.notices = new PeerNotices(runtime.settings().peers(), key, peers, this::isUnderWay);
+        this.podInit = podInit;
+    }
+
+    /** Goes on with what a service that died has begun to say of pods on their way, and ends what it has heard. */
+    void resume() throws IOException {
+        peers.sweep();
+        List<PodRecord> all;
+        synchronized (pods) {
+            all = pods.records();
+        }
+        all.stream()
+                .filter(pod -> pod.move() != null)
+                .forEach(pod -> notices.leaves(pod.move(), pod.address(), pod.returnToken()));
+    }
+
+    /** Tells whether a move is not over; a record that cannot be read counts as one of a move that goes on. */
+    private boolean isUnderWay(String move) {
+        try {
+            return has(move);
+        } catch (IOException e) {
+            LOG.debug("whether {} is over cannot be said", move, e);
+            return true;
+        }
+    }
+
+    // ---- source ------------------------------------------------------------------------------------------------
+
+    @Override
+    public void requireMovable(ProcessIdentity init) throws IOException, CheckpointException {
+        PodRecord pod = byInit(init);
+        Set<ProcessIdentity> tree = Set.copyOf(processes.tree(init));
+        for (ProcessIdentity process : processes.inNamespace(init.pidNamespace())) {
+            if (!tree.contains(process) && processes.isAlive(process)) {
+                throw new CheckpointException("pod " + pod.fullName() + ": PID " + process.pid() + " ("
+                        + processes.name(process).orElse("?") + ") is in the pod and no descendant of its init, as what"
+                        + " ppmr pod exec runs without --detach. Remedy: wait for its end, or end it");
+            }
+        }
+        for (String line : runtime.sockets(PodRuntime.number(networkOf(pod)))) {
+            String[] fields = line.split(" ", -1);
+            if (fields.length != SOCKET_FIELDS) {
+                throw new IOException("the sockets of pod " + pod.fullName() + " are listed as '" + line + "'");
+            }
+            requireMovable(pod, fields);
+        }
+    }
+
+    private static void requireMovable(PodRecord pod, String[] socket) throws CheckpointException {
+        String protocol = socket[PROTOCOL];
+        boolean internet = INTERNET.contains(socket[DOMAIN]) && MOVABLE_PROTOCOLS.contains(protocol);
+        if (internet || socket[DOMAIN].equals(UNIX) || socket[DOMAIN].equals(NETLINK)) {
+            return;
+        }
+        String kind = INTERNET.contains(socket[DOMAIN])
+                ? protocol.equals(MULTIPATH_TCP) ? "Multipath TCP" : "Internet protocol " + protocol
+                : "domain " + socket[DOMAIN] + ", protocol " + protocol;
+        throw new CheckpointException("pod " + pod.fullName() + ": PID " + socket[0] + " has a socket of a kind that"
+                + " cannot be moved (" + kind + ", descriptor " + socket[1] + "). Remedy: have the job use plain TCP,"
+                + " UDP or Unix sockets, or close it before");
+    }
+
+    @Override
+    public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
+        PodRecord pod = byInit(init);
+        if (pod.move() != null && !pod.move().equals(move)) {
+            throw new IOException("pod " + pod.fullName() + " is being moved by migration " + pod.move());
+        }
+        ReturnToken token = ReturnToken.of(secret, pod.address());
+        pod.moving(move, token).write(pods.folderOf(pod));
+        long network = PodRuntime.number(networkOf(pod));
+        notices.leaves(move, pod.address(), token);
+        quiet.hush(pods.folderOf(pod), pod, networkOf(pod));
+        runtime.pullCable(pod);
+        runtime.mendSockets(network);
+        LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
+        List<String> arguments =
+                Command.words("--tcp-established --network-lock skip --external %s", "net[" + network + "]:" + NETWORK);
+        for (String mount : mountsOf(pod)) {
+            arguments.addAll(List.of("--external", "mnt[" + mount + "]:" + cookie(mount)));
+        }
+        return new Enclosure(List.of(), arguments);
+    }
+
+    private List<String> mountsOf(PodRecord pod) throws IOException {
+        return pods.facts(pod)
+                .map(PodFacts::mounts)
+                .orElseThrow(() -> new IOException("there is no [pods." + pod.template()
+                        + "] in this node's configuration any more, of which pod " + pod.fullName() + " is"));
+    }
+
+    /** Names a mount in the image; both sides make the same name of its path. */
+    private static String cookie(String mount) {
+        return "node" + mount.replace('/', '.');
+    }
+
+    private PodRecord byInit(ProcessIdentity init) throws IOException {
+        return pods.running().stream()
+                .filter(pod -> init.equals(pod.init()))
+                .findFirst()
+                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no pod's init any more: it has ended"));
+    }
+
+    private Path networkOf(PodRecord pod) {
+        return PodRuntime.networkFile(pods.folderOf(pod));
+    }
+
+    @Override
+    public void cut(String move) throws IOException {
+        notices.leave(move);
+        for (PodRecord pod : pods.moving(move)) {
+            runtime.disconnect(pod);
+        }
+    }
+
+    @Override
+    public void ended(String move) throws IOException {
+        for (PodRecord pod : pods.moving(move)) {
+            if (!pod.arriving()) {
+                notices.hasGone(move, pod.address(), pod.returnToken());
+                pods.takeAway(pod);
+            }
+        }
+    }
+
+    // ---- target ------------------------------------------------------------------------------------------------
+
+    @Override
+    public List<Finding> findings(Collection<PodFacts> job) {
+        try {
+            Map<PodFacts, List<String>> reasons = new LinkedHashMap<>();
+            for (PodFacts pod : job) {
+                reasons.put(pod, reasonsAgainst(pod));
+            }
+            addThoseOfNetworks(reasons);
+            List<Finding> findings = new ArrayList<>();
+            reasons.forEach((pod, against) -> {
+                if (against.isEmpty()) {
+                    findings.add(Finding.ok(Finding.PODS, "the pod can go on here, at " + pod.address()));
+                }
+                against.forEach(reason -> findings.add(Finding.fail(Finding.PODS, reason, "")));
+            });
+            return findings;
+        } catch (IOException e) {
+            return List.of(Finding.fail(
+                    Finding.PODS, "whether the pods can go on here cannot be said: " + e.getMessage(), ""));
+        }
+    }
+
+    private List<String> reasonsAgainst(PodFacts pod) throws IOException {
+        Optional<Ipv4Address> address = Ipv4Address.parse(pod.address());
+        Optional<PodTemplate> found = pods.template(pod.template());
+        if (found.isEmpty()
+                || address.isEmpty()
+                || !PodOrder.isName(pod.name())
+                || !PodOrder.isName(pod.job())
+                || !found.get().grants(pod.uid(), address.get())) {
+            return List.of("no [pods." + pod.template() + "] of this node grants " + pod.address() + " to user "
+                    + Integer.toUnsignedString(pod.uid()) + ": write the same template on both nodes");
+        }
+        PodTemplate template = found.get();
+        List<String> reasons = new ArrayList<>();
+        String same = ": write the same [pods." + pod.template() + "] on both nodes";
+        if (!template.macOf(address.get()).equals(pod.mac()) || template.prefixBits() != pod.prefixBits()) {
+            reasons.add(
+                    "the pod has " + pod.mac() + " and a network of " + pod.prefixBits() + " bits, here it would have "
+                            + template.macOf(address.get()) + " and " + template.prefixBits() + same);
+        }
+        if (!template.address6Of(address.get()).equals(pod.address6())) {
+            reasons.add("the pod has "
+                    + (pod.address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.address6())
+                    + ", here it would have "
+                    + (template.network6().isEmpty() ? "none" : template.address6Of(address.get())) + " (network6)"
+                    + same);
+        }
+        if (template.mtuBytes() != pod.mtuBytes()) {
+            reasons.add("the largest packet of the pod has " + pod.mtuBytes() + " bytes, here " + template.mtuBytes()
+                    + " (mtu)" + same);
+        }
+        Set<String> mounts = new TreeSet<>(pod.mounts());
+        if (!mounts.equals(new TreeSet<>(template.allMounts()))) {
+            reasons.add("the pod sees the directories " + mounts + " of its node, here it would see "
+                    + new TreeSet<>(template.allMounts()) + same);
+        }
+        if (runtime.settings().cgroups() == PodSettings.Cgroups.SYSTEMD) {
+            reasons.add("cgroups = \"systemd\" of [pod_runtime] makes no cgroup for a pod that comes: set cgroupfs");
+        }
+        try {
+            PodBundle.requireFit(template);
+        } catch (RequestException e) {
+            reasons.add(e.getMessage());
+        }
+        taken(pod).ifPresent(reasons::add);
+        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        if (none.isPresent()) {
+            reasons.add(
+                    none.get() + ", which [pods." + template.name() + "] names: make it, or correct the configuration");
+        }
+        return reasons;
+    }
+
+    private Optional<String> taken(PodFacts pod) throws IOException {
+        synchronized (pods) {
+            return pods.records().stream()
+                    .filter(other -> other.address().equals(pod.address())
+                            || (other.uid() == pod.uid() && other.name().equals(pod.name())))
+                    .map(other -> "pod " + other.fullName() + " of this node has that name, or " + pod.address()
+                            + ": stop it")
+                    .findFirst();
+        }
+    }
+
+    /**
+     * Asks on each bridge once who has the addresses of all pods that nothing else speaks against: each pod itself,
+     * where it is, and nobody else.
+     */
+    private void addThoseOfNetworks(Map<PodFacts, List<String>> reasons) throws IOException {
+        Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
+                .filter(pod -> reasons.get(pod).isEmpty())
+                .collect(Collectors.groupingBy(
+                        pod -> pods.template(pod.template()).orElseThrow().bridge()));
+        for (Map.Entry<String, List<PodFacts>> asked : byBridge.entrySet()) {
+            List<String> addresses =
+                    asked.getValue().stream().flatMap(PodMoves::addressesOf).toList();
+            Map<String, Set<String>> having = runtime.whoHas(asked.getKey(), addresses);
+            for (PodFacts pod : asked.getValue()) {
+                for (String address : addressesOf(pod).toList()) {
+                    if (reasons.get(pod).isEmpty()) {
+                        network(pod, asked.getKey(), address, having.getOrDefault(address, Set.of()))
+                                .ifPresent(reasons.get(pod)::add);
+                    }
+                }
+            }
+        }
+    }
+
+    private static Stream<String> addressesOf(PodFacts pod) {
+        return Stream.of(pod.address(), pod.address6()).filter(address -> !address.isEmpty());
+    }
+
+    /** @param having the MAC addresses of those who answer for the address at the bridge */
+    private Optional<String> network(PodFacts pod, String bridge, String address, Set<String> having)
+            throws IOException {
+        if (runtime.hasAddress(address)) {
+            return Optional.of("the address " + address + " is this node's own: free it");
+        }
+        Optional<String> other =
+                having.stream().filter(mac -> !mac.equals(pod.mac())).findFirst();
+        if (other.isPresent()) {
+            return Optional.of(
+                    "the address " + address + " is in use at bridge " + bridge + ", by " + other.get() + ": free it");
+        }
+        return having.isEmpty() && pod.answers()
+                ? Optional.of("the pod does not answer at bridge " + bridge + " for " + address
+                        + ", so that is another network"
+                        + " than the one that it is in now: plug both nodes' bridges into one network")
+                : Optional.empty();
+    }
+
+    @Override
+    public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts) throws IOException {
+        PodTemplate template = pods.template(facts.template())
+                .orElseThrow(() -> new IOException("there is no [pods." + facts.template() + "] on this node"));
+        String link = Ipv4Address.parse(facts.address())
+                .map(address -> "ppmr" + address.bytes("%02x", ""))
+                .orElseThrow(() -> new IOException("the pod's address is none"));
+        PodRecord pod = new PodRecord(
+                facts.uid(),
+                facts.gid(),
+                facts.name(),
+                facts.template(),
+                facts.address(),
+                facts.mac(),
+                template.bridge(),
+                link,
+                facts.environment(),
+                facts.command(),
+                facts.startedAtMs(),
+                null,
+                false,
+                move,
+                true,
+                template.allMounts(),
+                0,
+                facts.address6(),
+                facts.job(),
+                ReturnToken.of(secret, facts.address()).text());
+        try {
+            pods.note(pod);
+            notices.leaves(move, pod.address(), pod.returnToken());
+            return make(pod, template);
+        } catch (RequestException e) {
+            throw new IOException(e.getMessage(), e);
+        } finally {
+            // From here on its record says whose it is.
+            pods.release(pod.id());
+        }
+    }
+
+    private Enclosure make(PodRecord pod, PodTemplate template) throws IOException, RequestException {
+        Path folder = pods.folderOf(pod);
+        Path root = new PodBundle(folder, podInit).writeRoot(template);
+        runtime.makeNetwork(folder, pod, template);
+        Path network = PodRuntime.networkFile(folder);
+        pod.into(PodRuntime.number(network)).write(folder);
+        quiet.hush(folder, pod, network);
+        PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
+        cgroup.make(template);
+        String cgroups = cgroup.directories().stream().map(Path::toString).collect(Collectors.joining(" "));
+        List<String> before = Command.words(
+                "unshare --mount --propagation slave -- sh -c %s sh %s %s %s", ENTER, root, network, cgroups);
+        List<String> arguments = Command.words(
+                "--tcp-established --network-lock skip --inherit-fd %s --root %s",
+                "fd[" + NETWORK_DESCRIPTOR + "]:" + NETWORK, root);
+        for (String mount : template.allMounts()) {
+            arguments.addAll(List.of(
+                    "--external", "mnt[" + cookie(mount) + "]:" + Path.of(mount).toRealPath()));
+        }
+        return new Enclosure(before, arguments);
+    }
+
+    @Override
+    public void restored(String move, PodFacts facts, ProcessIdentity init) throws IOException {
+        PodRecord pod = pods.moving(move).stream()
+                .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.name()))
+                .findFirst()
+                .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
+        // By its PID, which it has while its migration holds it.
+        if (PodRuntime.number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net")) != pod.network()
+                || !processes.isAlive(init)) {
+            throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
+        }
+        pod.with(init, false).write(pods.folderOf(pod));
+    }
+
+    @Override
+    public void discard(String move) throws IOException {
+        notices.leave(move);
+        for (PodRecord pod : pods.moving(move)) {
+            if (pod.arriving()) {
+                // Its source tells the peers that it knows of, and this node need not be one.
+                notices.hasGone(move, pod.address(), pod.returnToken());
+                Path folder = pods.folderOf(pod);
+                endAllIn(folder, pod);
+                pods.remove(folder, pod);
+                LOG.info("pod {}: nothing is left here of what migration {} has brought", pod.fullName(), move);
+            }
+        }
+    }
+
+    /** Ends everything in the network that was made for the pod, as long as its file says that it is that one. */
+    private void endAllIn(Path folder, PodRecord pod) throws IOException {
+        long deadlineNs = System.nanoTime() + KILL_LIMIT.toNanos();
+        try {
+            Path file = PodRuntime.networkFile(folder);
+            while (pod.network() != 0 && Files.exists(file) && PodRuntime.number(file) == pod.network()) {
+                List<ProcessIdentity> left = membersOf(pod.network());
+                if (left.isEmpty()) {
+                    return;
+                }
+                for (ProcessIdentity process : left) {
+                    signals.send(KILL, process);
+                }
+                if (System.nanoTime() - deadlineNs > 0) {
+                    throw new IOException("the processes of the copy of pod " + pod.fullName() + " do not end: PID "
+                            + left.get(0).pid() + " waits for a filesystem (state D)");
+                }
+                LockSupport.parkNanos(LOOK_NS);
+            }
+        } catch (CheckpointException e) {
+            throw new IOException(e.getMessage(), e);
+        }
+    }
+
+    private List<ProcessIdentity> membersOf(long network) throws IOException {
+        List<ProcessIdentity> members = new ArrayList<>();
+        try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
+            for (Path one : all) {
+                // The network first: of a process outside of the pod nothing else is looked at.
+                if (isIn(one, network)) {
+                    processes
+                            .find(Integer.parseInt(one.getFileName().toString()))
+                            .ifPresent(members::add);
+                }
+            }
+        }
+        return members;
+    }
+
+    private static boolean isIn(Path process, long network) throws IOException {
+        try {
+            return ProcFiles.status(process.resolve("ns/net").toString())
+                    .filter(status -> status.inode() == network)
+                    .isPresent();
+        } catch (AccessDeniedException e) {
+            // Root can read every process of a pod; a security module protects another one.
+            LOG.debug("{} may not be looked at, and belongs to no pod", process, e);
+            return false;
+        }
+    }
+
+    // ---- peers -------------------------------------------------------------------------------------------------
+
+    @Override
+    public int hearOf(ControlMessage.Away away) throws IOException, RequestException {
+        return peers.hear(away);
+    }
+
+    // ---- either ------------------------------------------------------------------------------------------------
+
+    @Override
+    public boolean has(String move) throws IOException {
+        return !pods.moving(move).isEmpty();
+    }
+
+    @Override
+    public List<String> arriving() throws IOException {
+        synchronized (pods) {
+            return pods.offered()
+                    ? pods.records().stream()
+                            .filter(PodRecord::arriving)
+                            .map(PodRecord::move)
+                            .distinct()
+                            .toList()
+                    : List.of();
+        }
+    }
+
+    @Override
+    public void attach(String move) throws IOException {
+        for (PodRecord pod : pods.moving(move)) {
+            attach(move, pod);
+        }
+    }
+
+    private void attach(String move, PodRecord pod) throws IOException {
+        Path folder = pods.folderOf(pod);
+        Path network = networkOf(pod);
+        if (processes.isAlive(pod.init())) {
+            runtime.plugCable(pod);
+            quiet.unhush(folder, network);
+            notices.isBack(move, pod.address(), pod.returnToken());
+            runtime.announce(pod, network);
+            runtime.mendSockets(PodRuntime.number(network));
+        }
+        PodRecord here = pod.settled();
+        here.write(folder);
+        pods.takeAwayWhenItEnds(here);
+        LOG.info("pod {}: its cable is in, at {}", pod.fullName(), pod.address());
+    }
+}

@@ -1,0 +1,268 @@
+package io.ppmr.pods;
+
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.Ipv4Address;
+import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ReturnToken;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * This node's pods as peers of a pod that is being moved: while its address is away nothing leaves them for it, so that
+ * their connections go on soon when it is back. That lasts for a lease, which whoever moves the pod renews; the kernel
+ * ends it where nobody does. Safe for any thread. It has a thread only while there are leases.
+ */
+final class PodPeers {
+    private static final Logger LOG = LoggerFactory.getLogger(PodPeers.class);
+
+    private final Pods pods;
+    private final PodQuiet quiet;
+    /** The most words about one address that are kept at a time; each migration has one. */
+    private static final int MOST_LEASES = 64;
+
+    /** By address and the lock that ends each; guarded by this. */
+    private final Map<Ipv4Address, Map<String, Lease>> leases = new HashMap<>();
+    /** Guarded by this. */
+    private Thread watch;
+
+    /**
+     * Holds what is known of an address.
+     *
+     * @param migration by which it leaves
+     * @param endNs when this is over
+     * @param isBack whether it has come back: then a word of that migration that was late on its way is not believed
+     */
+    private record Lease(String migration, long endNs, boolean isBack) {}
+
+    PodPeers(Pods pods, PodQuiet quiet) {
+        this.pods = pods;
+        this.quiet = quiet;
+    }
+
+    /**
+     * Hears that an address is away for as long as the lease, or, where that is nothing, that it is back. Every node
+     * that has the key can say so: that it is back ends nothing but what the same lock has begun, and no word makes
+     * another one's lease shorter.
+     *
+     * @return how many pods here are peers
+     */
+    synchronized int hear(ControlMessage.Away said) throws IOException, RequestException {
+        Optional<Ipv4Address> known = Ipv4Address.parse(said.address());
+        Optional<PodTemplate> granting = known.flatMap(pods::granting);
+        if (granting.isEmpty()) {
+            throw new RequestException("no [pods.NAME] of this node grants that address: write the same templates on"
+                    + " all nodes of the pods' network");
+        }
+        Ipv4Address address = known.get();
+        boolean isBack = said.leaseMs() == 0;
+        List<PodRecord> peers = new ArrayList<>();
+        for (PodRecord pod : pods.running()) {
+            if (!pod.address().equals(address.toString())) {
+                peers.add(pod);
+            } else if (pod.move() == null && !isBack) {
+                throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
+            }
+        }
+        String lock = isBack ? new ReturnToken(said.token()).lock() : said.token();
+        Map<String, Lease> all = leases.computeIfAbsent(address, one -> new HashMap<>());
+        Lease last = all.get(lock);
+        if (last == null && all.size() == MOST_LEASES) {
+            throw new RequestException("more than " + MOST_LEASES + " migrations say of that address that it is away:"
+                    + " find the node that has the key, and is none of them");
+        }
+        if (isBack) {
+            isBack(address, said.migrationId(), all, lock, peers);
+        } else if (last == null || !last.isBack()) {
+            isAway(address, said, all, granting.get(), peers);
+        }
+        return peers.size();
+    }
+
+    private void isBack(
+            Ipv4Address address, String migration, Map<String, Lease> all, String lock, List<PodRecord> peers) {
+        boolean wasAway = isAway(all.get(lock));
+        all.put(lock, new Lease(migration, System.nanoTime() + PeerNotices.LEASE.toNanos(), true));
+        watchLeases();
+        if (!wasAway) {
+            // What an earlier run of this service has kept quiet the kernel ends.
+            LOG.debug("nobody has said with that token that address {} is away: what keeps it so stays", address);
+        } else if (all.values().stream().noneMatch(PodPeers::isAway)) {
+            peers.forEach(pod -> speakTo(address, pod));
+            LOG.info(
+                    "address {} is back by migration {}: {} pods here speak to it again",
+                    address,
+                    migration,
+                    peers.size());
+        } else {
+            LOG.warn(
+                    "address {} is back by migration {}, and another one says that it is away: pods here wait",
+                    address,
+                    migration);
+        }
+    }
+
+    private static boolean isAway(Lease lease) {
+        return lease != null && !lease.isBack();
+    }
+
+    private void isAway(
+            Ipv4Address address,
+            ControlMessage.Away said,
+            Map<String, Lease> all,
+            PodTemplate template,
+            List<PodRecord> peers)
+            throws IOException {
+        long nowNs = System.nanoTime();
+        boolean first = all.values().stream().noneMatch(PodPeers::isAway);
+        long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
+        all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
+        watchLeases();
+        // Another service of this node may have said so, too, to the same kernel: never shorter than that.
+        long longestNs = all.values().stream()
+                .filter(PodPeers::isAway)
+                .mapToLong(lease -> lease.endNs() - nowNs)
+                .reduce(PeerNotices.LEASE.toNanos(), Math::max);
+        hushTowards(address, peers, template, Duration.ofNanos(longestNs));
+        if (first) {
+            LOG.info(
+                    "address {} is away by migration {}: {} pods here wait for it",
+                    address,
+                    said.migrationId(),
+                    peers.size());
+        }
+    }
+
+    private void watchLeases() {
+        if (watch == null) {
+            watch = new Thread(this::watch, "ppmr-pod-leases");
+            watch.setDaemon(true);
+            watch.start();
+        } else {
+            notifyAll();
+        }
+    }
+
+    /** All of them; then it throws if that has failed for one. */
+    private void hushTowards(Ipv4Address address, List<PodRecord> peers, PodTemplate template, Duration lease)
+            throws IOException {
+        IOException failure = null;
+        for (PodRecord pod : peers) {
+            boolean near = Ipv4Address.parse(pod.address())
+                    .filter(own -> own.sharesNetwork(address, template.prefixBits()))
+                    .isPresent();
+            try {
+                // Whose own cable is out says nothing to anybody.
+                if (pod.move() == null) {
+                    quiet.hushTowards(
+                            pod,
+                            networkOf(pod),
+                            address,
+                            template.address6Of(address),
+                            near ? template.macOf(address) : "",
+                            lease);
+                }
+            } catch (IOException e) {
+                failure = new IOException(
+                        "pod " + pod.fullName() + " cannot be kept from sending to " + address
+                                + " (needs nft of package nftables, and Linux 5.16): " + e.getMessage(),
+                        e);
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+
+    private void speakTo(Ipv4Address address, PodRecord pod) {
+        try {
+            quiet.unhushTowards(networkOf(pod), address);
+        } catch (IOException e) {
+            LOG.warn(
+                    "pod {}: it speaks to {} again only when the lease ends: {}",
+                    pod.fullName(),
+                    address,
+                    e.getMessage());
+        }
+    }
+
+    private Path networkOf(PodRecord pod) {
+        return PodRuntime.networkFile(pods.folderOf(pod));
+    }
+
+    /** Takes away what a service that died has left in the pods here, once the kernel has ended it. */
+    void sweep() throws IOException {
+        List<PodRecord> running = pods.running();
+        if (running.isEmpty() || !quiet.isPossible()) {
+            return;
+        }
+        for (PodRecord pod : running) {
+            try {
+                quiet.sweep(networkOf(pod));
+            } catch (IOException e) {
+                LOG.warn(
+                        "pod {}: empty tables for addresses that were away stay there: {}",
+                        pod.fullName(),
+                        e.getMessage());
+            }
+        }
+    }
+
+    private synchronized void watch() {
+        try {
+            while (!leases.isEmpty()) {
+                long nextNs = leases.values().stream()
+                        .flatMap(all -> all.values().stream())
+                        .mapToLong(lease -> lease.endNs() - System.nanoTime())
+                        .min()
+                        .orElse(0);
+                if (nextNs > 0) {
+                    TimeUnit.NANOSECONDS.timedWait(this, nextNs + TimeUnit.MILLISECONDS.toNanos(1));
+                }
+                endOverdue();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            watch = null;
+        }
+    }
+
+    private void endOverdue() {
+        Map<Ipv4Address, String> over = new HashMap<>();
+        leases.forEach((address, all) -> {
+            boolean wasAway = all.values().stream().anyMatch(PodPeers::isAway);
+            String migration = all.values().stream()
+                    .filter(PodPeers::isAway)
+                    .findFirst()
+                    .map(Lease::migration)
+                    .orElse("");
+            all.values().removeIf(lease -> lease.endNs() - System.nanoTime() <= 0);
+            if (wasAway && all.values().stream().noneMatch(PodPeers::isAway)) {
+                over.put(address, migration);
+            }
+        });
+        leases.values().removeIf(Map::isEmpty);
+        over.forEach((address, migration) -> {
+            LOG.warn(
+                    "nobody says any more that address {} is away by migration {}: the pods here speak to it again",
+                    address,
+                    migration);
+            try {
+                pods.running().stream()
+                        .filter(pod -> !pod.address().equals(address.toString()))
+                        .forEach(pod -> speakTo(address, pod));
+            } catch (IOException e) {
+                LOG.warn("empty tables for address {} stay in the pods here: {}", address, e.getMessage());
+            }
+        });
+    }
+}

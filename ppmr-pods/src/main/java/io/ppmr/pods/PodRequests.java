@@ -1,0 +1,120 @@
+package io.ppmr.pods;
+
+import com.fasterxml.jackson.databind.PropertyNamingStrategies;
+import com.fasterxml.jackson.databind.annotation.JsonNaming;
+import io.ppmr.daemon.control.ControlProtocol;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.ControlRequest.Exchange;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.Accounts;
+import io.ppmr.os.OutputBudget;
+import io.ppmr.pods.Pods.Caller;
+import java.io.IOException;
+import java.util.Map;
+
+/**
+ * Answers what users ask of the node's pods, over the control socket.
+ *
+ * <pre>
+ *   {"request": "pod_run", "name": NAME, "command": [WORD], ...}
+ *                                          "pod", as it runs; the fields are those of {@link PodOrder}
+ *   {"request": "pod_exec", "order": {...}, "detached": false}
+ *                                          "executed"; the order as for pod_run, its name the pod's
+ *   {"request": "pod_show", "name": NAME}  "pod"
+ *   {"request": "pod_stop", "name": NAME}  "pod", as it has ended
+ *   {"request": "pod_list"}                "pods"
+ * </pre>
+ *
+ * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may ask; what each is
+ * given depends on who the kernel says that it is. Immutable, on the connections' threads.
+ */
+public record PodRequests(Pods pods) {
+    static final String RUN = "pod_run";
+    static final String LIST = "pod_list";
+    static final String SHOW = "pod_show";
+    static final String EXEC = "pod_exec";
+    static final String STOP = "pod_stop";
+    static final String POD = "pod";
+    static final String PODS = "pods";
+    static final String EXECUTED = "executed";
+
+    private static final int ROOT = 0;
+    /** The outputs that the commands of all users may keep at a time; an answer takes a few times as much. */
+    private static final int ALL_OUTPUTS_BYTES = 4 << 20;
+
+    private static final int OWN_OUTPUT_BYTES = 16 << 10;
+    private static final int OUTPUT_BYTES = 256 << 10;
+    /** One for this process, as its heap is; how many commands run at a time the connections' places limit. */
+    private static final OutputBudget OUTPUTS = new OutputBudget(ALL_OUTPUTS_BYTES, OWN_OUTPUT_BYTES, OUTPUT_BYTES);
+
+    /** Names a pod, in short or as UID/NAME. */
+    record Named(String name) {}
+
+    /**
+     * Has a further command run in a pod.
+     *
+     * @param order the command; its name is the pod's
+     * @param detached whether nobody waits for it
+     */
+    @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
+    record Execute(PodOrder order, boolean detached) {}
+
+    /** Carries out a request of a caller, and gives the answer. */
+    @FunctionalInterface
+    private interface Question<T> {
+        Object answer(T request, Caller caller) throws IOException, RequestException;
+    }
+
+    /** Carries out a request of a caller, and sends the answer. */
+    @FunctionalInterface
+    private interface Work<T> {
+        void carryOut(T request, Caller caller, Exchange with) throws IOException, RequestException;
+    }
+
+    /** All of them, by their names in the protocol. */
+    public Map<String, ControlRequest<?>> requests() {
+        return Map.of(
+                RUN,
+                request(PodOrder.class, POD, (order, caller) -> pods.run(caller, order)),
+                LIST,
+                request(ControlRequest.Plain.class, PODS, (plain, caller) -> pods.list(caller)),
+                SHOW,
+                request(Named.class, POD, (named, caller) -> pods.show(caller, named.name())),
+                EXEC,
+                request(Execute.class, this::execute),
+                STOP,
+                request(Named.class, POD, (named, caller) -> pods.stop(caller, named.name())));
+    }
+
+    private void execute(Execute request, Caller caller, Exchange with) throws IOException, RequestException {
+        if (request.order() == null) {
+            throw new RequestException("there is no command to run in the pod: give one behind --");
+        }
+        try (OutputBudget.Share output = OUTPUTS.open()) {
+            with.say(EXECUTED, pods.execute(caller, request.order(), request.detached(), output));
+        }
+    }
+
+    private static <T> ControlRequest<T> request(Class<T> fields, String key, Question<T> question) {
+        return request(fields, (request, caller, with) -> with.say(key, question.answer(request, caller)));
+    }
+
+    private static <T> ControlRequest<T> request(Class<T> fields, Work<T> work) {
+        return new ControlRequest<>(fields, false, (request, user) -> true, (request, with) -> {
+            try {
+                work.carryOut(request, caller(with), with);
+            } catch (RequestException e) {
+                with.say(ControlProtocol.REFUSED, e.getMessage());
+            } catch (IOException e) {
+                with.say(ControlProtocol.ERROR, e.getMessage());
+            }
+        });
+    }
+
+    /** Finds the caller by number, since names may be shared. */
+    private static Caller caller(Exchange with) throws IOException {
+        String user = with.user();
+        int uid = Accounts.uidOf(user);
+        return new Caller(user, uid, uid == ROOT, with.controls());
+    }
+}

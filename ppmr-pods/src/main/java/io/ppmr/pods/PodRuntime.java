@@ -1,0 +1,318 @@
+package io.ppmr.pods;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.Command;
+import io.ppmr.os.OutputBudget;
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+
+/**
+ * Runs the programs that make pods and take them away: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and
+ * ip(8) for the network. Each is given {@link #LIMIT}, and is started as checkpointers' commands are, so that what it
+ * leaves outlives the service. Immutable, for any thread.
+ *
+ * @param settings the configuration's
+ * @param podNet the program that looks at pods' sockets and speaks ARP
+ * @param podEnter the program that runs commands in pods that have come from another node
+ * @param starter by whom the programs are started
+ */
+record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
+    /** The time limit of one command; a busy node needs a second. */
+    static final Duration LIMIT = Duration.ofSeconds(30);
+
+    static final String NETWORK_LINK = "eth0";
+    /** The time that everybody on a network has to answer who has an address. */
+    private static final int ASK_MS = 600;
+
+    /** The sockets of a pod, which its user opens: some 40,000. */
+    private static final int SOCKETS_BYTES = 4 << 20;
+
+    private static final String NETWORK_FILE = "net";
+    /** Makes a cable, of which one end is where this runs. */
+    private static final String LAY = "nsenter --net=\"$1\" -- ip link add name \"$2\" address \"$3\" mtu \"$4\""
+            + " type veth peer name \"$5\" mtu \"$4\" netns $$";
+
+    private static final String STATE = "state";
+    private static final String CGROUPS = "/ppmr-pod-";
+
+    /** Gives the place of a pod's cgroup in the words of the runtime; empty for none. */
+    String cgroupOf(PodRecord pod) {
+        return switch (settings.cgroups()) {
+            case CGROUPFS -> CGROUPS + pod.id();
+            // Slice, prefix and name, of which systemd makes a scope.
+            case SYSTEMD -> "system.slice:ppmr-pod:" + pod.id();
+            case DISABLED -> "";
+        };
+    }
+
+    /** Makes everything of a pod but its command, which has not begun yet; gives the PID of its init. */
+    int create(Path folder, PodRecord pod) throws IOException {
+        Path pidFile = folder.resolve("pid");
+        run(crun(folder, "create", "--bundle", folder.toString(), "--pid-file", pidFile.toString(), pod.id()));
+        String text = Files.readString(pidFile, StandardCharsets.US_ASCII).strip();
+        try {
+            return Integer.parseInt(text);
+        } catch (NumberFormatException e) {
+            throw new IOException("the runtime names '" + text + "' as the PID of a pod's init", e);
+        }
+    }
+
+    /** Lets the command begin. */
+    void start(Path folder, PodRecord pod) throws IOException {
+        run(crun(folder, "start", pod.id()));
+    }
+
+    /** Runs a further command in it to its end; it has no descriptors but its output, a pipe. */
+    Command.Result execute(Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.Share output)
+            throws IOException {
+        return result(
+                crun(folder, "exec", "--process", process.toString(), pod.id()),
+                limit,
+                command -> command.cutBy(output));
+    }
+
+    /**
+     * The same in a pod that has come from another node, which the runtime does not know.
+     *
+     * @param environment a file of NAME=VALUE, a zero byte behind each
+     */
+    Command.Result enter(
+            PodRecord pod,
+            Collection<Integer> groups,
+            Path environment,
+            List<String> words,
+            Duration limit,
+            OutputBudget.Share output)
+            throws IOException {
+        List<String> all = new ArrayList<>(withoutInput());
+        all.addAll(Command.words(
+                "%s --pid %s --start-ticks %s --uid %s --gid %s",
+                podEnter,
+                pod.init().pid(),
+                pod.init().startTimeTicks(),
+                Integer.toUnsignedString(pod.uid()),
+                Integer.toUnsignedString(pod.gid())));
+        groups.forEach(group -> all.addAll(List.of("--group", Integer.toUnsignedString(group))));
+        PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
+        all.addAll(Command.words("--environment %s --seconds %s --", environment, limit.toSeconds()));
+        all.addAll(words);
+        return result(all, limit, command -> command.cutBy(output));
+    }
+
+    private static List<String> withoutInput() {
+        return List.of("sh", "-c", "true | exec \"$@\"", "sh");
+    }
+
+    /** Returns true if the runtime knows a pod: it has made it here, and none has come by a move. */
+    boolean knows(Path folder, PodRecord pod) {
+        return Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS);
+    }
+
+    /** Ends what is left of a pod, and takes its cgroup away; nothing happens if the runtime does not know it. */
+    void delete(Path folder, PodRecord pod) throws IOException {
+        if (knows(folder, pod)) {
+            run(crun(folder, "delete", "--force", pod.id()));
+        }
+    }
+
+    /** Its input is a pipe that has ended: it gives its standard streams to the pod's user, as fchown(2) does. */
+    private List<String> crun(Path folder, String... words) {
+        List<String> all = new ArrayList<>(withoutInput());
+        all.addAll(settings.program());
+        all.addAll(Command.words(
+                "--root %s --cgroup-manager %s",
+                folder.resolve(STATE), settings.cgroups().name().toLowerCase(Locale.ROOT)));
+        all.addAll(List.of(words));
+        return all;
+    }
+
+    private static List<String> inside(PodRecord pod, PodTemplate template) {
+        List<String> inside = new ArrayList<>(List.of(
+                "link set dev lo up",
+                "address add " + pod.address() + "/" + template.prefixBits() + " dev " + NETWORK_LINK));
+        // One that is tried out before its use refuses bind(2) meanwhile.
+        template.network6()
+                .ifPresent(network -> inside.add("address add " + pod.address6() + "/" + network.prefixBits() + " dev "
+                        + NETWORK_LINK + " nodad"));
+        inside.add("link set dev " + NETWORK_LINK + " up");
+        template.gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
+        return inside;
+    }
+
+    /** Takes the node's end of a cable away, and with it the pod's; nothing happens if it is not there. */
+    void disconnect(PodRecord pod) throws IOException {
+        if (isThere(pod.link())) {
+            Command.Result gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
+            // The kernel takes it away itself a moment after a pod has ended.
+            if (!gone.succeeded() && isThere(pod.link())) {
+                throw new IOException(gone.describe());
+            }
+        }
+    }
+
+    // ---- moving ------------------------------------------------------------------------------------------------
+
+    /** Pulls the cable at the node's end: nothing comes to the pod or from it, and it keeps its addresses. */
+    void pullCable(PodRecord pod) throws IOException {
+        run("ip link set dev %s down", pod.link());
+    }
+
+    /** Plugs it in. */
+    void plugCable(PodRecord pod) throws IOException {
+        run("ip link set dev %s master %s up", pod.link(), pod.bridge());
+    }
+
+    /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
+    void announce(PodRecord pod, Path network) throws IOException {
+        String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses());
+        inNetwork(network, List.of(tell)).requireOutput();
+    }
+
+    /** Runs lines of sh(1) in a network, in which {@code $1} is ppmr-pod-net. */
+    Command.Result inNetwork(Path network, List<String> lines) throws IOException {
+        return result(
+                Command.words("nsenter --net=%s -- sh -ec %s sh %s", network, String.join("\n", lines), podNet), LIMIT);
+    }
+
+    /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
+    void mendSockets(long namespace) throws IOException {
+        run("%s mend %s", podNet, namespace);
+    }
+
+    /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
+    List<String> sockets(long namespace) throws IOException {
+        return result(Command.words("%s look %s", podNet, namespace), LIMIT, command -> command.upTo(SOCKETS_BYTES))
+                .requireOutput()
+                .lines()
+                .toList();
+    }
+
+    /** Returns true if the node itself has an address, for which it does not answer to itself. */
+    boolean hasAddress(String address) throws IOException {
+        return !result(List.of("ip", "-oneline", "address", "show", "to", address), LIMIT)
+                .requireOutput()
+                .isBlank();
+    }
+
+    /** Lists by address the MAC addresses of those who answer for it on a bridge's network; asks for all at once. */
+    Map<String, Set<String>> whoHas(String bridge, Collection<String> addresses) throws IOException {
+        List<String> words = new ArrayList<>(List.of(podNet.toString(), "ask", bridge, Integer.toString(ASK_MS)));
+        words.addAll(addresses);
+        return result(words, LIMIT)
+                .requireOutput()
+                .lines()
+                .map(line -> line.split(" ", 2))
+                .collect(Collectors.groupingBy(
+                        answer -> answer[0], Collectors.mapping(answer -> answer[1], Collectors.toSet())));
+    }
+
+    /**
+     * Gives the file that stands for a pod's network namespace as long as the pod is there. No PID names the namespace:
+     * the user can end a process, and have another one get its PID.
+     */
+    static Path networkFile(Path folder) {
+        return folder.resolve(NETWORK_FILE);
+    }
+
+    /** Gives the number of the namespace that a file stands for. */
+    static long number(Path namespace) throws IOException {
+        return (long) Files.getAttribute(namespace, "unix:ino");
+    }
+
+    /** Makes a pod's network, which a file stands for, with its address, and a cable, which is out. */
+    void makeNetwork(Path folder, PodRecord pod, PodTemplate template) throws IOException {
+        disconnect(pod);
+        Path file = Files.createFile(networkFile(folder));
+        run("unshare --net=%s -- true", file);
+        // A network interface takes some of them over when it is made.
+        run("nsenter --net=%s -- sh -ec %s", file, String.join("\n", PodBundle.networkSettings(template)) + "\n:");
+        run("sh -c %s sh %s " + NETWORK_LINK + " %s %s %s", LAY, file, pod.mac(), template.mtuBytes(), pod.link());
+        Path batch = Files.write(folder.resolve("network"), inside(pod, template));
+        run("nsenter --net=%s -- ip -batch %s", file, batch);
+    }
+
+    /** Has a file stand for the network of a pod that an earlier release has made, unless it does. */
+    void adoptNetwork(Path folder, ProcessIdentity init, ProcessTable processes) throws IOException {
+        Path file = networkFile(folder);
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+            return;
+        }
+        boolean adopted = false;
+        Files.createFile(file);
+        try {
+            run("mount --bind /proc/%s/ns/net %s", init.pid(), file);
+            // Afterwards: whatever has the PID later, it was this one when the namespace was looked up.
+            adopted = processes.isAlive(init);
+        } catch (IOException e) {
+            if (processes.isAlive(init)) {
+                throw e;
+            }
+        } finally {
+            if (!adopted) {
+                forgetNetwork(folder);
+            }
+        }
+    }
+
+    /** Takes the file away that stands for a namespace, which ends with its last process; may be repeated. */
+    void forgetNetwork(Path folder) throws IOException {
+        Path file = networkFile(folder);
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+            boolean mounted = Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1).stream()
+                    .anyMatch(line -> line.contains(" " + file + " "));
+            if (mounted) {
+                run("umount %s", file);
+            }
+            Files.delete(file);
+        }
+    }
+
+    private boolean isThere(String link) throws IOException {
+        return result(List.of("ip", "link", "show", "dev", link), LIMIT).succeeded();
+    }
+
+    /** Says why pods cannot be plugged into a bridge; empty if they can. */
+    Optional<String> whyNoBridge(String bridge) throws IOException {
+        Command.Result shown =
+                result(List.of("ip", "-oneline", "link", "show", "dev", bridge, "type", "bridge"), LIMIT);
+        return shown.succeeded() && !shown.output().isEmpty()
+                ? Optional.empty()
+                : Optional.of("there is no bridge " + bridge + " on this node");
+    }
+
+    private void run(List<String> words) throws IOException {
+        result(words, LIMIT).requireOutput();
+    }
+
+    private void run(String line, Object... values) throws IOException {
+        run(Command.words(line, values));
+    }
+
+    Command.Result result(List<String> words, Duration limit) throws IOException {
+        return result(words, limit, CommandStarter.OutputLimit.USUAL);
+    }
+
+    private Command.Result result(List<String> words, Duration limit, CommandStarter.OutputLimit output)
+            throws IOException {
+        try {
+            return starter.run(words, limit, output);
+        } catch (CheckpointException e) {
+            throw new IOException(e.getMessage(), e);
+        }
+    }
+}

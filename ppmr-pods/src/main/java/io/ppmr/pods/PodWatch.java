@@ -1,0 +1,118 @@
+package io.ppmr.pods;
+
+import io.ppmr.daemon.service.ProcessSignals;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.LogContext;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP)
+ * or its standard input ends, so that a pod lives no longer than what has asked for it. To be made before the pod is;
+ * for one thread.
+ */
+final class PodWatch {
+    /** The limit on ending a pod, with the move of it that may be under way. */
+    private static final Duration END_LIMIT = Duration.ofSeconds(60);
+
+    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
+
+    private final Path socket;
+    private final PrintWriter out;
+    private final CompletableFuture<Void> told = new CompletableFuture<>();
+
+    PodWatch(Path socket, InputStream input, PrintWriter out) {
+        this.socket = socket;
+        this.out = out;
+        for (String signal : new String[] {"TERM", "INT", "HUP"}) {
+            ProcessSignals.on(signal, () -> told.complete(null));
+        }
+        LogContext.thread(() -> awaitEnd(input), "ppmr-input").start();
+    }
+
+    private void awaitEnd(InputStream input) {
+        try {
+            while (input.read() >= 0) {
+                // What it says is of no matter.
+            }
+        } catch (IOException e) {
+            // Whoever has asked for the pod is gone, as when it ends.
+            out.println("ppmr: the standard input broke off: " + e.getMessage());
+        }
+        told.complete(null);
+    }
+
+    /** Waits until a pod is there, as one that is about to come; throws if it does not come in time. */
+    PodStatus find(String name, Duration within) throws IOException, RequestException {
+        long deadlineNs = System.nanoTime() + within.toNanos();
+        while (true) {
+            try (PodClient client = new PodClient(socket)) {
+                return client.showPod(name);
+            } catch (RequestException e) {
+                if (System.nanoTime() - deadlineNs >= 0) {
+                    throw e;
+                }
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+    }
+
+    /** Says where the pod is, and returns when it is not there any more; what it prints is for programs. */
+    void keep(PodStatus pod) throws IOException, RequestException {
+        out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
+        out.flush();
+        CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())
+                .map(ProcessHandle::onExit)
+                .orElseGet(() -> CompletableFuture.completedFuture(null));
+        CompletableFuture.anyOf(end, told).join();
+        if (!told.isDone() || !stopped(pod)) {
+            out.println("ppmr-pod " + pod.name() + " gone");
+            out.flush();
+        }
+    }
+
+    /** Ends the pod, once no migration has it; false if it is not there any more. */
+    private boolean stopped(PodStatus pod) throws IOException, RequestException {
+        long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
+        while (true) {
+            try {
+                Optional<PodStatus> now = lookAgain(pod);
+                if (now.isEmpty()) {
+                    return false;
+                }
+                if (!now.get().isMoving()) {
+                    // A connection carries one request.
+                    try (PodClient client = new PodClient(socket)) {
+                        client.stopPod(pod.name());
+                    }
+                    return true;
+                }
+            } catch (IOException | RequestException e) {
+                // The service may be about to start again, or a migration may have just begun.
+                if (System.nanoTime() - deadlineNs >= 0) {
+                    throw e;
+                }
+            }
+            if (System.nanoTime() - deadlineNs >= 0) {
+                throw new IOException("pod " + pod.name() + " is being moved for " + END_LIMIT.toSeconds()
+                        + " s already, and cannot be ended meanwhile. Remedy: ppmr pod stop, when it is over");
+            }
+            LockSupport.parkNanos(LOOK_NS);
+        }
+    }
+
+    private Optional<PodStatus> lookAgain(PodStatus pod) throws IOException, RequestException {
+        try (PodClient client = new PodClient(socket)) {
+            return client.pods().stream()
+                    .filter(one -> one.name().equals(pod.name()) && one.init() == pod.init())
+                    .findFirst();
+        }
+    }
+}

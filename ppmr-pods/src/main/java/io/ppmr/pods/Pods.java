@@ -1,0 +1,766 @@
+package io.ppmr.pods;
+
+import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.Polling;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.SignalSender;
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.RankSurroundings;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.Accounts;
+import io.ppmr.os.Command;
+import io.ppmr.os.Folders;
+import io.ppmr.os.Ipv4Address;
+import io.ppmr.os.LibC;
+import io.ppmr.os.OutputBudget;
+import io.ppmr.os.ProcessIdentity;
+import io.ppmr.os.RareLog;
+import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.transport.auth.PeerAuthenticator;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The pods of this node: makes them as root for ordinary users, shows them, runs commands in them as their users, and
+ * ends them. A user only picks what a template grants; who asks is the kernel's word. What is known of pods lies in a
+ * folder of root's, so they outlive the service, and what a service that died has left half made is taken away by
+ * the next. Safe for any thread; two callers never work on one pod at a time.
+ */
+public final class Pods {
+    private static final Logger LOG = LoggerFactory.getLogger(Pods.class);
+    private static final int TERM = 15;
+    private static final int KILL = 9;
+    /** The time limit for a command to end by itself when it is told to. */
+    private static final Duration STOP_GRACE = Duration.ofSeconds(10);
+    /** The time limit for the kernel to end killed processes. */
+    private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
+    /** The time limit for a command to begin. */
+    private static final Duration BEGIN_LIMIT = Duration.ofSeconds(10);
+    /** The time limit of a further command whose caller waits for it. */
+    static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
+
+    private static final String UNNAMED = ".new-";
+    /** A folder that is being removed: nobody takes it for a pod's, or removes it as well. */
+    private static final String REMOVED = ".gone-";
+    /** To fill a folder, or to remove it, takes some milliseconds. */
+    private static final Duration LEFT_BEHIND = Duration.ofMinutes(1);
+
+    private static final String LOCK = "lock";
+    private static final List<String> ENVIRONMENT =
+            List.of("PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8");
+    private static final String BEGUN = "ppmr-pod";
+    private static final String NOT_BEGUN = "ppmr-pod!";
+
+    private final Map<String, PodTemplate> templates;
+    private final PodRuntime runtime;
+    private final Path podInit;
+    private final PodMoves moves;
+    private final ProcessTable processes = new ProcessTable();
+    private final SignalSender signals = new SignalSender(processes);
+    private final PodEnds ends = new PodEnds(processes);
+    private final RareLog log = new RareLog(LOG::warn);
+    /** The locks of those that a caller works on, by their ids; guarded by this. Another service may have others. */
+    private final Map<String, FileChannel> busy = new HashMap<>();
+
+    /**
+     * A user who asks.
+     *
+     * @param user by name or number, as the kernel has it
+     * @param uid the user's number
+     * @param root whether that is root, who may act for everybody
+     * @param controls whether the user may control the service, and so see and end everybody's pods
+     */
+    public record Caller(String user, int uid, boolean root, boolean controls) {}
+
+    /**
+     * The end of a further command.
+     *
+     * @param exitCode its exit status, or 1 if it could not begin
+     * @param output what it has printed, as far as it is passed on
+     * @param cut whether there was more
+     */
+    public record Executed(int exitCode, String output, boolean cut) {}
+
+    /**
+     * The pods of a node; nothing is looked at before {@link #prepare}.
+     *
+     * @param templates what root grants, by name
+     * @param settings of all pods
+     * @param programs the native helpers
+     * @param environment the service's, which says by whom programs are started
+     * @param key by which the nodes know each other
+     */
+    public Pods(
+            Map<String, PodTemplate> templates,
+            PodSettings settings,
+            NativePrograms programs,
+            Map<String, String> environment,
+            PeerAuthenticator key) {
+        this.templates = Map.copyOf(templates);
+        this.runtime = new PodRuntime(
+                settings, programs.of("ppmr-pod-net"), programs.of("ppmr-pod-enter"), CommandStarter.of(environment));
+        this.podInit = programs.of("ppmr-pod-init");
+        this.moves = new PodMoves(this, runtime, podInit, key);
+    }
+
+    /** Keeps these pods for migrations, which bring them here or take them away. */
+    public RankSurroundings keeper() {
+        return moves;
+    }
+
+    /** Returns true if users can have pods here. */
+    public boolean offered() {
+        return !templates.isEmpty();
+    }
+
+    /** Makes the folder, unless it is there, and takes away what an earlier service has left half made. */
+    public void prepare() throws IOException {
+        if (!offered()) {
+            return;
+        }
+        if (!LibC.isRoot()) {
+            throw new IOException("pods are made by root, and this service runs as another user. Remedy: run it as"
+                    + " root, or take [pods] out of its configuration");
+        }
+        Path directory = runtime.settings().directory();
+        Folders.create(directory, Folders.PRIVATE);
+        Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwx------"));
+        Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
+        if (changeable.isPresent()) {
+            throw new IOException("directory of [pod_runtime], " + directory + ": "
+                    + changeable.get().directory() + " " + changeable.get().reason()
+                    + ", who could lead the service's files elsewhere. Remedy: name another directory");
+        }
+        sweep();
+        for (PodRecord pod : running()) {
+            if (takeOrWarn(pod)) {
+                try {
+                    runtime.adoptNetwork(folderOf(pod), pod.init(), processes);
+                } finally {
+                    release(pod.id());
+                }
+            }
+            takeAwayWhenItEnds(pod);
+        }
+        moves.resume();
+    }
+
+    // ---- making one --------------------------------------------------------------------------------------------
+
+    /** Makes a pod and starts its command; nothing of it is left if that fails. */
+    public PodStatus run(Caller caller, PodOrder order) throws IOException, RequestException {
+        if (!PodOrder.isName(order.name())) {
+            throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
+                    + " its ends: name it so");
+        }
+        if (order.job() != null && !PodOrder.isName(order.job())) {
+            throw new RequestException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
+                    + " hyphens, none of these at its ends: name it so");
+        }
+        order.requireCommand();
+        Accounts.User owner = ownerOf(caller, order);
+        PodTemplate template = templateOf(order, owner.uid());
+        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        if (none.isPresent()) {
+            throw new RequestException(none.get() + ", which [pods." + template.name()
+                    + "] names. Remedy: make it (ip link add), or correct the configuration");
+        }
+        sweep();
+        PodRecord planned = reserve(order, owner, template);
+        PodRecord made;
+        try {
+            made = make(folderOf(planned), planned, template, order);
+        } catch (IOException | RequestException | RuntimeException e) {
+            undo(planned, e);
+            throw e;
+        } finally {
+            release(planned.id());
+        }
+        takeAwayWhenItEnds(made);
+        LOG.info(
+                "pod {} of template {} runs at {}, its init is PID {}; user {} has asked for it",
+                made.fullName(),
+                made.template(),
+                made.address(),
+                made.init().pid(),
+                caller.user());
+        return statusOf(made).orElseGet(() -> PodStatus.ended(made));
+    }
+
+    private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RequestException {
+        String named = order.user();
+        if (named != null && !caller.root() && !named.equals(caller.user())) {
+            throw new RequestException("only root may run a pod for another user: leave --user out");
+        }
+        Optional<Accounts.User> found = named != null && !named.matches("\\d{1,9}")
+                ? Accounts.user(named)
+                : Accounts.user(named == null ? caller.uid() : Integer.parseInt(named));
+        Accounts.User owner =
+                found.orElseThrow(() -> new RequestException("user " + (named == null ? caller.user() : named)
+                        + " is not in this node's user database, so its group" + " is not known: add the user there"));
+        if (owner.uid() == 0) {
+            throw new RequestException("a pod is an ordinary user's, never root's: name one with --user");
+        }
+        return owner;
+    }
+
+    private PodTemplate templateOf(PodOrder order, int uid) throws RequestException {
+        List<String> granted = templates.values().stream()
+                .filter(template -> template.grants(uid))
+                .map(PodTemplate::name)
+                .sorted()
+                .toList();
+        if (granted.isEmpty()) {
+            throw new RequestException("no template grants addresses to user " + Integer.toUnsignedString(uid)
+                    + ": the operator names the user in shares of a [pods.NAME] of this node's configuration");
+        }
+        String wanted = order.template() == null && granted.size() == 1 ? granted.get(0) : order.template();
+        if (wanted == null || !granted.contains(wanted)) {
+            throw new RequestException((wanted == null ? "there are several templates" : "no such template is yours")
+                    + ": name one with --template, of " + String.join(", ", granted));
+        }
+        return templates.get(wanted);
+    }
+
+    /** Notes a new pod, with an address that no other has, and takes it for this caller to work on. */
+    private synchronized PodRecord reserve(PodOrder order, Accounts.User owner, PodTemplate template)
+            throws IOException, RequestException {
+        List<PodRecord> others = records();
+        Set<String> taken = others.stream().map(PodRecord::address).collect(Collectors.toSet());
+        Ipv4Address address = addressFor(order, owner.uid(), template, taken);
+        List<String> environment = order.environmentOver(ENVIRONMENT);
+        PodRecord pod = new PodRecord(
+                owner.uid(),
+                owner.gid(),
+                order.name(),
+                template.name(),
+                address.toString(),
+                template.macOf(address),
+                template.bridge(),
+                "ppmr" + address.bytes("%02x", ""),
+                environment,
+                order.command(),
+                System.currentTimeMillis(),
+                null,
+                false,
+                null,
+                false,
+                template.allMounts(),
+                0,
+                template.address6Of(address),
+                order.job(),
+                null);
+        note(pod);
+        return pod;
+    }
+
+    /** Notes a pod that is about to be made or to come, and takes it for this caller to work on. */
+    synchronized void note(PodRecord pod) throws IOException, RequestException {
+        if (busy.containsKey(pod.id()) || Files.exists(folderOf(pod))) {
+            throw new RequestException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
+        }
+        // It has its name when it has its record and its lock, so nobody takes it for one of which nothing was made.
+        Path folder = Files.createTempDirectory(runtime.settings().directory(), UNNAMED);
+        boolean noted = false;
+        try {
+            pod.write(folder);
+            FileChannel lock = lock(folder).orElseThrow(() -> new IOException("a lock that nobody can have is taken"));
+            busy.put(pod.id(), lock);
+            Files.move(folder, folderOf(pod));
+            noted = true;
+        } finally {
+            if (!noted) {
+                release(pod.id());
+                WorkDirectories.removeOrWarn(folder);
+            }
+        }
+    }
+
+    /** Takes the lock of a pod's folder; empty if another service has it. */
+    private static Optional<FileChannel> lock(Path folder) throws IOException {
+        FileChannel channel =
+                FileChannel.open(folder.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        boolean taken = false;
+        try {
+            taken = channel.tryLock() != null;
+        } finally {
+            if (!taken) {
+                channel.close();
+            }
+        }
+        return taken ? Optional.of(channel) : Optional.empty();
+    }
+
+    /** Takes a pod for this caller to work on; false if somebody works on it, here or in another service. */
+    private synchronized boolean take(PodRecord pod) throws IOException {
+        if (busy.containsKey(pod.id())) {
+            return false;
+        }
+        Optional<FileChannel> lock = lock(folderOf(pod));
+        lock.ifPresent(channel -> busy.put(pod.id(), channel));
+        return lock.isPresent();
+    }
+
+    private static Ipv4Address addressFor(PodOrder order, int uid, PodTemplate template, Set<String> taken)
+            throws RequestException {
+        if (order.address() != null) {
+            Ipv4Address wanted = Ipv4Address.parse(order.address())
+                    .filter(address -> template.grants(uid, address))
+                    .orElseThrow(() -> new RequestException(
+                            "that address is none of yours: leave --address out, or name one that [pods."
+                                    + template.name() + "] grants you"));
+            if (taken.contains(wanted.toString())) {
+                throw new RequestException("another pod has " + wanted + ": leave --address out, or stop that pod");
+            }
+            return wanted;
+        }
+        for (PodTemplate.Share share : template.shares()) {
+            for (Ipv4Address one = share.first(); share.uid() == uid && share.has(one); one = one.next()) {
+                if (!taken.contains(one.toString())) {
+                    return one;
+                }
+            }
+        }
+        throw new RequestException(
+                "pods have all addresses that [pods." + template.name() + "] grants you: stop one of them");
+    }
+
+    private PodRecord make(Path folder, PodRecord planned, PodTemplate template, PodOrder order)
+            throws IOException, RequestException {
+        new PodBundle(folder, podInit)
+                .write(planned, template, groupsOf(planned), order.initWords(false), runtime.cgroupOf(planned));
+        try {
+            runtime.makeNetwork(folder, planned, template);
+            PodRecord connected = planned.into(PodRuntime.number(PodRuntime.networkFile(folder)));
+            ProcessIdentity init = processes.of(runtime.create(folder, connected));
+            if (init.pidNamespace() == processes.ownPidNamespace()) {
+                throw new IOException("the runtime has made pod " + planned.fullName() + " without namespaces");
+            }
+            PodRecord made = connected.with(init, false);
+            made.write(folder);
+            runtime.plugCable(made);
+            runtime.start(folder, made);
+            requireBegun(made);
+            PodSeccomp.require(processes, init);
+            PodRecord begun = made.with(init, true);
+            begun.write(folder);
+            return begun;
+        } catch (CheckpointException e) {
+            throw new IOException("pod " + planned.fullName() + " has not become ready: " + e.getMessage(), e);
+        }
+    }
+
+    private static Set<Integer> groupsOf(PodRecord pod) throws IOException {
+        return Accounts.groupsOf(pod.uid()).orElse(Set.of());
+    }
+
+    /** Waits until the command has begun; an init that is gone has had one that was over at once. */
+    private void requireBegun(PodRecord pod) throws IOException, RequestException {
+        boolean begun = Polling.until(BEGIN_LIMIT, () -> {
+            String name = processes.name(pod.init()).orElse(BEGUN);
+            boolean over = name.equals(BEGUN) || !processes.isAlive(pod.init());
+            if (!over && name.startsWith(NOT_BEGUN)) {
+                throw new RequestException(whyNotBegun(pod, name.substring(NOT_BEGUN.length())));
+            }
+            return over;
+        });
+        if (!begun) {
+            throw new IOException("the command of pod " + pod.fullName() + " has not begun within "
+                    + BEGIN_LIMIT.toSeconds() + " s: does a filesystem that it needs not answer?");
+        }
+    }
+
+    /** Says it in words: a letter, and an errno; the user could write anything there. */
+    private static String whyNotBegun(PodRecord pod, String said) {
+        String what =
+                switch (said.isEmpty() ? ' ' : said.charAt(0)) {
+                    case 'd' -> "the directory";
+                    case 'i' -> "the input";
+                    case 'o' -> "the output";
+                    case 'e' -> "the error output";
+                    default -> "the command";
+                };
+        String why = said.matches("[a-z]\\d{1,4}")
+                ? LibC.CALLS.strerror(Integer.parseInt(said.substring(1)))
+                : "for a reason that is not known";
+        return "the command of pod " + pod.fullName() + " cannot begin: " + what + ": " + why
+                + ". Remedy: name what is there in the pod, and what its user may use";
+    }
+
+    // ---- those that are there ----------------------------------------------------------------------------------
+
+    /** Gives the template of that name, if there is one. */
+    Optional<PodTemplate> template(String name) {
+        return Optional.ofNullable(templates.get(name));
+    }
+
+    /** Gives the template that grants an address, to whomever, if there is one. */
+    Optional<PodTemplate> granting(Ipv4Address address) {
+        return templates.values().stream()
+                .filter(template -> template.shares().stream().anyMatch(share -> share.has(address)))
+                .findFirst();
+    }
+
+    /** Lists those that run, and may be moved. */
+    public synchronized List<PodRecord> running() throws IOException {
+        return offered()
+                ? records().stream()
+                        .filter(pod -> !pod.arriving() && statusOf(pod).isPresent())
+                        .toList()
+                : List.of();
+    }
+
+    /** Lists those that take part in a move. */
+    synchronized List<PodRecord> moving(String move) throws IOException {
+        return offered()
+                ? records().stream().filter(pod -> move.equals(pod.move())).toList()
+                : List.of();
+    }
+
+    /** Describes one to the node that it goes to; empty if its template is gone. */
+    public Optional<PodFacts> facts(PodRecord pod) {
+        return template(pod.template())
+                .map(template -> new PodFacts(
+                        pod.uid(),
+                        pod.gid(),
+                        pod.name(),
+                        pod.jobName(),
+                        pod.template(),
+                        pod.address(),
+                        pod.address6(),
+                        template.prefixBits(),
+                        pod.mac(),
+                        template.mtuBytes(),
+                        pod.mounts() == null ? template.allMounts() : pod.mounts(),
+                        pod.environment(),
+                        pod.command(),
+                        pod.startedAtMs(),
+                        true));
+    }
+
+    /** Names the checkpointer by which a pod is moved; empty if it is not. */
+    public Optional<String> checkpointerOf(PodRecord pod) {
+        return template(pod.template()).flatMap(PodTemplate::checkpointer);
+    }
+
+    /** Lists the caller's pods, and everybody's to a caller who controls the service. */
+    public List<PodStatus> list(Caller caller) throws IOException {
+        if (!offered()) {
+            return List.of();
+        }
+        sweep();
+        List<PodRecord> records;
+        synchronized (this) {
+            records = records();
+        }
+        return records.stream()
+                .filter(pod -> caller.controls() || pod.uid() == caller.uid())
+                .flatMap(pod -> statusOf(pod).stream())
+                .sorted(Comparator.comparing(PodStatus::name))
+                .toList();
+    }
+
+    /** Shows one pod. */
+    public PodStatus show(Caller caller, String name) throws IOException, RequestException {
+        return list(caller).stream()
+                .filter(pod -> isMeant(caller, pod.name(), name))
+                .findFirst()
+                .orElseThrow(() -> unknown(name));
+    }
+
+    private static boolean isMeant(Caller caller, String fullName, String name) {
+        return fullName.equals(name) || fullName.equals(Integer.toUnsignedString(caller.uid()) + "/" + name);
+    }
+
+    private static RequestException unknown(String name) {
+        String shown = name == null ? "" : name.substring(0, Math.min(name.length(), 64));
+        return new RequestException("you have no pod '" + shown + "' here: ppmr pod list shows those that there are");
+    }
+
+    private Optional<PodStatus> statusOf(PodRecord pod) {
+        return pod.begun() && processes.isAlive(pod.init())
+                ? Optional.of(PodStatus.running(
+                        pod,
+                        template(pod.template()).map(PodTemplate::prefixBits).orElse(0),
+                        processes.inNamespace(pod.init().pidNamespace()).size()))
+                : Optional.empty();
+    }
+
+    /**
+     * Runs a further command in a pod, as the pod's user and without any privilege, for its user and for root alone.
+     *
+     * @param detached whether it is to go on as a child of the pod's init; else its output is wanted, within
+     *     {@link #EXECUTE_LIMIT}
+     * @param output what of its output may be kept; stays open as long as the caller keeps the answer
+     */
+    public Executed execute(Caller caller, PodOrder order, boolean detached, OutputBudget.Share output)
+            throws IOException, RequestException {
+        order.requireCommand();
+        PodRecord pod = find(caller, order.name());
+        if (pod.uid() != caller.uid() && !caller.root()) {
+            throw new RequestException("only its user and root may run commands in pod " + pod.fullName()
+                    + ": whoever controls the service may end it");
+        }
+        requireStill(pod);
+        List<String> environment = order.environmentOver(pod.environment());
+        List<String> words = detached ? order.initWords(true) : order.command();
+        Command.Result result = runtime.knows(folderOf(pod), pod)
+                ? executeByRuntime(pod, environment, words, output)
+                : enter(pod, environment, words, output);
+        return new Executed(result.exitCode(), result.output(), output.isCut());
+    }
+
+    private Command.Result enter(PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output)
+            throws IOException {
+        Path variables = Files.createTempFile(folderOf(pod), "exec-", ".environment");
+        try {
+            Files.writeString(variables, String.join("\0", environment) + '\0');
+            return runtime.enter(pod, groupsOf(pod), variables, words, EXECUTE_LIMIT, output);
+        } finally {
+            Files.deleteIfExists(variables);
+        }
+    }
+
+    private Command.Result executeByRuntime(
+            PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output) throws IOException {
+        Path folder = folderOf(pod);
+        Path process = new PodBundle(folder, podInit).writeProcess(pod, groupsOf(pod), environment, words);
+        try {
+            return runtime.execute(folder, pod, process, EXECUTE_LIMIT, output);
+        } finally {
+            Files.deleteIfExists(process);
+        }
+    }
+
+    /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
+    public PodStatus stop(Caller caller, String name) throws IOException, RequestException {
+        PodRecord pod = find(caller, name);
+        requireStill(pod);
+        if (!take(pod)) {
+            throw new RequestException("pod " + pod.fullName() + " is being made or ended: try again later");
+        }
+        try {
+            signals.send(TERM, pod.init());
+            Polling.until(STOP_GRACE, () -> !processes.isAlive(pod.init()));
+            remove(folderOf(pod), pod);
+            LOG.info("pod {} was ended; user {} has asked for it", pod.fullName(), caller.user());
+            return PodStatus.ended(pod);
+        } catch (CheckpointException e) {
+            throw new IOException("pod " + pod.fullName() + " cannot be told to end: " + e.getMessage(), e);
+        } finally {
+            release(pod.id());
+        }
+    }
+
+    private static void requireStill(PodRecord pod) throws RequestException {
+        if (pod.move() != null) {
+            throw new RequestException("pod " + pod.fullName() + " is being moved by migration " + pod.move()
+                    + ": wait for its end, or cancel it");
+        }
+    }
+
+    private PodRecord find(Caller caller, String name) throws IOException, RequestException {
+        if (offered()) {
+            synchronized (this) {
+                for (PodRecord pod : records()) {
+                    if ((caller.controls() || pod.uid() == caller.uid())
+                            && isMeant(caller, pod.fullName(), name)
+                            && statusOf(pod).isPresent()) {
+                        return pod;
+                    }
+                }
+            }
+        }
+        throw unknown(name);
+    }
+
+    // ---- taking them away --------------------------------------------------------------------------------------
+
+    /** Takes away those that have ended, and what a service that died has left half made; others wait for no one. */
+    private void sweep() {
+        List<PodRecord> ended = new ArrayList<>();
+        synchronized (this) {
+            for (PodRecord pod : recordsOrWarn()) {
+                // What comes is for its migration to take away.
+                if (!pod.arriving() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
+                    ended.add(pod);
+                }
+            }
+        }
+        ended.forEach(this::removeOrWarn);
+    }
+
+    /** Takes a pod away as soon as it ends: until then its network answers for its addresses. */
+    void takeAwayWhenItEnds(PodRecord pod) {
+        ends.watch(pod.init(), () -> takeAwayIfEnded(pod.id()));
+    }
+
+    /** Takes a pod away that has ended, unless a migration does that. */
+    void takeAwayIfEnded(String id) {
+        PodRecord ended;
+        synchronized (this) {
+            ended = recordsOrWarn().stream()
+                    .filter(pod -> pod.id().equals(id) && pod.move() == null)
+                    .filter(pod -> statusOf(pod).isEmpty() && takeOrWarn(pod))
+                    .findFirst()
+                    .orElse(null);
+        }
+        if (ended != null) {
+            removeOrWarn(ended);
+        }
+    }
+
+    private void removeOrWarn(PodRecord ended) {
+        try {
+            remove(folderOf(ended), ended);
+            LOG.info("pod {} has ended and was taken away", ended.fullName());
+        } catch (IOException e) {
+            log.say(ended.id(), "what is left of pod " + ended.fullName() + " stays behind: " + e.getMessage());
+        } finally {
+            release(ended.id());
+        }
+    }
+
+    /** Takes away one that has gone elsewhere, unless somebody does. */
+    void takeAway(PodRecord pod) throws IOException {
+        if (take(pod)) {
+            try {
+                remove(folderOf(pod), pod);
+                LOG.info("pod {} has moved away: nothing of it is left here", pod.fullName());
+            } finally {
+                release(pod.id());
+            }
+        }
+    }
+
+    private boolean takeOrWarn(PodRecord pod) {
+        try {
+            return take(pod);
+        } catch (IOException e) {
+            log.say(pod.id(), "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage());
+            return false;
+        }
+    }
+
+    private void undo(PodRecord planned, Exception cause) {
+        try {
+            remove(folderOf(planned), PodRecord.read(folderOf(planned)).orElse(planned));
+        } catch (IOException e) {
+            cause.addSuppressed(e);
+            LOG.warn("what is left of pod {} is taken away later: {}", planned.fullName(), e.getMessage());
+        }
+    }
+
+    /** Takes all of it away, whatever of it is there; may be repeated. The record goes last. */
+    void remove(Path folder, PodRecord pod) throws IOException {
+        if (pod.init() != null) {
+            try {
+                signals.send(KILL, pod.init());
+            } catch (CheckpointException e) {
+                throw new IOException(e.getMessage(), e);
+            }
+            if (!Polling.until(KILL_LIMIT, () -> !processes.isAlive(pod.init()))) {
+                throw new IOException("its init, PID " + pod.init().pid() + ", has not ended within "
+                        + KILL_LIMIT.toSeconds() + " s: a process in it waits for a filesystem (state D)");
+            }
+        }
+        runtime.delete(folder, pod);
+        runtime.disconnect(pod);
+        runtime.forgetNetwork(folder);
+        PodCgroup.of(pod, runtime.settings()).remove();
+        Optional<Path> own = claim(folder);
+        if (own.isPresent()) {
+            WorkDirectories.remove(own.get());
+        }
+    }
+
+    /** Has a folder removed by this caller alone, of all threads and services; empty if another one removes it. */
+    private Optional<Path> claim(Path folder) throws IOException {
+        Path own = runtime.settings().directory().resolve(REMOVED + UUID.randomUUID());
+        try {
+            return Optional.of(Files.move(folder, own));
+        } catch (NoSuchFileException another) {
+            LOG.debug("{} is being removed", folder, another);
+            return Optional.empty();
+        }
+    }
+
+    /** Gives one back that was taken. */
+    synchronized void release(String id) {
+        FileChannel lock = busy.remove(id);
+        try {
+            if (lock != null) {
+                lock.close();
+            }
+        } catch (IOException e) {
+            LOG.warn("the lock of pod {} cannot be given up: {}", id, e.getMessage());
+        }
+    }
+
+    Path folderOf(PodRecord pod) {
+        return runtime.settings().directory().resolve(pod.id());
+    }
+
+    private List<PodRecord> recordsOrWarn() {
+        try {
+            return records();
+        } catch (IOException e) {
+            log.say("records", "the pods of this node cannot be looked at: " + e.getMessage());
+            return List.of();
+        }
+    }
+
+    /** Returns true if a service has died while it made or removed that folder. */
+    private static boolean isLeftBehind(Path folder) throws IOException {
+        try {
+            FileTime changed = Files.getLastModifiedTime(folder, LinkOption.NOFOLLOW_LINKS);
+            return changed.toInstant().isBefore(Instant.now().minus(LEFT_BEHIND));
+        } catch (NoSuchFileException gone) {
+            LOG.trace("{} was removed", folder, gone);
+            return false;
+        }
+    }
+
+    /** Reads all; a folder without a record is one of which nothing was made, and goes. */
+    List<PodRecord> records() throws IOException {
+        List<PodRecord> all = new ArrayList<>();
+        try (DirectoryStream<Path> folders =
+                Files.newDirectoryStream(runtime.settings().directory())) {
+            for (Path folder : folders) {
+                boolean named = !folder.getFileName().toString().startsWith(".");
+                Optional<PodRecord> record = named ? PodRecord.read(folder) : Optional.empty();
+                record.ifPresent(all::add);
+                if (named ? record.isEmpty() : isLeftBehind(folder)) {
+                    claim(folder).ifPresent(WorkDirectories::removeOrWarn);
+                }
+            }
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
+        }
+        return all;
+    }
+}

@@ -1,0 +1,155 @@
+package io.ppmr.pods;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.ppmr.checkpoint.CommandStarter;
+import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.os.Command;
+import io.ppmr.os.ProcessIdentity;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Real networks: one with a pod's interface, and one at the other end of its cable, with two addresses. */
+@Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class PodRuntimeTest {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final String MAC = "02:50:0a:14:00:0c";
+    /** Makes the first, whose cable goes to the network of the process of that PID. */
+    private static final String NETWORK = """
+            ip link add eth0 address %s type veth peer name cable address 02:51:00:00:00:09 netns "$1"
+            ip link set eth0 up
+            nsenter --target "$1" --net -- sh -ec '
+                ip address add 10.20.0.12/24 dev cable
+                ip address add 10.20.0.13/24 dev cable
+                ip link set cable up'
+            echo ready; exec sleep 100
+            """.formatted(MAC);
+
+    @TempDir
+    Path folder;
+
+    private Process peer;
+    private Process network;
+    private PodRuntime runtime;
+
+    @BeforeEach
+    void makeNetwork() throws Exception {
+        Assumptions.assumeTrue(
+                Command.of(List.of("unshare", "--net", "true")).run(LIMIT).succeeded(),
+                "needs a root that can make networks");
+        NativePrograms programs = NativePrograms.fromSystemProperty();
+        runtime = new PodRuntime(
+                new PodSettings(folder, List.of("crun"), PodSettings.Cgroups.DISABLED, List.of()),
+                programs.of("ppmr-pod-net"),
+                programs.of("ppmr-pod-enter"),
+                CommandStarter.of(Map.of()));
+        peer = new ProcessBuilder("unshare", "--net", "sh", "-c", "echo ready; exec sleep 100").start();
+        assertEquals("ready", peer.inputReader().readLine());
+        network = new ProcessBuilder("unshare", "--net", "sh", "-ec", NETWORK, "sh", Long.toString(peer.pid()))
+                .redirectErrorStream(true)
+                .start();
+        assertEquals("ready", network.inputReader().readLine());
+    }
+
+    @AfterEach
+    void end() throws InterruptedException {
+        for (Process process : new Process[] {network, peer}) {
+            if (process != null) {
+                process.destroyForcibly().waitFor();
+            }
+        }
+    }
+
+    private Path networkFile() {
+        return Path.of("/proc/" + network.pid() + "/ns/net");
+    }
+
+    private static PodRecord pod() {
+        return new PodRecord(
+                1,
+                1,
+                "client",
+                "usual",
+                "10.20.0.12",
+                MAC,
+                "br0",
+                "ppmr0a14000c",
+                List.of(),
+                List.of("true"),
+                0,
+                null,
+                true,
+                null,
+                false,
+                List.of(),
+                0,
+                "",
+                "client",
+                null);
+    }
+
+    @Test
+    void shouldAnnounceInThePodsNetworkWhenTheProcessThatHadItHasEnded() throws Exception {
+        ProcessTable processes = new ProcessTable();
+        ProcessIdentity init = processes.of((int) network.pid());
+        long number = PodRuntime.number(networkFile());
+        runtime.adoptNetwork(folder, init, processes);
+        Path file = PodRuntime.networkFile(folder);
+        try {
+            // Whatever has its PID from now on is another process, in another network.
+            network.destroyForcibly().waitFor();
+            assertEquals(number, PodRuntime.number(file));
+            assertDoesNotThrow(() -> runtime.announce(pod(), file));
+        } finally {
+            runtime.forgetNetwork(folder);
+        }
+        assertFalse(Files.exists(file));
+    }
+
+    @Test
+    void shouldAdoptNoNetworkWhenThePodHasEnded() throws Exception {
+        ProcessTable processes = new ProcessTable();
+        ProcessIdentity init = processes.of((int) network.pid());
+        ProcessIdentity earlier =
+                new ProcessIdentity(init.bootId(), init.pidNamespace(), init.pid(), init.startTimeTicks() - 1);
+        runtime.adoptNetwork(folder, earlier, processes);
+        assertFalse(Files.exists(PodRuntime.networkFile(folder)));
+        network.destroyForcibly().waitFor();
+        runtime.adoptNetwork(folder, init, processes);
+        assertFalse(Files.exists(PodRuntime.networkFile(folder)));
+    }
+
+    @Test
+    void shouldSayWhoHasEachAddressWhenSeveralAreAskedForAtOnce() throws Exception {
+        Path ask = folder.resolve("ask");
+        // The program as it is called in the network.
+        Files.writeString(
+                ask,
+                "#!/bin/sh\nexec nsenter --net=" + networkFile() + " -- "
+                        + NativePrograms.fromSystemProperty().of("ppmr-pod-net") + " \"$@\"\n");
+        assertTrue(ask.toFile().setExecutable(true));
+        PodRuntime there = new PodRuntime(runtime.settings(), ask, runtime.podEnter(), runtime.starter());
+        long startNs = System.nanoTime();
+        Map<String, Set<String>> having =
+                there.whoHas("eth0", List.of("10.20.0.12", "10.20.0.13", "10.20.0.14", "fd00:20::a14:c"));
+        double seconds = (System.nanoTime() - startNs) / 1e9;
+        Set<String> peers = Set.of("02:51:00:00:00:09");
+        assertEquals(Map.of("10.20.0.12", peers, "10.20.0.13", peers), having);
+        System.out.printf("figure: four addresses are asked for in %.1f s%n", seconds);
+    }
+}

@@ -1,0 +1,348 @@
+package io.ppmr.pods.testbed;
+
+import io.ppmr.daemon.config.KeyFile;
+import io.ppmr.migration.RequestException;
+import io.ppmr.os.Command;
+import io.ppmr.os.ProcStat;
+import io.ppmr.pods.PodClient;
+import io.ppmr.pods.PodOrder;
+import io.ppmr.pods.PodStatus;
+import io.ppmr.testbed.Node;
+import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.Testbed;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * A node with a bridge on a network of all such nodes, 10.20.0.0/24, and a source's and a target's service, which share
+ * the node's pods. User 1 may have 10.20.0.10 to 99 on each, and is trusted by each. All of it belongs to the
+ * {@link Testbed}. For one thread at a time.
+ */
+public final class BridgedNode {
+    public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
+    /** The user of the pods. */
+    public static final String USER = "1";
+
+    private final Testbed testbed;
+    private final Path folder;
+    private final int number;
+    private final Node node;
+    private final List<String> criu;
+    private final String pods;
+    private String cgroups = "disabled";
+    private String warmUp = "rehearsals = 0";
+    private List<String> peers = List.of();
+    private ServiceProcess source;
+    private ServiceProcess target;
+
+    /**
+     * Makes it, without services.
+     *
+     * @param number from 1 to 9
+     * @param criu the words that start CRIU
+     * @param pods further lines of the template of its pods, here and where they are moved to
+     */
+    public BridgedNode(Testbed testbed, int number, List<String> criu, String pods) throws Exception {
+        this.testbed = testbed;
+        this.number = number;
+        this.criu = List.copyOf(criu);
+        this.pods = pods;
+        folder = testbed.folder("node-" + number);
+        testbed.add(this::removeCgroups);
+        node = testbed.add(Node.create("bridged-" + number));
+        run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
+        run("ip", "link", "set", "br0", "up");
+        run("ip", "address", "add", address() + "/24", "dev", "br0");
+        // The runtime refuses a node with cgroups of both versions, as containers may be.
+        run("sh", "-c", "! mountpoint -q /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified");
+        if (!Files.exists(key())) {
+            KeyFile.create(key());
+        }
+    }
+
+    /**
+     * Gives the node cgroups for memory and tasks, of the version that is here, that no other node shares, and has pods
+     * limited by them; before its services are started.
+     */
+    public void useCgroups() throws IOException, InterruptedException {
+        for (Path group : cgroupsOf()) {
+            run("sh", "-ec", """
+                    enabled=$2/cgroup.subtree_control
+                    [ ! -e $enabled ] || echo "+memory +pids" >$enabled
+                    mkdir $1
+                    mount --bind $1 $2
+                    """, "sh", group.toString(), group.getParent().toString());
+        }
+        cgroups = "cgroupfs";
+    }
+
+    /** Lists those that are the node's: one of version 2, or one for each controller. */
+    private List<Path> cgroupsOf() {
+        Path all = Path.of("/sys/fs/cgroup");
+        String name = "ppmr-" + testbed.folder().getFileName() + "-" + number;
+        return Files.exists(all.resolve("cgroup.controllers"))
+                ? List.of(all.resolve(name))
+                : List.of(
+                        all.resolve("memory").resolve(name), all.resolve("pids").resolve(name));
+    }
+
+    /**
+     * Has its services tell others when a pod's address is away; before they are started.
+     *
+     * @param endpoints where the others listen
+     */
+    public void tellPeers(List<String> endpoints) {
+        peers = List.copyOf(endpoints);
+    }
+
+    /** After all that was in them has ended. */
+    private void removeCgroups() throws IOException, InterruptedException {
+        if (cgroups.equals("disabled")) {
+            return;
+        }
+        for (Path group : cgroupsOf()) {
+            Command.of(List.of("find", group.toString(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"))
+                    .run(LIMIT)
+                    .requireOutput();
+        }
+    }
+
+    /** Has services warm themselves before they are ready, as an operator's do; before they are started. */
+    public void warmServices() {
+        warmUp = "";
+    }
+
+    /** Joins the bridges of two nodes. */
+    public static void connect(BridgedNode a, BridgedNode b) throws Exception {
+        Node.cable(a.node, a.cableTo(b), b.node, b.cableTo(a));
+        a.run("ip", "link", "set", a.cableTo(b), "master", "br0", "up");
+        b.run("ip", "link", "set", b.cableTo(a), "master", "br0", "up");
+    }
+
+    /** Joins them so, by a cable that carries no more than a rate, as tc(8) writes it. */
+    public static void connect(BridgedNode a, BridgedNode b, String rate) throws Exception {
+        connect(a, b);
+        a.node.shape(a.cableTo(b), rate);
+        b.node.shape(b.cableTo(a), rate);
+    }
+
+    /** Names this node's end of the cable to another one. */
+    public String cableTo(BridgedNode other) {
+        return "up" + other.number;
+    }
+
+    /** Gives the node's own address in the network of the pods. */
+    public String address() {
+        return "10.20.0.20" + number;
+    }
+
+    /** The node's name as migrations go to it. */
+    public String endpoint() {
+        return address() + ":7411";
+    }
+
+    public int number() {
+        return number;
+    }
+
+    public Path folder() {
+        return folder;
+    }
+
+    /** Gives the source's control socket. */
+    public Path socket() {
+        return folder.resolve("source.sock");
+    }
+
+    /** Gives the target's control socket. */
+    public Path targetSocket() {
+        return folder.resolve("target.sock");
+    }
+
+    private Path key() {
+        return testbed.folder().resolve("key");
+    }
+
+    /** Gives what it is made of, with its PIDs, mounts and network. */
+    public Node node() {
+        return node;
+    }
+
+    /** Gives the words that run a command on the node. */
+    public List<String> words(String... command) {
+        return node.command(List.of(command)).command();
+    }
+
+    /** Runs something on the node, as root. */
+    public String run(String... words) throws IOException, InterruptedException {
+        return node.run(LIMIT, words);
+    }
+
+    // ---- services ----------------------------------------------------------------------------------------------
+
+    /** @param trusted the line about trusted users in the section of the checkpointer, or none */
+    private String common(String bridge, String template, String trusted) {
+        return """
+                [checkpointers.criu]
+                type = "criu"
+                program = [%1$s]
+                %2$s
+                [pod_runtime]
+                directory = "%3$s/pods"
+                cgroups = "%8$s"
+                peers = [%9$s]
+                [pods.usual]
+                bridge = "%4$s"
+                shares = [{user = %7$s, first = "10.20.0.10", last = "10.20.0.99"}]
+                checkpointer = "criu"
+                %5$s
+                %6$s
+                """.formatted(
+                        quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers));
+    }
+
+    /** The lines of the template of its pods, but for those in whose place there are others. */
+    private String pods(String others) {
+        Set<String> keys = others.lines().map(BridgedNode::key).collect(Collectors.toSet());
+        return pods.lines().filter(line -> !keys.contains(key(line))).collect(Collectors.joining("\n"));
+    }
+
+    private static String key(String line) {
+        return line.substring(0, Math.max(0, line.indexOf('='))).strip();
+    }
+
+    private static String quoted(List<String> all) {
+        return all.stream().map(word -> '"' + word + '"').collect(Collectors.joining(", "));
+    }
+
+    /** Starts the source, in place of the one before. */
+    public void startSource() throws Exception {
+        source = testbed.add(ServiceProcess.startIn(
+                node, "source", "source", folder, """
+                key_file = "%1$s"
+                control_socket = "%2$s"
+                transport = "tcp"
+                %3$s
+                [target]
+                address = "127.0.0.1:7411"
+                """.formatted(key(), socket(), warmUp) + common("br0", "", "")));
+    }
+
+    /** Starts the target, in place of the one before. */
+    public void startTarget() throws Exception {
+        startTarget("br0", "", "[" + USER + "]");
+    }
+
+    /**
+     * The same, in which something is different.
+     *
+     * @param bridge what pods are plugged into
+     * @param template further lines of the template, or other ones; sections may follow
+     * @param trusted the users whose pods it takes
+     */
+    public void startTarget(String bridge, String template, String trusted) throws Exception {
+        target = testbed.add(ServiceProcess.startIn(
+                node,
+                "target",
+                "target",
+                folder,
+                """
+                key_file = "%1$s"
+                control_socket = "%2$s"
+                transport = "tcp"
+                %4$s
+                listen = "%3$s"
+                stall_limit = "3m"
+                """.formatted(key(), targetSocket(), endpoint(), warmUp)
+                        + common(bridge, template, "trusted_users = " + trusted)));
+    }
+
+    public ServiceProcess source() {
+        return source;
+    }
+
+    public ServiceProcess target() {
+        return target;
+    }
+
+    // ---- pods --------------------------------------------------------------------------------------------------
+
+    /** Returns true if there is a network interface of that name. */
+    public boolean hasLink(String name) throws IOException, InterruptedException {
+        return Command.of(words("ip", "link", "show", "dev", name)).run(LIMIT).succeeded();
+    }
+
+    /**
+     * Root has a pod of the user made.
+     *
+     * @param at its address; null for the next free one
+     */
+    public PodStatus runPod(String name, String at, String... command) throws IOException, RequestException {
+        return runPodOf(null, name, at, command);
+    }
+
+    /**
+     * The same for a pod of a job.
+     *
+     * @param job its name; null for one of the pod's own
+     */
+    public PodStatus runPodOf(String job, String name, String at, String... command)
+            throws IOException, RequestException {
+        PodOrder order = new PodOrder(name, job, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
+        try (PodClient client = new PodClient(socket())) {
+            return client.runPod(order);
+        }
+    }
+
+    /** Lists the pods that a service here shows. */
+    public List<PodStatus> pods(Path socket) throws IOException, RequestException {
+        try (PodClient client = new PodClient(socket)) {
+            return client.pods();
+        }
+    }
+
+    /** Reads what a pod's command has written, wherever the pod has come from. */
+    public String said(PodStatus pod) throws IOException {
+        return Files.readString(Path.of("/proc/" + pidOf(pod) + "/root/tmp/out"));
+    }
+
+    /** Finds the PID by which this JVM knows a pod's init. */
+    public long pidOf(PodStatus pod) throws IOException {
+        List<Long> found = new ArrayList<>();
+        ProcessHandle.allProcesses()
+                .filter(process -> isCalled(process.pid(), pod.init()) && descends(process))
+                .forEach(process -> found.add(process.pid()));
+        if (found.size() != 1) {
+            throw new IOException(
+                    "node " + number + " has no pod whose init is " + pod.init() + ", or several: " + found);
+        }
+        return found.get(0);
+    }
+
+    /** Looks at the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
+    private static boolean isCalled(long pid, int inNode) {
+        try {
+            String[] names = ProcStat.field(Path.of("/proc/" + pid + "/status"), "NSpid")
+                    .orElse("")
+                    .split("\\s+", -1);
+            return names.length > 2 && names[names.length - 2].equals(Integer.toString(inNode));
+        } catch (IOException ended) {
+            return false;
+        }
+    }
+
+    private boolean descends(ProcessHandle process) {
+        return Stream.iterate(Optional.of(process), Optional::isPresent, one -> one.get()
+                        .parent())
+                .anyMatch(one -> one.get().pid() == node.init().pid());
+    }
+}

@@ -1,0 +1,169 @@
+package io.ppmr.slurm;
+
+import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Consumer;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** Asks Slurm's controller by scontrol(1). For one thread. */
+public final class Scontrol {
+    private static final Duration LIMIT = Duration.ofSeconds(30);
+    private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");
+    private static final Set<String> GOING = Set.of("DRAIN", "DRAINING", "DRAINED", "FAIL", "FAILING");
+
+    /**
+     * A node as the controller sees it.
+     *
+     * @param address its NodeAddr: an address, or a name of it
+     * @param going whether it is set to drain, or expected to fail
+     */
+    public record NodeState(String name, String address, boolean going) {}
+
+    /** The nodes of a list such as {@code n[1-3,7]}, in its order. */
+    public List<String> hostNames(String list) throws IOException, InterruptedException {
+        return run("show", "hostnames", list).lines().toList();
+    }
+
+    /** The nodes' states. */
+    public List<NodeState> nodes(List<String> names) throws IOException, InterruptedException {
+        return names.isEmpty() ? List.of() : parse(run("--oneliner", "show", "node", String.join(",", names)));
+    }
+
+    /**
+     * Names those of the nodes that are set to drain; none where the controller does not answer, which the next look
+     * will mend.
+     *
+     * @param say is told why it does not answer
+     */
+    List<String> going(List<String> names, Consumer<String> say) throws InterruptedException {
+        try {
+            return nodes(names).stream()
+                    .filter(NodeState::going)
+                    .map(NodeState::name)
+                    .toList();
+        } catch (IOException e) {
+            say.accept(e.getMessage());
+            return List.of();
+        }
+    }
+
+    /**
+     * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is.
+     * None where nobody can tell, which is said.
+     *
+     * @param names of the nodes that can be left
+     * @param what is moved from there, for what is said
+     */
+    List<String> meant(List<String> names, String what, Consumer<String> say) throws InterruptedException {
+        List<String> going = going(names, say);
+        if (!going.isEmpty()) {
+            return going;
+        }
+        if (names.size() == 1) {
+            return names;
+        }
+        say.accept(
+                names.isEmpty()
+                        ? "there is no " + what + " left to be moved"
+                        : "which node? None of " + String.join(", ", names)
+                                + " is set to drain: set the one that is going to drain, and signal again");
+        return List.of();
+    }
+
+    /** Reads what {@code scontrol --oneliner show node} prints. */
+    static List<NodeState> parse(String text) {
+        List<NodeState> nodes = new ArrayList<>();
+        for (String line : text.lines().toList()) {
+            String name = "";
+            String address = "";
+            String state = "";
+            Matcher field = FIELD.matcher(line);
+            while (field.find()) {
+                switch (field.group(1)) {
+                    case "NodeName" -> name = field.group(2);
+                    case "NodeAddr" -> address = field.group(2);
+                    default -> state = field.group(2);
+                }
+            }
+            if (!name.isEmpty()) {
+                // Such as ALLOCATED+DRAIN, with a flag character at the end where it does not respond.
+                boolean going = Arrays.stream(state.split("[+*~#!%$@^-]+", -1)).anyMatch(GOING::contains);
+                nodes.add(new NodeState(name, address, going));
+            }
+        }
+        return nodes;
+    }
+
+    /** The node that a target's address, HOST:PORT, belongs to; the only one where there is only one. */
+    Optional<String> nodeAt(String address, List<String> names) throws IOException, InterruptedException {
+        if (names.size() == 1) {
+            return Optional.of(names.get(0));
+        }
+        String host = address.substring(0, Math.max(0, address.lastIndexOf(':')));
+        for (NodeState node : nodes(names)) {
+            if (host.equals(node.name()) || host.equals(node.address()) || same(host, node.address())) {
+                return Optional.of(node.name());
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static boolean same(String one, String other) {
+        try {
+            return Arrays.asList(InetAddress.getAllByName(one)).contains(InetAddress.getByName(other));
+        } catch (UnknownHostException e) {
+            return false;
+        }
+    }
+
+    /**
+     * Gives up all nodes of a running job but some.
+     *
+     * @param gone names the nodes that are given up, for what is said of it
+     */
+    void giveBack(String job, List<String> kept, String gone, Consumer<String> say) throws InterruptedException {
+        try {
+            shrink(job, kept);
+            say.accept("the job has given back " + gone);
+        } catch (IOException e) {
+            say.accept(gone + " stays in the allocation: " + e.getMessage());
+        }
+    }
+
+    private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
+        // It leaves two scripts in the working directory, for shells that go on afterwards; nobody runs them here.
+        Path directory = Files.createTempDirectory("ppmr-slurm");
+        try {
+            run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));
+        } finally {
+            WorkDirectories.remove(directory);
+        }
+    }
+
+    private static String run(String... arguments) throws IOException, InterruptedException {
+        return run(Path.of("."), arguments);
+    }
+
+    private static String run(Path directory, String... arguments) throws IOException, InterruptedException {
+        List<String> words = new ArrayList<>(List.of("scontrol"));
+        words.addAll(List.of(arguments));
+        Command.Result result = Command.of(words).in(directory).run(LIMIT);
+        if (result.timedOut()) {
+            throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
+                    + " s: does slurmctld run?");
+        }
+        return result.requireOutput();
+    }
+}

@@ -1,0 +1,124 @@
+package io.ppmr.slurm;
+
+import io.ppmr.daemon.config.file.ConfigFile;
+import io.ppmr.daemon.config.file.ConfigSection;
+import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
+import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.control.ControlProtocol;
+import io.ppmr.daemon.control.ControlRequest;
+import io.ppmr.daemon.control.ControlRequest.Exchange;
+import io.ppmr.daemon.jobs.JobSource;
+import io.ppmr.daemon.part.ServicePart;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Slurm's part of the services: jobs that their tasks announce, and the command that starts them. */
+public final class SlurmPart implements ServicePart {
+    /** The native program that srun starts for each rank. */
+    static final String TASK = "ppmr-slurm-task";
+
+    private static final Logger LOG = LoggerFactory.getLogger(SlurmPart.class);
+    private static final String ANNOUNCE = "announce";
+    private static final String ANNOUNCING = "announcing";
+
+    private static final ConfigSection ANNOUNCEMENTS =
+            ConfigSection.once("announcements", "The jobs that users announce, such as those of [Slurm](slurm.md).");
+    private static final ConfigKey<Path> DIRECTORY = ANNOUNCEMENTS.optional(
+            "directory",
+            ValueType.PATH,
+            "the directory in which users announce their jobs, such as \"/run/ppmr/announced\"; without it none are"
+                    + " taken");
+
+    @Override
+    public String name() {
+        return "slurm";
+    }
+
+    @Override
+    public List<ConfigSection> sections(Side side) {
+        return side == Side.SOURCE ? List.of(ANNOUNCEMENTS) : List.of();
+    }
+
+    @Override
+    public Configured read(ConfigFile file, Side side, Tools tools) {
+        return new Announcements(
+                side,
+                side == Side.SOURCE
+                        ? Optional.ofNullable(file.section(ANNOUNCEMENTS).get(DIRECTORY))
+                        : Optional.empty(),
+                tools);
+    }
+
+    @Override
+    public List<Object> commands() {
+        return List.of(new SlurmRunCommand());
+    }
+
+    /**
+     * The announcements that a file asks for.
+     *
+     * @param directory where users announce their jobs; empty if none are taken
+     */
+    private record Announcements(Side side, Optional<Path> directory, Tools tools) implements Configured {
+        @Override
+        public boolean isForUsers() {
+            return directory.isPresent();
+        }
+
+        @Override
+        public boolean takesJobs() {
+            return directory.isPresent();
+        }
+
+        @Override
+        public Running open(Node node) {
+            Optional<AnnouncedJobs> jobs =
+                    directory.map(folder -> new AnnouncedJobs(folder, tools.byName(), tools.forUsersJobs()));
+            return new Taking(side, jobs);
+        }
+    }
+
+    /**
+     * The announcements that a service takes.
+     *
+     * @param announced empty if it takes none
+     */
+    record Taking(Side side, Optional<AnnouncedJobs> announced) implements Running {
+        @Override
+        public Map<String, ControlRequest<?>> requests() {
+            return side == Side.SOURCE
+                    ? Map.of(
+                            ANNOUNCE,
+                            new ControlRequest<>(
+                                    ControlRequest.Plain.class,
+                                    false,
+                                    (request, user) -> true,
+                                    (request, with) -> announce(with)))
+                    : Map.of();
+        }
+
+        @Override
+        public Optional<JobSource> jobs() {
+            return announced.map(jobs -> jobs);
+        }
+
+        /** A user is about to announce a job, and needs the folder for it. */
+        private void announce(Exchange with) throws IOException {
+            try {
+                if (announced.isEmpty()) {
+                    throw new IOException("this source takes no announced jobs: [announcements] directory is not in its"
+                            + " configuration");
+                }
+                with.say(ANNOUNCING, announced.get().folderOf(with.user()).toString());
+            } catch (IOException e) {
+                LOG.warn("user {} has no folder for announcements: {}", with.user(), e.getMessage());
+                with.say(ControlProtocol.ERROR, "there is no folder for your announcements: " + e.getMessage());
+            }
+        }
+    }
+}

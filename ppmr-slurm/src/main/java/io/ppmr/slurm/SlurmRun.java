@@ -1,0 +1,307 @@
+package io.ppmr.slurm;
+
+import io.ppmr.daemon.service.CommandFailure;
+import io.ppmr.daemon.service.ExitCode;
+import io.ppmr.os.Command;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A job's ranks from their start to their end, wherever that is: the step with the ranks, and the step that watches the
+ * moved ones.
+ */
+public final class SlurmRun extends JobRun {
+    /** The user's options; see {@code ppmr slurm-run --help}. */
+    public record Options(
+            String checkpointer, String output, String error, Path announcements, int unknownExit, List<String> srun) {
+        public Options {
+            srun = List.copyOf(srun);
+        }
+    }
+
+    private final Options options;
+    private final Path task;
+    private final Map<Integer, RankLine.Started> running = new TreeMap<>();
+    private final Map<String, List<RankLine.Moved>> toBeKept = new HashMap<>();
+    private final Set<String> left = new TreeSet<>();
+    private Step ranks;
+    private int started;
+    private int status;
+    private boolean stopping;
+
+    /** @param task ppmr-slurm-task */
+    public SlurmRun(Setting setting, Options options, Path task) {
+        super(setting, "rank");
+        this.options = options;
+        this.task = task;
+    }
+
+    /** Runs the job; gives the highest exit status of a rank. */
+    @Override
+    public int run() throws IOException, InterruptedException {
+        ranks = begin(Step.start("the ranks", ranksCommand(), events));
+        awaitSteps();
+        say("all ranks have ended; exit status " + status);
+        return status;
+    }
+
+    @Override
+    void end() {
+        say("told to end: the ranks are ended");
+        stopping = true;
+        steps.forEach(Step::stop);
+    }
+
+    @Override
+    boolean hear(Step step, String text) throws IOException, InterruptedException {
+        Optional<RankLine> line = RankLine.parse(text);
+        if (line.isPresent()) {
+            hear(line.get());
+        }
+        return line.isPresent();
+    }
+
+    private void hear(RankLine line) throws IOException, InterruptedException {
+        if (line instanceof RankLine.Started rank) {
+            running.put(rank.rank(), rank);
+            started++;
+            if (started == allocation.tasks()) {
+                say(started + " ranks run on " + String.join(", ", allocation.computing()) + "; spare is "
+                        + String.join(", ", allocation.spares()));
+                moveOnTrigger();
+            }
+        } else if (line instanceof RankLine.Moved moved) {
+            RankLine.Started before = running.remove(moved.rank());
+            String node = before == null ? "" : before.node();
+            toBeKept.computeIfAbsent(node, any -> new ArrayList<>()).add(moved);
+            if (running.values().stream().noneMatch(rank -> rank.node().equals(node))) {
+                keep(node);
+            }
+        } else if (line instanceof RankLine.Ended ended) {
+            running.remove(ended.rank());
+            say("rank " + ended.rank() + " has ended with status " + ended.status()
+                    + (ended.known() ? "" : ", which stands for \"not known\""));
+        }
+    }
+
+    /** All ranks of a node have gone: the step that watches them on the spare takes over. */
+    private void keep(String node) throws IOException, InterruptedException {
+        List<RankLine.Moved> moved = toBeKept.remove(node);
+        String address = moved.get(0).address();
+        Optional<String> spare = slurm.nodeAt(address, allocation.spares());
+        if (!node.isEmpty()) {
+            left.add(node);
+        }
+        if (spare.isEmpty()) {
+            status = Math.max(status, 1);
+            say("the ranks of " + node + " run at " + address + ", which is no spare of this job: nobody watches them."
+                    + " Remedy: have the source's target be one of the job's nodes");
+            return;
+        }
+        say(moved.size() + " ranks have moved from " + node + " to " + spare.get());
+        begin(Step.start("the watch over the ranks from " + node, keepCommand(spare.get(), moved), events));
+    }
+
+    @Override
+    void ended(Step step, String emptied, int exit) throws IOException, InterruptedException {
+        if (emptied == null) {
+            if (exit != 0) {
+                say(step.what() + " ended with status " + exit);
+            }
+            status = Math.max(status, exit);
+        }
+        if (step.equals(ranks)) {
+            running.clear();
+            for (String from : List.copyOf(toBeKept.keySet())) {
+                keep(from);
+            }
+        }
+        if (ranks.isOver() && migrations.isEmpty()) {
+            giveBack();
+        }
+    }
+
+    @Override
+    boolean isUnderWay() {
+        return started >= allocation.tasks() && !stopping;
+    }
+
+    @Override
+    List<String> inhabited() {
+        return running.values().stream()
+                .map(RankLine.Started::node)
+                .distinct()
+                .sorted()
+                .toList();
+    }
+
+    @Override
+    List<String> order(String node) {
+        return running.values().stream()
+                .filter(rank -> rank.node().equals(node))
+                .map(RankLine.Started::job)
+                .limit(1)
+                .toList();
+    }
+
+    /** No step of this run is left on the nodes with ranks: those of them that are set to drain are of no more use. */
+    private void giveBack() throws InterruptedException {
+        List<String> drained = setting.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::say) : List.of();
+        left.clear();
+        if (drained.isEmpty()) {
+            return;
+        }
+        List<String> kept = new ArrayList<>(allocation.spares());
+        allocation.computing().stream().filter(node -> !drained.contains(node)).forEach(kept::add);
+        slurm.giveBack(allocation.job(), kept, String.join(", ", drained), this::say);
+    }
+
+    /**
+     * The ranks. Unless the user's options say otherwise, the step goes on when a node of it fails (--no-kill), when a
+     * task ends before the others (--wait=0), and when one ends with another status than 0.
+     */
+    private List<String> ranksCommand() {
+        List<String> words = Command.words(
+                "srun --export=ALL --input=none --no-kill --wait=0 --kill-on-bad-exit=0 --nodes=%s --ntasks=%s"
+                        + " --nodelist=%s",
+                allocation.computing().size(), allocation.tasks(), String.join(",", allocation.computing()));
+        words.addAll(options.srun());
+        words.addAll(Command.words(
+                "%s run --announce %s --socket %s --checkpointer %s --output %s",
+                task, options.announcements(), setting.socket(), options.checkpointer(), options.output()));
+        if (options.error() != null) {
+            words.addAll(List.of("--error", options.error()));
+        }
+        for (String spare : setting.targets()) {
+            words.addAll(List.of("--spare", spare));
+        }
+        words.add("--");
+        words.addAll(setting.program());
+        return words;
+    }
+
+    /** Watches over ranks that were moved to a node, a task for each. */
+    private List<String> keepCommand(String node, List<RankLine.Moved> ranks) {
+        List<String> words = Step.beside(node, ranks.size());
+        words.add("--input=none");
+        words.addAll(List.of(task.toString(), "keep", "--unknown-exit", Integer.toString(options.unknownExit())));
+        for (RankLine.Moved rank : ranks) {
+            words.add(rank.rank() + ":"
+                    + String.join(",", rank.pids().stream().map(String::valueOf).toList()));
+        }
+        return words;
+    }
+
+    /**
+     * The nodes that Slurm gave the job, and how they are used. Immutable.
+     *
+     * @param job its number
+     * @param spares the nodes that start without a rank: the batch host first
+     * @param computing the others
+     * @param tasks how many ranks
+     */
+    public record Allocation(String job, List<String> spares, List<String> computing, int tasks) {
+        public Allocation {
+            spares = List.copyOf(spares);
+            computing = List.copyOf(computing);
+        }
+
+        /**
+         * Splits the allocation.
+         *
+         * @param nodes all its nodes, the batch host first
+         * @param wantedTasks null for as many a node as the job asked for
+         * @param environment Slurm's, of the batch script
+         */
+        public static Allocation of(
+                String job, List<String> nodes, int spares, Integer wantedTasks, Map<String, String> environment)
+                throws CommandFailure {
+            if (spares < 1 || nodes.size() <= spares) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        "the job has " + nodes.size() + " nodes, of which " + spares
+                                + " are to be spare: ask for one node"
+                                + " more than the ranks need (sbatch --nodes), and give --spares of at least 1");
+            }
+            List<String> computing = nodes.subList(spares, nodes.size());
+            String perNode = environment.getOrDefault("SLURM_NTASKS_PER_NODE", "");
+            if (wantedTasks == null && !perNode.matches("[1-9]\\d{0,5}")) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        "how many ranks? Give --ntasks, or ask for the job with sbatch --ntasks-per-node");
+            }
+            int tasks = wantedTasks == null ? Integer.parseInt(perNode) * computing.size() : wantedTasks;
+            if (tasks < computing.size()) {
+                throw new CommandFailure(
+                        ExitCode.USAGE,
+                        tasks + " ranks do not fill the " + computing.size()
+                                + " nodes that are no spare: raise --spares");
+            }
+            return new Allocation(job, nodes.subList(0, spares), computing, tasks);
+        }
+    }
+
+    /**
+     * A message of {@code ppmr-slurm-task} about its rank, a line each on the standard output of srun; see its source.
+     */
+    sealed interface RankLine {
+        /** The form of the lines. */
+        Pattern WORDS = Pattern.compile("ppmr-rank (\\d{1,9}) ([a-z]+)(| .*)");
+
+        /** The rank's number in the step. */
+        int rank();
+
+        /** It runs. */
+        record Started(int rank, String job, String node) implements RankLine {}
+
+        /** Its original is gone, and it goes on at that address. */
+        record Moved(int rank, String address, List<Integer> pids) implements RankLine {
+            public Moved {
+                pids = List.copyOf(pids);
+            }
+        }
+
+        /** It is watched after its move. */
+        record Kept(int rank) implements RankLine {}
+
+        /** It has ended; {@code known} says whether the status is its own. */
+        record Ended(int rank, int status, boolean known) implements RankLine {}
+
+        /** The line's meaning; empty if it is none of these, but words of srun or of somebody else. */
+        static Optional<RankLine> parse(String line) {
+            Matcher words = WORDS.matcher(line);
+            if (!words.matches()) {
+                return Optional.empty();
+            }
+            int rank = Integer.parseInt(words.group(1));
+            List<String> rest = List.of(words.group(3).strip().split(" ", -1));
+            try {
+                return switch (words.group(2)) {
+                    case "started" -> Optional.of(new Started(rank, rest.get(0), rest.get(1)));
+                    case "moved" -> Optional.of(new Moved(rank, rest.get(0), pids(rest.get(1))));
+                    case "kept" -> Optional.of(new Kept(rank));
+                    case "ended" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), true));
+                    case "unknown" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), false));
+                    default -> Optional.empty();
+                };
+            } catch (IndexOutOfBoundsException | NumberFormatException e) {
+                return Optional.empty();
+            }
+        }
+
+        private static List<Integer> pids(String text) {
+            return Arrays.stream(text.split(",", -1)).map(Integer::valueOf).toList();
+        }
+    }
+}

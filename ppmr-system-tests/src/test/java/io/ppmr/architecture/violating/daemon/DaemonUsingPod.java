@@ -1,0 +1,8 @@
+package io.ppmr.architecture.violating.daemon;
+
+import io.ppmr.architecture.violating.pods.Cable;
+
+/** Breaks the rule that the core knows no optional part. */
+public final class DaemonUsingPod {
+    Cable cable;
+}
