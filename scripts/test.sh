@@ -165,7 +165,8 @@ test_core() {
     # As a tree is that users may look into.
     chmod 755 "$outside"
     say "the core without its optional parts, in $outside"
-    tar -C "$PPMR_HOME" --exclude=./.git --exclude=./target --exclude='./*/target' "${without[@]}" -cf - . |
+    # By its default an asterisk of tar's matches folders with all below, and so a package that is called target.
+    tar -C "$PPMR_HOME" --no-wildcards-match-slash --exclude=./.git --exclude=./target --exclude='./*/target' "${without[@]}" -cf - . |
         tar -C "$outside" -xf - || status=1
     # The functions above and the build look for everything in PPMR_HOME.
     local PPMR_HOME=$outside
