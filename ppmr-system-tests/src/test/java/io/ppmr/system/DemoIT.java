@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.ppmr.pods.testbed.MpiRing;
 import io.ppmr.testbed.Patience;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,7 +13,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -34,14 +32,14 @@ class DemoIT {
 
     @Test
     void shouldReadAStreamWhileItIsWrittenWhenSelfCheckpointingProcessesMove() throws Exception {
-        requireStreamed(migration("blcr"));
+        requireStreamed(migration(directory, "blcr"));
     }
 
     @Tag("soak")
     @Test
     @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
     void shouldReadAStreamWhileItIsWrittenWhenTheKernelIsAsOldAsBlcrs() throws Exception {
-        requireStreamed(migration("blcr", "--old-kernel"));
+        requireStreamed(migration(directory, "blcr", "--old-kernel"));
     }
 
     private static void requireStreamed(JsonNode migration) {
@@ -56,7 +54,7 @@ class DemoIT {
 
     @Test
     void shouldGoOnWhenOrdinaryProcessesWithThreadsAndSharedMemoryMoveByCriu() throws Exception {
-        JsonNode migration = migration("criu");
+        JsonNode migration = migration(directory, "criu");
         assertTrue(migration.get("bytes").asLong() > 3 * (48L << 20), migration::toPrettyString);
         // A quarter of the memory is shared and waits; what is a process's own is streamed.
         long sharedBytes = 3 * (12L << 20);
@@ -65,17 +63,8 @@ class DemoIT {
                 migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
-    @Tag("soak")
-    @Test
-    void shouldGoOnWhenAPodOfAnMpiJobMovesWithItsConnections() throws Exception {
-        MovingNode.assumePossible();
-        Assumptions.assumeTrue(MpiRing.whyNot("openmpi").isEmpty(), "needs Open MPI (./ppmr demo installs it)");
-        JsonNode migration = migration("mpi");
-        assertTrue(migration.get("longestGapSeconds").asDouble() > 0, migration::toPrettyString);
-    }
-
     /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */
-    private JsonNode migration(String checkpointer, String... more) throws Exception {
+    static JsonNode migration(Path directory, String checkpointer, String... more) throws Exception {
         Path json = directory.resolve("demo.json");
         Path log = directory.resolve("demo.log");
         List<String> words =

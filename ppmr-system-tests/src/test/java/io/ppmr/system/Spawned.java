@@ -1,14 +1,17 @@
 package io.ppmr.system;
 
 import io.ppmr.testbed.Conditions;
+import io.ppmr.testbed.Patience;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /** A program beside a test, which says what it does in a file, and is ended by close(). */
 final class Spawned implements AutoCloseable {
+    private static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));
     private static final long END_S = 10;
 
     private final Path output;
@@ -28,7 +31,7 @@ final class Spawned implements AutoCloseable {
 
     /** Waits until it says so; throws with what it has said when it ends before. */
     void await(String text) throws Exception {
-        Conditions.until(MovingNode.LIMIT, "it says " + text, () -> {
+        Conditions.until(LIMIT, "it says " + text, () -> {
             boolean alive = process.isAlive();
             boolean says = said().contains(text);
             if (!says && !alive) {
