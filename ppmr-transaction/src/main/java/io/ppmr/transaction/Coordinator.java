@@ -212,7 +212,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
     public OperatorDecision.Verdict ruling(OperatorDecision word, boolean hasFence) {
-        return OperatorRules.ofCoordinator(state, word, downSinceNs.keySet(), hasFence);
+        return OperatorRules.ofCoordinator(writtenState(), word, downSinceNs.keySet(), hasFence);
     }
 
     /** An operator decides. To be called only where {@link #ruling} allows it. */

@@ -58,6 +58,10 @@ abstract class TransactionDriver<S> {
     private Supplier<Transition<S>> untouched;
 
     private S before;
+    /** Since when the effect at the head waits to be done; NEVER where none does. */
+    private long headSinceNs = NEVER;
+
+    private boolean hasHeadFailed;
 
     TransactionDriver(String migrationId, TransactionTimes times, EffectExecutor executor, S state) {
         this.migrationId = migrationId;
@@ -66,7 +70,7 @@ abstract class TransactionDriver<S> {
         this.state = state;
     }
 
-    /** Notes what the role has to know of an effect before the executor has it; each time that it is handed over. */
+    /** Notes what the role has to know of an effect before the executor has it; not again while it is under way. */
     abstract void before(Effect effect);
 
     /** Notes that an effect was carried out. */
@@ -150,7 +154,10 @@ abstract class TransactionDriver<S> {
     /** Hands an effect over. Where the executor throws, only what is said again anyway counts as done. */
     final Execution carryOut(Effect effect) {
         try {
-            before(effect);
+            // What it has brought to light may have been taken already, by the time that its end is asked for.
+            if (!(underWay && effect == pending.peek())) {
+                before(effect);
+            }
             Execution execution = executor.carryOut(effect);
             if (execution == Execution.DONE) {
                 done(effect);
@@ -182,13 +189,17 @@ abstract class TransactionDriver<S> {
             underWay = execution == Execution.RUNNING;
             if (execution != Execution.DONE) {
                 retryNs = nowNs + times.retryNs();
+                headSinceNs = headSinceNs == NEVER ? nowNs : headSinceNs;
                 if (execution == Execution.FAILED) {
+                    hasHeadFailed = true;
                     takeBack();
                 }
                 return false;
             }
             untouched = null;
             pending.poll();
+            headSinceNs = NEVER;
+            hasHeadFailed = false;
         }
         untouched = null;
         retryNs = NEVER;
@@ -247,11 +258,11 @@ abstract class TransactionDriver<S> {
             }
         }
         if (now >= sayNs) {
-            String held = pending.isEmpty() || underWay ? held() : "waits to carry out " + pending.peek();
-            if (held != null) {
-                say(held);
+            String waits = waitsFor();
+            if (waits != null) {
+                say(waits);
             }
-            sayNs = held == null ? NEVER : now + times.sayNs();
+            sayNs = waits == null && pending.isEmpty() ? NEVER : now + times.sayNs();
         }
     }
 
@@ -288,7 +299,25 @@ abstract class TransactionDriver<S> {
      * Describes whom it waits for and what can be done, while ranks are held for somebody who does not answer; or null.
      */
     public final String waitsFor() {
-        return pending.isEmpty() || underWay ? held() : "it waits to carry out " + pending.peek();
+        if (!pending.isEmpty() && !isBusy()) {
+            return "it waits to carry out " + pending.peek();
+        }
+        return isUnwritten() ? null : held();
+    }
+
+    /** Returns true while an effect is under way that has not failed, and has not taken longer than people wait. */
+    public final boolean isBusy() {
+        return underWay && !hasHeadFailed && nowNs - headSinceNs < times.sayNs();
+    }
+
+    /** Returns true while the record of the state is being written: people may not act on that state yet. */
+    private boolean isUnwritten() {
+        return underWay && untouched != null && pending.peek() instanceof Effect.Persist;
+    }
+
+    /** Returns its state as it is in the journal, for people: while a record is being written, the state before. */
+    public final S writtenState() {
+        return isUnwritten() ? before : state;
     }
 
     /** Since when it waits, on the clock of its caller; the last event's time where it does not. */

@@ -86,10 +86,7 @@ public final class Migrations {
      * @param announced those that users bring
      */
     public Migrations(
-            Map<String, ConfiguredJob> jobs,
-            Optional<String> triggerJob,
-            MigrationQueue queue,
-            JobSources announced) {
+            Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, MigrationQueue queue, JobSources announced) {
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.queue = queue;

@@ -69,7 +69,7 @@ final class MigrationOutlook {
 
     /** Shows where it stands, and gives an early report where somebody has waited for long. */
     void follow(Coordinator coordinator, boolean waitsForCheckpoints) {
-        Phase phase = coordinator.state().phase();
+        Phase phase = coordinator.writtenState().phase();
         stepOf(phase).filter(step -> record.step() != step).ifPresent(record::step);
         boolean open = phase == Phase.COMMITTING
                 || phase == Phase.ROLLING_BACK
@@ -83,7 +83,8 @@ final class MigrationOutlook {
             openSinceNs = System.nanoTime();
         }
         boolean longOpen = open && System.nanoTime() - openSinceNs > decisionDeadline.toNanos();
-        boolean isSettled = coordinator.isSettledByReached();
+        // A target that is reached is not to blame while this service's own work takes its time.
+        boolean isSettled = coordinator.isSettledByReached() || coordinator.isBusy();
         boolean isBroken = phase == Phase.BROKEN && coordinator.isSettled();
         if ((isBroken || (longOpen && !isSettled)) && !isReported) {
             isReported = true;

@@ -251,15 +251,15 @@ public final class MigrationQueue {
             throw new RequestException("job " + shown.get().started.job() + " is being migrated (migration "
                     + shown.get().started.id() + "): wait for its end");
         }
+        if (underway.filter(one -> one.older).isPresent()) {
+            throw new RequestException("migration " + underway.get().started.id()
+                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
+        }
         if (waiting.isPresent()) {
             throw new RequestException("the announced jobs are being moved already"
                     + shown.map(one -> ", job " + one.started.job() + " just now (migration " + one.started.id() + ")")
                             .orElse("")
                     + ": wait for the end");
-        }
-        if (underway.isPresent()) {
-            throw new RequestException("migration " + underway.get().started.id()
-                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
         }
     }
 

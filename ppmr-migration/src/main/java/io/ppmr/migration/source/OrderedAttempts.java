@@ -183,7 +183,8 @@ final class OrderedAttempts implements Attempts {
             moving = false;
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
+            // Also where the node has no threads left: the ranks stand still, and go on by this failure.
             moving = false;
             LOG.error("migration {}: a defect of this service; please report it: its checkpoints", id, e);
             events.failed(number, new Attempt.Failure("a defect of this service: its checkpoints: " + e, ""));

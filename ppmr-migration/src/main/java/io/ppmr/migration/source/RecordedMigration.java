@@ -46,7 +46,12 @@ final class RecordedMigration {
         }
         List<PlannedRank> held = List.copyOf(ranks.values());
         OriginalRanks originals = OriginalRanks.recorded(
-                id, service.processes(), service.surroundings(), service.settings().workDirectory(), held, records);
+                id,
+                service.processes(),
+                service.surroundings(),
+                service.settings().workDirectory(),
+                held,
+                records);
         JobNotes job = jobs.apply(name, List.copyOf(ranks.keySet()));
         RecordedAttempts attempts = new RecordedAttempts(MigrationPlan.recorded(participants, held));
         SourceMigration migration = new SourceMigration(

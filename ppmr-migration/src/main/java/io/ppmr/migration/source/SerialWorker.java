@@ -77,6 +77,9 @@ final class SerialWorker {
                 } else {
                     repeated.work();
                 }
+            } catch (RuntimeException | Error e) {
+                // A worker that ended would leave all that waits for it waiting for ever.
+                LOG.error("a defect of this service; please report it: a migration's worker goes on", e);
             } catch (InterruptedException e) {
                 // A piece was interrupted, and has said so; those behind it are to be done all the same.
                 LOG.debug("a piece of work was interrupted", e);

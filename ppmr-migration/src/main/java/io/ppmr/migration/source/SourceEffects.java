@@ -269,7 +269,8 @@ final class SourceEffects implements EffectExecutor {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             failure = "the source's service ends";
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
+            // An Error would have the effect done once more, and a checkpoint must not be begun twice.
             LOG.error("a defect of this service; please report it: {}", what, e);
             failure = "a defect of this service: " + what + ": " + e;
         }

@@ -213,10 +213,11 @@ final class SourceMigration
             return true;
         });
         failure.ifPresent(e -> LOG.error("migration {}: not everything of it could be taken down", id(), e));
-        done(() -> {
+        Optional<Throwable> unwiped = done(() -> {
             actions.wipe();
             return true;
         });
+        unwiped.ifPresent(e -> LOG.error("migration {}: its bytes may be left in the pool", id(), e));
         try {
             if (!worker.close(WORKER_LIMIT)) {
                 LOG.error("migration {}: its work has not ended", id());
@@ -224,7 +225,7 @@ final class SourceMigration
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        return defect.or(() -> failure);
+        return defect.or(() -> failure).or(() -> unwiped);
     }
 
     /** Has the worker do it, and waits: there is nothing else to do any more. Gives why it failed. */
@@ -403,7 +404,7 @@ final class SourceMigration
 
     @Override
     public String phase() {
-        return coordinator.state().phase().name();
+        return coordinator.writtenState().phase().name();
     }
 
     @Override
