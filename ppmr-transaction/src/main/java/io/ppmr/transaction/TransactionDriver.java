@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -21,6 +22,9 @@ import org.slf4j.LoggerFactory;
  * @param <S> the state
  */
 abstract class TransactionDriver<S> {
+    /** An effect that is under way for longer is named to people: what it needs may hang. */
+    private static final long LONGEST_WORK_NS = TimeUnit.MINUTES.toNanos(2);
+
     private static final Logger LOG = LoggerFactory.getLogger(TransactionDriver.class);
     /** Messages beyond this are dropped while an effect hangs: they are said again. */
     private static final int MOST_WAITING = 512;
@@ -286,7 +290,10 @@ abstract class TransactionDriver<S> {
      * so often that a gap between two calls shows that the service was frozen.
      */
     public final long nextDeadlineNs() {
-        long nextNs = Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()));
+        // While an effect waits nothing is said again and no timer of the role runs, so that neither is due.
+        long nextNs = pending.isEmpty()
+                ? Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()))
+                : Math.min(retryNs, sayNs);
         return resendNs == NEVER ? nextNs : Math.min(nextNs, nowNs + times.silenceLimitNs());
     }
 
@@ -307,7 +314,7 @@ abstract class TransactionDriver<S> {
 
     /** Returns true while an effect is under way that has not failed, and has not taken longer than people wait. */
     public final boolean isBusy() {
-        return underWay && !hasHeadFailed && nowNs - headSinceNs < times.sayNs();
+        return underWay && !hasHeadFailed && nowNs - headSinceNs < LONGEST_WORK_NS;
     }
 
     /** Returns true while the record of the state is being written: people may not act on that state yet. */

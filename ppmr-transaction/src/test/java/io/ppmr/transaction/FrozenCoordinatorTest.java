@@ -23,10 +23,14 @@ class FrozenCoordinatorTest {
     private final class Notes implements EffectExecutor {
         private final List<String> fenced = new ArrayList<>();
         private final List<String> told = new ArrayList<>();
+        private boolean fencesLater;
 
         @Override
         public Execution carryOut(Effect effect) {
             if (effect instanceof Effect.FenceParticipant fence) {
+                if (fencesLater) {
+                    return Execution.RUNNING;
+                }
                 fenced.add(fence.participant());
             } else if (effect instanceof Effect.ProveOriginals) {
                 coordinator.proved(Originals.HELD, "");
@@ -84,6 +88,21 @@ class FrozenCoordinatorTest {
         rollBackWithoutTheSecond();
         passSeconds(60);
         assertEquals(List.of("b"), notes.fenced, notes.told::toString);
+    }
+
+    @Test
+    void shouldHearOneAgainWhenItsFenceEndedBeforeTheEffectCountedAsDone() {
+        rollBackWithoutTheSecond();
+        notes.fencesLater = true;
+        passSeconds(60);
+        coordinator.fenceEnded("b", false, nowNs);
+        notes.fencesLater = false;
+        coordinator.wake(nowNs);
+        coordinator.linkUp("b", nowNs);
+        for (String target : List.of("a", "b")) {
+            coordinator.heard(target, 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+        }
+        assertTrue(coordinator.state().isOver(), notes.told::toString);
     }
 
     @Test

@@ -88,6 +88,23 @@ class RunningEffectTest {
         coordinator.tick(nowNs);
         assertNull(coordinator.waitsFor());
         assertFalse(slow.calls.contains("Say"), slow.calls::toString);
+        nowNs += 120 * SECOND;
+        coordinator.tick(nowNs);
+        assertTrue(coordinator.waitsFor().startsWith("it waits to carry out StartAttempt"), coordinator.waitsFor());
+    }
+
+    @Test
+    void shouldShowPeopleTheStateBeforeWhileTheDecisionIsBeingWritten() {
+        begin();
+        coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
+        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
+        slow.slow = Effect.Persist.class;
+        coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
+        assertEquals(Phase.COMMITTING, coordinator.state().phase());
+        assertEquals(Phase.CONFIRMING, coordinator.writtenState().phase());
+        slow.none();
+        coordinator.wake(nowNs);
+        assertEquals(Phase.COMMITTING, coordinator.writtenState().phase());
     }
 
     @Test

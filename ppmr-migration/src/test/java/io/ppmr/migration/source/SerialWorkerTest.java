@@ -27,6 +27,7 @@ class SerialWorkerTest {
     private final Semaphore looks = new Semaphore(0);
     private final List<String> done = Collections.synchronizedList(new ArrayList<>());
     private volatile boolean due;
+    private volatile boolean breaks;
     private final SerialWorker worker = new SerialWorker(
             "a-worker",
             new SerialWorker.RepeatedWork() {
@@ -38,9 +39,22 @@ class SerialWorkerTest {
                 @Override
                 public void work() {
                     looks.release();
+                    if (breaks) {
+                        breaks = false;
+                        throw new OutOfMemoryError("unable to create native thread");
+                    }
                 }
             },
             ended::release);
+
+    @Test
+    void shouldGoOnWhenRepeatedWorkBreaksByAnError() throws Exception {
+        breaks = true;
+        due = true;
+        worker.start(() -> 0).get();
+        looks.acquire(2);
+        assertEquals(1, worker.start(() -> 1).get());
+    }
 
     @Test
     void shouldDoThePiecesInOrderAndTellOfEach() throws Exception {
