@@ -25,6 +25,7 @@ class RankCommandsIT {
     private static final RankCommand.Timing QUICK = new RankCommand.Timing(
             Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(1), Duration.ofSeconds(10));
     private static final Duration LOOK = Duration.ofSeconds(20);
+    private static final Duration ENOUGH = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 
     private final RankCommands commands = new RankCommands("restart");
     private JobFixture fixture;
@@ -59,11 +60,11 @@ class RankCommandsIT {
     void shouldStartEveryCommandThoughEachWaitsForAllOthers() throws Exception {
         int ranks = 24;
         Checkpointer barrier = restarts("touch $1/at-$2;"
-                + " while [ $(ls $1 | grep -c at-) -lt " + ranks + " ]; do sleep 0.05; done;"
+                + " while [ $(ls $1 | grep -c at-) -lt " + ranks + " ]; do sleep 0.5; done;"
                 + " sh -c 'kill -STOP $$; sleep 60' & wait");
         commands.start(IntStream.range(0, ranks).boxed().toList(), rank -> barrier.restart(task(rank)));
         for (int rank = 0; rank < ranks; rank++) {
-            HeldRank held = commands.next(LOOK).orElseThrow();
+            HeldRank held = commands.next(ENOUGH).orElseThrow();
             held.end(JobFixture.LIMIT);
         }
         assertTrue(commands.isEmpty());

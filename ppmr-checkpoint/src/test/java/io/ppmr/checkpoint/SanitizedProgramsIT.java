@@ -23,9 +23,9 @@ import org.junit.jupiter.api.Timeout;
  * The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its
  * own.
  */
-@Timeout(120)
+@Timeout(600)
 class SanitizedProgramsIT {
-    private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
+    private static final Duration LIMIT = Duration.ofSeconds(240L * Integer.getInteger("ppmr.patience", 1));
 
     private static Path base;
 
