@@ -54,7 +54,7 @@ public final class HeldRank {
 
     /**
      * A rank whose processes {@link ProcessTable#standstill} has found stopped a moment ago, so that those which it
-     * found off their processors, too, are not waited for once more.
+     * found off their processors, too, need no further wait.
      */
     static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, Standstill found) {
         Duration settleLimit = found.isOffProcessors() ? Duration.ZERO : SETTLE_LIMIT;

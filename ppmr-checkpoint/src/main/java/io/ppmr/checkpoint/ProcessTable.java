@@ -340,7 +340,7 @@ public final class ProcessTable {
                 || threads.stat(thread).map(ProcStat::isDead).orElse(true);
     }
 
-    /** A kernel may have no such file: whoever asks waits for a while instead. */
+    /** Returns an empty place on a kernel without this file; the caller then waits for its limit. */
     private static String placeOf(ProcFolder threads, String thread) throws IOException {
         return threads.beginning(thread + "/wchan").orElse("").strip();
     }
