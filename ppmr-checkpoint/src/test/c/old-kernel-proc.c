@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -137,16 +138,25 @@ static bool is_shown(const char *line, size_t length, const char *const *words)
     return addresses || among(line, word, words);
 }
 
+/* The linker's own dlsym, since this library has one, too. */
+static void *real_symbol(const char *name)
+{
+    static void *(*real)(void *, const char *);
+    if (real == NULL)
+        real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    return real(RTLD_NEXT, name);
+}
+
 #define REAL(name) \
     static __typeof__(name) *real; \
     if (real == NULL) \
-        real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+        real = (__typeof__(name) *)real_symbol(#name)
 
 static int real_open(const char *path, int flags, mode_t mode)
 {
     static int (*real)(const char *, int, ...);
     if (real == NULL)
-        real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open64");
+        real = (int (*)(const char *, int, ...))real_symbol("open64");
     return real(path, flags, mode);
 }
 
@@ -246,6 +256,24 @@ static mode_t mode_of(int flags, va_list more)
 OPEN(open)
 OPEN(open64)
 
+/* The whole path of one below an open folder of /proc; any other path as it is. */
+static const char *whole_path(int directory, const char *path, char whole[PATH_MAX])
+{
+    static ssize_t (*real)(const char *, char *, size_t);
+    if (directory == AT_FDCWD || path[0] == '/' || path[0] == '\0')
+        return path;
+    if (real == NULL)
+        real = (ssize_t (*)(const char *, char *, size_t))real_symbol("readlink");
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    ssize_t length = real(link, whole, PATH_MAX - 1);
+    if (length < 5 || strncmp(whole, "/proc", 5) != 0 || (size_t)length + strlen(path) + 2 > PATH_MAX)
+        return path;
+    whole[length] = '/';
+    strcpy(whole + length + 1, path);
+    return whole;
+}
+
 #define OPENAT(name) \
     int name(int directory, const char *path, int flags, ...) \
     { \
@@ -253,11 +281,13 @@ OPEN(open64)
         va_start(more, flags); \
         mode_t mode = mode_of(flags, more); \
         va_end(more); \
-        if (path[0] == '/') \
-            return open_as_seen(path, flags, mode); \
+        char room[PATH_MAX]; \
+        const char *whole = whole_path(directory, path, room); \
+        if (whole[0] == '/') \
+            return open_as_seen(whole, flags, mode); \
         static int (*real)(int, const char *, int, ...); \
         if (real == NULL) \
-            real = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, #name); \
+            real = (int (*)(int, const char *, int, ...))real_symbol(#name); \
         return real(directory, path, flags, mode); \
     }
 
@@ -292,7 +322,7 @@ FOPEN(fopen64)
         } \
         static type (*real) parameters; \
         if (real == NULL) \
-            real = (type (*) parameters)dlsym(RTLD_NEXT, #name); \
+            real = (type (*) parameters)real_symbol(#name); \
         return real arguments; \
     }
 
@@ -307,7 +337,39 @@ UNLESS_HIDDEN(int, fstatat64, (int at, const char *path, struct stat64 *to, int 
 UNLESS_HIDDEN(int, __xstat64, (int version, const char *path, struct stat64 *to), (version, path, to))
 UNLESS_HIDDEN(int, __lxstat64, (int version, const char *path, struct stat64 *to), (version, path, to))
 UNLESS_HIDDEN(ssize_t, readlink, (const char *path, char *to, size_t room), (path, to, room))
-UNLESS_HIDDEN(ssize_t, readlinkat, (int at, const char *path, char *to, size_t room), (at, path, to, room))
+
+ssize_t readlinkat(int at, const char *path, char *to, size_t room)
+{
+    char whole[PATH_MAX];
+    if (view_of(whole_path(at, path, whole)).hidden) {
+        errno = ENOENT;
+        return -1;
+    }
+    REAL(readlinkat);
+    return real(at, path, to, room);
+}
+
+/*
+ * Java's foreign calls look a function up in the C library's own handle and would miss those here. The last line stays a
+ * jump (-O2), so that RTLD_NEXT means what it means at the caller.
+ */
+__attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
+{
+    static void *(*real)(void *, const char *);
+    if (handle != RTLD_NEXT && handle != RTLD_DEFAULT) {
+        if (strcmp(name, "open") == 0)
+            return (void *)open;
+        if (strcmp(name, "openat") == 0)
+            return (void *)openat;
+        if (strcmp(name, "readlinkat") == 0)
+            return (void *)readlinkat;
+        if (strcmp(name, "access") == 0)
+            return (void *)access;
+    }
+    if (real == NULL)
+        real = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    return real(handle, name);
+}
 
 int uname(struct utsname *name)
 {
