@@ -28,6 +28,7 @@ import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.fuse.MemoryMount;
 import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.transaction.journal.MappedJournal;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
@@ -215,12 +216,17 @@ public final class Main implements Runnable {
     void cancel(
             @Parameters(
                             paramLabel = "ID",
-                            description = "the migration, by its name in ppmr status or its first characters")
+                            description = "the migration, by its name in ppmr status or its first characters; or "
+                                    + MigrationQueue.WAITING + ": the jobs that a trigger has yet to move stay here")
                     String id,
             @ArgGroup(multiplicity = "1") SocketOption socket)
             throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
-            out().println("migration " + client.cancel(id) + " is being rolled back");
+            String cancelled = client.cancel(id);
+            out().println(
+                            id.equals(MigrationQueue.WAITING)
+                                    ? "not moved by this trigger: " + cancelled
+                                    : "migration " + cancelled + " is being rolled back");
         }
     }
 

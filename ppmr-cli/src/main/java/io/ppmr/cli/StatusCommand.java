@@ -140,6 +140,9 @@ final class StatusCommand implements Callable<Integer> {
             }
         }
         status.open().forEach(one -> view.line(text(one)));
+        if (!status.waiting().isEmpty()) {
+            view.line("to be moved after that: " + String.join(", ", status.waiting()));
+        }
         if (status.transport() != null) {
             view.line("transport: " + status.transport());
         }

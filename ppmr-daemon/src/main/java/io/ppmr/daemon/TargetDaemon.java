@@ -110,6 +110,7 @@ public final class TargetDaemon implements Daemon.Service {
                 null,
                 config.withChunks(service.transport()),
                 service.open(),
+                List.of(),
                 arrivals);
     }
 

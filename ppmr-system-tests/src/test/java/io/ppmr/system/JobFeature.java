@@ -113,9 +113,6 @@ enum JobFeature {
     RANK_FILE("which is of rank 1"),
     RANK_PIPE("which is of rank 1");
 
-    /** Outcomes that are due and do not hold yet: no job is drawn with these. */
-    private static final Set<JobFeature> NOT_YET = EnumSet.of(ODD_NAME);
-
     /** They take long, or are about what is said of them: they have tests of their own. */
     private static final Set<JobFeature> ALONE = EnumSet.of(LONG_MAPS, CROWD, TEBIBYTES, FORGED);
 
@@ -189,7 +186,7 @@ enum JobFeature {
     private static List<JobFeature> shuffled(Random random, boolean moving) {
         List<JobFeature> all = new ArrayList<>();
         for (JobFeature feature : values()) {
-            if (feature.refusal.isEmpty() == moving && !NOT_YET.contains(feature) && !ALONE.contains(feature)) {
+            if (feature.refusal.isEmpty() == moving && !ALONE.contains(feature)) {
                 all.add(feature);
             }
         }

@@ -134,18 +134,10 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         at(now);
         CoordinatorEvent.Heard heard = new CoordinatorEvent.Heard(participant, attempt, message);
         take(
-                () -> isLastVote(heard) && !mayDecide.getAsBoolean()
+                () -> CoordinatorRules.isLastVote(state, heard) && !mayDecide.getAsBoolean()
                         ? Transition.stay(state)
                         : CoordinatorRules.apply(state, heard),
                 true);
-    }
-
-    /** Returns true for a vote when every other participant has voted. */
-    private boolean isLastVote(CoordinatorEvent.Heard heard) {
-        return heard.message() instanceof ControlMessage.Prepared
-                && heard.attempt() == state.attempt()
-                && state.members().stream()
-                        .allMatch(member -> member.voted() || member.name().equals(heard.participant()));
     }
 
     /**

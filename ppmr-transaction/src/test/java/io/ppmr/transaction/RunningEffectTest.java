@@ -148,4 +148,18 @@ class RunningEffectTest {
         assertEquals(List.of("asked"), asked);
         assertEquals(Phase.PREPARING, coordinator.state().phase(), "it was called off before");
     }
+
+    @Test
+    void shouldNotAskWhetherAVoteMayDecideWhenNothingFollowsFromIt() {
+        begin();
+        List<String> asked = new ArrayList<>();
+        ControlMessage vote = new ControlMessage.Prepared(TransferReport.EMPTY);
+        coordinator.heard("a", 1, vote, () -> asked.add("its image is not whole"), nowNs);
+        coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
+        coordinator.heard("b", 1, vote, () -> asked.add("nobody knows it"), nowNs);
+        coordinator.heard("a", 1, vote, () -> asked.add("its vote"), nowNs);
+        coordinator.heard("a", 1, vote, () -> asked.add("all have voted"), nowNs);
+        assertEquals(List.of("its vote"), asked);
+        assertEquals(Phase.CONFIRMING, coordinator.state().phase());
+    }
 }

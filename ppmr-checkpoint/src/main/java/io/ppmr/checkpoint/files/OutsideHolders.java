@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
+import io.ppmr.checkpoint.sharing.MappingScan;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.checkpoint.sharing.Shown;
 import io.ppmr.os.ProcFiles;
@@ -19,7 +20,8 @@ import java.util.Set;
 
 /**
  * Finds processes outside of a rank that work on files which travel with it: the copy has files of its own, so what
- * others write would not reach it. One pass over the descriptors in {@code /proc}; touches no process. For one thread.
+ * others write would not reach it. One pass over the descriptors and the shared mappings in {@code /proc}; touches no
+ * process. For one thread.
  */
 public final class OutsideHolders {
     private static final String REMEDY = "share the folder between both nodes, or have one of them close the file";
@@ -79,6 +81,36 @@ public final class OutsideHolders {
     }
 
     private Optional<Refusal> of(int pid) throws IOException {
+        Optional<Refusal> open = opened(pid);
+        return open.isPresent() ? open : mapped(pid);
+    }
+
+    /** A mapping outlives the descriptor that it was made with. */
+    private Optional<Refusal> mapped(int pid) throws IOException {
+        List<Carried> found = new ArrayList<>();
+        try {
+            MappingScan.read(pid, mapping -> {
+                for (Carried one : carried.getOrDefault(mapping.name(), List.of())) {
+                    boolean same = one.file().inode().equals(Long.toString(mapping.inode()));
+                    if (same && isInTheWay(one, mapping.writes(), ranks.get(pid))) {
+                        found.add(one);
+                    }
+                }
+            });
+        } catch (AccessDeniedException e) {
+            return Optional.empty();
+        }
+        if (found.isEmpty()) {
+            return Optional.empty();
+        }
+        noteNewProcess(pid);
+        return found.stream()
+                .filter(one -> isAlive(pid) && isOutside(one, ranks.get(pid)))
+                .findFirst()
+                .map(one -> refusal(one, pid, "mapped, and may write to it through that"));
+    }
+
+    private Optional<Refusal> opened(int pid) throws IOException {
         String[] numbers = new File("/proc/" + pid + "/fd").list();
         try {
             for (String number : numbers == null ? new String[0] : numbers) {
@@ -90,7 +122,7 @@ public final class OutsideHolders {
                     if (info.isPresent() && isInTheWay(one, info.get(), ranks.get(pid))) {
                         noteNewProcess(pid);
                         if (isAlive(pid) && isInTheWay(one, info.get(), ranks.get(pid))) {
-                            return Optional.of(refusal(one, pid, number));
+                            return Optional.of(refusal(one, pid, "open as descriptor " + number));
                         }
                     }
                 }
@@ -123,15 +155,21 @@ public final class OutsideHolders {
 
     /** A reader outside of the job loses nothing but what comes later; another rank would have an older file. */
     private static boolean isInTheWay(Carried one, DescriptorInfo info, Integer holder) {
-        boolean outside = holder == null || holder != one.rank();
         boolean same = !info.isPathOnly()
                 && info.value("ino:").map(one.file().inode()::equals).orElse(true);
-        return outside
-                && same
-                && (info.writes() || (holder != null && one.file().file().writes()));
+        return same && isInTheWay(one, info.writes(), holder);
     }
 
-    private Refusal refusal(Carried one, int pid, String number) {
+    private static boolean isInTheWay(Carried one, boolean writes, Integer holder) {
+        return isOutside(one, holder)
+                && (writes || (holder != null && one.file().file().writes()));
+    }
+
+    private static boolean isOutside(Carried one, Integer holder) {
+        return holder == null || holder != one.rank();
+    }
+
+    private Refusal refusal(Carried one, int pid, String how) {
         Integer other = ranks.get(pid);
         String process = ProcStat.read(Path.of("/proc", Integer.toString(pid), "stat"))
                 .map(ProcStat::name)
@@ -139,7 +177,7 @@ public final class OutsideHolders {
         return new Refusal(
                 one.rank(),
                 one.file().file() + ", which travels with the rank (files.copy), and PID " + pid + " (" + process
-                        + ") has the same file open as descriptor " + number
+                        + ") has the same file " + how
                         + (other == null
                                 ? ", which is outside of the rank and stays on this node"
                                 : ", which is of rank " + other + ", and each rank is moved by itself"),

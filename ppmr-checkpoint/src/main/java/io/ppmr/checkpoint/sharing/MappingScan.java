@@ -10,7 +10,7 @@ import java.util.Optional;
  * Reads the shared mappings of a process out of {@code /proc/PID/maps}, as a stream: a process can have 65,530 of them,
  * with names of some thousand bytes. For one thread.
  */
-final class MappingScan {
+public final class MappingScan {
     private static final int PERMISSIONS = 1;
     private static final int DEVICE = 3;
     private static final int INODE = 4;
@@ -24,7 +24,7 @@ final class MappingScan {
 
     /** Receives mappings. */
     @FunctionalInterface
-    interface Sink {
+    public interface Sink {
         void accept(Mapping mapping) throws IOException;
 
         /** Receives, before {@link #accept}, one of a file without a name, of a device, or of no file. */
@@ -39,7 +39,7 @@ final class MappingScan {
      * @param inode the file's number
      * @param writes whether it may be written through this mapping
      */
-    record Mapping(KernelObject object, String name, long inode, boolean writes) {
+    public record Mapping(KernelObject object, String name, long inode, boolean writes) {
         /** Returns true if it is no file that both nodes could have: its bytes are in this node's memory alone. */
         boolean isMemoryOnly() {
             return isMemory(name);
@@ -62,7 +62,7 @@ final class MappingScan {
     }
 
     /** Reads those of a process; none if it has ended. */
-    static void read(int pid, Sink sink) throws IOException {
+    public static void read(int pid, Sink sink) throws IOException {
         ProcMaps.read(pid, line -> accept(pid, line, sink));
     }
 

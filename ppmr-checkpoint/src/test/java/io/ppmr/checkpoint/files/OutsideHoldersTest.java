@@ -4,8 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -50,5 +53,27 @@ class OutsideHoldersTest {
             shell.descendants().forEach(ProcessHandle::destroyForcibly);
             shell.destroyForcibly();
         }
+    }
+
+    /** This process has the file mapped and no descriptor of it. */
+    @Test
+    void shouldFindWhoMayWriteThroughAMappingWhenItHasNoDescriptor() throws Exception {
+        Path file = Files.write(folder.resolve("f"), new byte[1 << 16]);
+        String inode = Files.getAttribute(file, "unix:ino").toString();
+        int own = (int) ProcessHandle.current().pid();
+        OpenedFile opened =
+                new OpenedFile(1, "a", "descriptor 5", "/proc/1/fd/5", file.toString(), inode, false, true, false);
+        Map<Integer, Map<String, CarriedFile>> carried =
+                Map.of(0, Map.of(file.toString(), new CarriedFile(opened, file.toString(), inode, "8:1", false)));
+        MappedByteBuffer memory;
+        try (FileChannel channel = FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+            memory = channel.map(FileChannel.MapMode.READ_WRITE, 0, 1 << 16);
+        }
+        String holder =
+                new OutsideHolders(carried, Map.of()).find().orElseThrow().reason();
+        memory.put(0, (byte) 1);
+        assertTrue(holder.contains("PID " + own) && holder.contains("has the same file mapped"), holder);
+        List<ProcessIdentity> tree = List.of(new ProcessIdentity("boot", 1, own, 1));
+        assertEquals(Optional.empty(), new OutsideHolders(carried, Map.of(0, tree)).find());
     }
 }

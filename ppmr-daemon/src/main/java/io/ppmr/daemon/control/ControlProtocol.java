@@ -23,7 +23,8 @@ import java.util.List;
  *   {"request": "migrate", "job": NAME, "to": [HOST:PORT], "keep": DIR, "wait": true}
  *                                          "started", then progress lines and a report or an error;
  *                                          without wait "started" alone
- *   {"request": "cancel", "id": ID}        "cancelling" or "refused"
+ *   {"request": "cancel", "id": ID}        "cancelling" or "refused"; with the id "waiting" the jobs that a trigger
+ *                                          has yet to move stay here, and "cancelling" names them
  *   {"request": "resolve", "id": ID, "outcome": "commit"|"rollback", "targets_off": [NAME],
  *    "source_off": false, "first_off": false, "carry_out": false}
  *                                          "resolution"; without carry_out it says what it would mean

@@ -18,6 +18,7 @@ import java.util.List;
  * @param health what the health command said last; null without one
  * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
  * @param open migrations that are held for somebody who does not answer, or were taken up again; never null
+ * @param waiting the jobs that a trigger has yet to move; never null
  * @param arrivals the migrations that come to a target; null at a source
  */
 public record ControlStatus(
@@ -30,8 +31,10 @@ public record ControlStatus(
         String health,
         String transport,
         List<OpenMigration> open,
+        List<String> waiting,
         List<Arrival> arrivals) {
     public ControlStatus {
         open = open == null ? List.of() : List.copyOf(open);
+        waiting = waiting == null ? List.of() : List.copyOf(waiting);
     }
 }

@@ -77,6 +77,7 @@ public record SourceRequests(
                 health.get(),
                 transport.get(),
                 open.get(),
+                state.waiting(),
                 null);
     }
 
@@ -159,8 +160,12 @@ public record SourceRequests(
 
     private void cancel(ControlRequest.Cancel request, Exchange with) throws IOException {
         try {
-            String id = migrations.cancel(request.id(), "user " + with.user());
-            with.say(ControlProtocol.CANCELLING, id);
+            String by = "user " + with.user();
+            with.say(
+                    ControlProtocol.CANCELLING,
+                    request.id().equals(MigrationQueue.WAITING)
+                            ? String.join(", ", migrations.cancelWaiting(by))
+                            : migrations.cancel(request.id(), by));
         } catch (RequestException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
         }

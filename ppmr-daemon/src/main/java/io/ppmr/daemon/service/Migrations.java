@@ -203,6 +203,11 @@ public final class Migrations {
         return queue.cancel(id, by);
     }
 
+    /** Leaves the jobs that a trigger has yet to move where they are, as {@link MigrationQueue#cancelWaiting} does. */
+    public List<String> cancelWaiting(String by) throws RequestException {
+        return queue.cancelWaiting(by);
+    }
+
     /** Tells of the migration that runs, or of the next one, until its last event. */
     public void watch(Consumer<MigrationQueue.Event> watcher) {
         queue.watch(watcher);

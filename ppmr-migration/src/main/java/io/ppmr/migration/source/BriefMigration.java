@@ -4,7 +4,6 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.Optional;
 import java.util.concurrent.Callable;
-import java.util.function.Consumer;
 
 /**
  * A migration that no operator can decide: one that cannot begin, or a test's.
@@ -12,7 +11,7 @@ import java.util.function.Consumer;
  * @param work gives the report
  * @param reported told of it
  */
-record BriefMigration(Moves work, Consumer<MigrationReport> reported) implements OwnedMigration {
+record BriefMigration(Moves work, ReportListener reported) implements OwnedMigration {
     /** Gives the report in the end. */
     interface Moves extends Callable<MigrationReport> {
         @Override
@@ -21,7 +20,7 @@ record BriefMigration(Moves work, Consumer<MigrationReport> reported) implements
 
     @Override
     public void run() throws InterruptedException {
-        reported.accept(work.call());
+        reported.last(work.call());
     }
 
     @Override

@@ -9,8 +9,8 @@ import java.util.function.Consumer;
 
 /**
  * The cancellation of a migration: whether it is still possible, and whether it was done. Made by whoever starts it,
- * shared with the migration's thread; each outcome is reached once, so that a cancellation that was accepted is never
- * followed by a commit. Any thread.
+ * shared with the migration's thread. One outcome is reached at a time, so that a cancellation that was accepted is
+ * never followed by a commit. An attempt that falls back after the decision opens it again. Any thread.
  */
 public final class Cancellation {
     private sealed interface Fate {}
@@ -47,6 +47,13 @@ public final class Cancellation {
     void decide() throws IOException {
         fate.compareAndSet(null, new Decided());
         check();
+    }
+
+    /** The attempt that was to be committed is rolled back instead: what follows may be called off again. */
+    void reopen() {
+        if (fate.get() instanceof Decided decided) {
+            fate.compareAndSet(decided, null);
+        }
     }
 
     /** Returns the reason why it was called off; empty if it was not. */

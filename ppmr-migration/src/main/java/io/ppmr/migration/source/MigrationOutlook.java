@@ -1,13 +1,15 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.migration.source.MigrationProgress.Step;
-import io.ppmr.os.LogContext;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
+import java.util.concurrent.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -19,20 +21,24 @@ final class MigrationOutlook {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationOutlook.class);
 
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final long REPORT_S = 20;
 
     private final String id;
     private final MigrationRecord record;
     private final Duration decisionDeadline;
-    private final Consumer<MigrationReport> reported;
+    private final ReportListener reported;
     private String lastWords = "a target is not reached; the originals are held or gone, its ranks are held there";
     private Optional<MigrationReport> ended = Optional.empty();
     private boolean isReported;
+    /** Another thread gives the report "in doubt". */
+    private Future<Boolean> early = CompletableFuture.completedFuture(true);
+
     private boolean lateTold;
     private long openSinceNs;
     private long nextDefectNs = System.nanoTime();
 
     /** @param reported told the report once; perhaps on another thread */
-    MigrationOutlook(MigrationRecord record, Duration decisionDeadline, Consumer<MigrationReport> reported) {
+    MigrationOutlook(MigrationRecord record, Duration decisionDeadline, ReportListener reported) {
         this.id = record.migrationId();
         this.record = record;
         this.decisionDeadline = decisionDeadline;
@@ -59,11 +65,30 @@ final class MigrationOutlook {
         ended = Optional.of(report);
     }
 
-    /** Gives the report of the end, unless it was given as "in doubt". Nothing of the migration is left. */
-    void over() {
+    /**
+     * Gives the report of the end, unless it was given as "in doubt": then that is waited for, since whoever is told of
+     * this migration must not take it for the next one's. Nothing of the migration is left.
+     */
+    void over() throws InterruptedException {
         if (!isReported) {
             isReported = true;
-            ended.ifPresent(reported);
+            ended.ifPresent(reported::last);
+            return;
+        }
+        try {
+            early.get(REPORT_S, TimeUnit.SECONDS);
+        } catch (TimeoutException e) {
+            LOG.error("migration {}: its report, in doubt, is not made after {} s", id, REPORT_S, e);
+        } catch (ExecutionException e) {
+            LOG.error("migration {}: a defect of this service; please report it: no report", id, e.getCause());
+        }
+    }
+
+    /** Gives the report of the end before everything of the migration is taken down: something hangs. */
+    void isNotTakenDown() {
+        if (!isReported && ended.isPresent()) {
+            isReported = true;
+            reported.early(ended.get());
         }
     }
 
@@ -91,10 +116,13 @@ final class MigrationOutlook {
             LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
             String words = lastWords;
             // What it holds is read from /proc, and whoever is told writes it down.
-            LogContext.thread(
-                            () -> reported.accept(record.report(MigrationReport.Outcome.IN_DOUBT, words)),
-                            "ppmr-report")
-                    .start();
+            early = SideTask.start(
+                    "ppmr-report",
+                    () -> {
+                        reported.early(record.report(MigrationReport.Outcome.IN_DOUBT, words));
+                        return true;
+                    },
+                    () -> LOG.trace("migration {} is reported as in doubt", id));
         } else if (longOpen && isSettled && !lateTold) {
             lateTold = true;
             LOG.warn(

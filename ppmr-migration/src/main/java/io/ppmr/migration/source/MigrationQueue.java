@@ -17,8 +17,10 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -32,6 +34,12 @@ import org.slf4j.LoggerFactory;
 public final class MigrationQueue {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationQueue.class);
     private static final int LEAST_OF_ID = 4;
+    private static final long LOOK_MS = 100;
+    /** Looks at a job have their own limits, and end within a second of a cancellation: one that does not hangs. */
+    private static final long HANGING_NS = TimeUnit.SECONDS.toNanos(10);
+
+    /** Names the jobs that a trigger has yet to move, in the place of a migration's name. */
+    public static final String WAITING = "waiting";
 
     /** Makes a migration of an order; it has not begun then. May block. */
     @FunctionalInterface
@@ -41,7 +49,7 @@ public final class MigrationQueue {
                 MigrationOrder order,
                 Cancellation cancellation,
                 Consumer<MigrationProgress> watcher,
-                Consumer<MigrationReport> reported)
+                ReportListener reported)
                 throws InterruptedException;
     }
 
@@ -67,9 +75,16 @@ public final class MigrationQueue {
      * @param running the migration that is under way
      * @param progress how far it is, if it has said so yet
      * @param last how the last one ended that came to a report
+     * @param waiting the jobs that a trigger has yet to move
      */
     public record State(
-            Optional<Started> running, Optional<MigrationProgress> progress, Optional<MigrationReport> last) {}
+            Optional<Started> running,
+            Optional<MigrationProgress> progress,
+            Optional<MigrationReport> last,
+            List<String> waiting) {}
+
+    /** The migration that has the node: it is under way, or waits for a participant; once it is known what it moves. */
+    record Owner(String id, Optional<OwnedMigration> migration) {}
 
     /** An event for those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
     public sealed interface Event {
@@ -132,7 +147,9 @@ public final class MigrationQueue {
         private final Optional<Request> request;
         private final Cancellation cancellation;
         private final AtomicBoolean told = new AtomicBoolean();
+        private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
         private volatile Optional<OwnedMigration> migration = Optional.empty();
+        private volatile Optional<MigrationProgress> progress = Optional.empty();
         private boolean inRound;
         /** It has come to its report, or an earlier run of the service has begun it: nobody waits for its report. */
         private boolean older;
@@ -163,6 +180,10 @@ public final class MigrationQueue {
             this.watcher = watcher;
         }
 
+        private void tell() {
+            watcher.accept(worst.orElse(new Event.Failed("no job could be moved")));
+        }
+
         private void ended(Request request, Event last) {
             if (last instanceof Event.Ended ended && ended.report().slow() && again.add(request.job())) {
                 LOG.warn("{}: job {} is tried once more after all others", by, request.job());
@@ -176,13 +197,14 @@ public final class MigrationQueue {
     }
 
     private final Maker maker;
-    private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
+    /** They are told of the next migration that begins. */
+    private final List<Consumer<Event>> early = new CopyOnWriteArrayList<>();
+
     private final List<Observer> observers = new CopyOnWriteArrayList<>();
     private Optional<Underway> underway = Optional.empty();
     private Optional<Waiting> waiting = Optional.empty();
     private Optional<MigrationReport> lastReport = Optional.empty();
     private boolean closed;
-    private volatile Optional<MigrationProgress> latest = Optional.empty();
 
     MigrationQueue(Maker maker) {
         this.maker = maker;
@@ -268,9 +290,10 @@ public final class MigrationQueue {
         Started started = new Started(id, request.job());
         Underway next = new Underway(started, Optional.of(request), cancellation);
         next.inRound = inRound;
+        next.watchers.addAll(early);
+        next.watchers.add(watcher);
+        early.clear();
         underway = Optional.of(next);
-        watchers.add(watcher);
-        latest = Optional.empty();
         LOG.info("migration {} of job {} is asked for by {}", id, request.job(), request.by());
         startThread(next, () -> run(next, request));
         observers.forEach(observer -> observer.begun(started));
@@ -288,9 +311,24 @@ public final class MigrationQueue {
         thread.start();
     }
 
-    /** Carries on a migration that an earlier run of the service has begun. */
-    synchronized void carryOn(String id, OwnedMigration migration, Cancellation cancellation) {
+    /**
+     * Carries on a migration that an earlier run of the service has begun.
+     *
+     * @param made makes it
+     */
+    synchronized void carryOn(String id, Function<ReportListener, OwnedMigration> made, Cancellation cancellation) {
         Underway one = new Underway(new Started(id, ""), Optional.empty(), cancellation);
+        OwnedMigration migration = made.apply(new ReportListener() {
+            @Override
+            public void early(MigrationReport report) {
+                reported(one);
+            }
+
+            @Override
+            public void last(MigrationReport report) {
+                reported(one);
+            }
+        });
         one.migration = Optional.of(migration);
         one.older = true;
         underway = Optional.of(one);
@@ -305,6 +343,11 @@ public final class MigrationQueue {
                 over(one);
             }
         });
+    }
+
+    private synchronized void reported(Underway one) {
+        one.reported = true;
+        notifyAll();
     }
 
     /** On the migration's thread. */
@@ -330,7 +373,7 @@ public final class MigrationQueue {
         } finally {
             try {
                 // Does nothing where it has come to a report.
-                ended(current, request, last);
+                ended(current, request, last, true);
             } finally {
                 over(current);
                 next();
@@ -349,6 +392,7 @@ public final class MigrationQueue {
                 },
                 () -> LOG.trace("migration {} is prepared", current.started.id()));
         try {
+            awaitUnlessCancelled(current, request, made);
             return made.get();
         } catch (ExecutionException e) {
             Throwable cause = e.getCause();
@@ -368,27 +412,69 @@ public final class MigrationQueue {
         }
     }
 
+    /**
+     * Looks hear that a migration is called off. One that hangs all the same, as on a disk that is gone, keeps the node
+     * to itself, and nobody else waiting: nothing is done to the job, now or later.
+     */
+    private void awaitUnlessCancelled(Underway current, Request request, Future<?> made) throws InterruptedException {
+        long sinceNs = 0;
+        while (!made.isDone() && (sinceNs == 0 || System.nanoTime() - sinceNs < HANGING_NS)) {
+            try {
+                made.get(LOOK_MS, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException e) {
+                LOG.trace("migration {} is being prepared", current.started.id(), e);
+            } catch (ExecutionException e) {
+                LOG.trace("migration {} cannot begin", current.started.id(), e);
+            }
+            if (sinceNs == 0 && current.cancellation.reason().isPresent()) {
+                sinceNs = System.nanoTime();
+            }
+        }
+        if (!made.isDone()) {
+            String reason = current.cancellation.reason().orElseThrow();
+            LOG.error(
+                    "migration {} is called off ({}), and a look at job {} hangs: it keeps the node until that ends."
+                            + " Remedy: see which disk, mount or command does not answer",
+                    current.started.id(),
+                    reason,
+                    request.job());
+            ended(current, request, new Event.Failed(reason + "; nothing was done to the job"), false);
+        }
+    }
+
     private OwnedMigration make(Underway current, Request request, MigrationOrder order) throws InterruptedException {
         return maker.make(
                 current.started.id(),
                 order,
                 current.cancellation,
                 progress -> tell(current, progress),
-                report -> ended(current, request, new Event.Ended(report)));
+                new ReportListener() {
+                    @Override
+                    public void early(MigrationReport report) {
+                        MigrationQueue.this.ended(current, request, new Event.Ended(report), false);
+                    }
+
+                    @Override
+                    public void last(MigrationReport report) {
+                        MigrationQueue.this.ended(current, request, new Event.Ended(report), true);
+                    }
+                });
     }
 
     private void tell(Underway current, MigrationProgress progress) {
         if (!current.told.get()) {
-            latest = Optional.of(progress);
-            watchers.forEach(watcher -> watcher.accept(new Event.Going(progress)));
+            current.progress = Optional.of(progress);
+            current.watchers.forEach(watcher -> watcher.accept(new Event.Going(progress)));
         }
     }
 
     /**
      * Ends the migration for those who ask; once. Those that watch from now on mean the next one, which is that of a
-     * trigger where there is one. One that is in doubt keeps the node until nothing of it is left.
+     * trigger where there is one.
+     *
+     * @param isOver whether nothing of it is left: else it keeps the node until then
      */
-    private void ended(Underway current, Request request, Event last) {
+    private void ended(Underway current, Request request, Event last, boolean isOver) {
         if (!current.told.compareAndSet(false, true)) {
             return;
         }
@@ -400,16 +486,15 @@ public final class MigrationQueue {
             }
             current.older = true;
             current.reported = true;
-            boolean inDoubt =
-                    last instanceof Event.Ended ended && ended.report().outcome() == MigrationReport.Outcome.IN_DOUBT;
-            if (!inDoubt) {
+            boolean hasNode = underway.filter(one -> one == current).isPresent();
+            if (isOver && hasNode) {
                 underway = Optional.empty();
             }
-            if (last instanceof Event.Ended ended) {
+            if (last instanceof Event.Ended ended && hasNode) {
                 lastReport = Optional.of(ended.report());
             }
-            all = List.copyOf(watchers);
-            watchers.clear();
+            all = List.copyOf(current.watchers);
+            current.watchers.clear();
             notifyAll();
         }
         if (last instanceof Event.Ended ended) {
@@ -446,7 +531,7 @@ public final class MigrationQueue {
                         event -> LOG.trace("{}: {}", request.job(), event));
             }
         }
-        over.ifPresent(jobs -> jobs.watcher.accept(jobs.worst.orElse(new Event.Failed("no job could be moved"))));
+        over.ifPresent(Waiting::tell);
     }
 
     /**
@@ -459,7 +544,10 @@ public final class MigrationQueue {
      */
     public synchronized String cancel(String id, String by) throws RequestException {
         Underway one = underway.filter(current -> !current.older)
-                .orElseThrow(() -> new RequestException("no migration is under way, so there is nothing to cancel"));
+                .orElseThrow(() -> new RequestException("no migration is under way, so there is nothing to cancel"
+                        + (waiting.isEmpty()
+                                ? ""
+                                : "; " + WAITING + " names the jobs that a trigger has yet to move")));
         if (id.length() < LEAST_OF_ID || !one.started.id().startsWith(id)) {
             throw new RequestException("migration '" + id + "' is not under way; the one that is: " + one.started.id()
                     + ", of job " + one.started.job());
@@ -472,30 +560,69 @@ public final class MigrationQueue {
         return one.started.id();
     }
 
+    /**
+     * Leaves the jobs that a trigger has yet to move where they are; the migration that is under way goes on.
+     *
+     * @param by who asks
+     * @return the jobs
+     * @throws RequestException if none wait
+     */
+    public List<String> cancelWaiting(String by) throws RequestException {
+        List<String> jobs;
+        Optional<Waiting> over = Optional.empty();
+        synchronized (this) {
+            jobs = waitingJobs();
+            if (jobs.isEmpty()) {
+                throw new RequestException("no job waits for the end of another one's migration");
+            }
+            waiting.get().left.clear();
+            // Else the round ends with the one that it waits for.
+            if (underway.filter(one -> one.inRound && !one.reported).isEmpty()) {
+                over = waiting;
+                waiting = Optional.empty();
+            }
+        }
+        LOG.warn("the jobs {} stay here: {} has cancelled what a trigger had yet to move", String.join(", ", jobs), by);
+        over.ifPresent(Waiting::tell);
+        return jobs;
+    }
+
+    private List<String> waitingJobs() {
+        return waiting.stream()
+                .flatMap(round -> round.left.stream())
+                .map(Request::job)
+                .toList();
+    }
+
     /** Tells of the migration that runs, or of the next one, until its last event. */
-    public void watch(Consumer<Event> watcher) {
-        watchers.add(watcher);
+    public synchronized void watch(Consumer<Event> watcher) {
+        underway.filter(one -> !one.older)
+                .map(one -> one.watchers)
+                .orElse(early)
+                .add(watcher);
     }
 
     /** Tells no more. */
-    public void unwatch(Consumer<Event> watcher) {
-        watchers.remove(watcher);
+    public synchronized void unwatch(Consumer<Event> watcher) {
+        early.remove(watcher);
+        underway.ifPresent(one -> one.watchers.remove(watcher));
     }
 
     /** Returns the migration that is under way, and the end of the last one. */
     public synchronized State state() {
-        Optional<Started> running = underway.filter(one -> !one.older).map(one -> one.started);
-        return new State(running, running.flatMap(one -> latest), lastReport);
+        Optional<Underway> running = underway.filter(one -> !one.older);
+        return new State(
+                running.map(one -> one.started), running.flatMap(one -> one.progress), lastReport, waitingJobs());
     }
 
-    /** Returns the name of the migration that has the node: it is under way, or waits for a participant. */
-    synchronized Optional<String> owner() {
-        return underway.map(one -> one.started.id());
+    /** Returns the migration that has the node. */
+    synchronized Optional<Owner> owner() {
+        return underway.map(one -> new Owner(one.started.id(), one.migration));
     }
 
-    /** Returns the migration that has the node, once it is known what it moves. */
-    synchronized Optional<OwnedMigration> migration() {
-        return underway.flatMap(one -> one.migration);
+    /** Returns the same without its name, once it is known what it moves. */
+    Optional<OwnedMigration> migration() {
+        return owner().flatMap(Owner::migration);
     }
 
     /** Calls the migration that has the node off; gives whether there is one, and it was not too late. */

@@ -17,7 +17,9 @@ final class NextAttempts {
     private final TransactionSettings settings;
     private final boolean checkpointsHeldRanks;
     private final Queue<InetSocketAddress> spares;
+    /** The plan with the first of the spares. */
     private MigrationPlan next;
+
     private final List<String> passedOver = new ArrayList<>();
     private boolean refusedOnly = true;
     private int begun;
@@ -77,11 +79,15 @@ final class NextAttempts {
                 && (!held || checkpointsHeldRanks);
     }
 
-    /** The plan with the next spare in the place of the target that has failed; empty if there is none left. */
+    /**
+     * The plan with the next spare in the place of the target that has failed; empty if there is none left. A spare is
+     * used up when an attempt begins with it: until then a failure may be looked at once more.
+     */
     Optional<MigrationPlan> plan(MigrationPlan failed, int place) {
-        InetSocketAddress spare = spares.poll();
+        InetSocketAddress spare = spares.peek();
         while (spare != null && failed.addresses().contains(HostPort.participant(spare))) {
-            spare = spares.poll();
+            spares.remove();
+            spare = spares.peek();
         }
         next = spare == null ? null : failed.replaced(place, spare);
         return Optional.ofNullable(next);
@@ -91,6 +97,10 @@ final class NextAttempts {
     Optional<MigrationPlan> taken(List<String> participants) {
         MigrationPlan taken = next;
         next = null;
-        return Optional.ofNullable(taken).filter(plan -> plan.addresses().equals(participants));
+        if (taken == null || !taken.addresses().equals(participants)) {
+            return Optional.empty();
+        }
+        spares.remove();
+        return Optional.of(taken);
     }
 }

@@ -11,7 +11,6 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.util.List;
-import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,7 +30,7 @@ final class OrderedMigration {
             MigrationRecord record,
             MigrationOrder order,
             Cancellation cancellation,
-            Consumer<MigrationReport> reported)
+            ReportListener reported)
             throws IOException, CheckpointException, InterruptedException {
         String id = record.migrationId();
         Job job = order.job();

@@ -83,11 +83,21 @@ final class ParticipantLinks {
                 participant,
                 SideTask.start(
                         "ppmr-late-message",
-                        () -> {
-                            session.send(message);
-                            return true;
-                        },
+                        () -> sendWaiting(participant, session, message),
                         () -> LOG.trace("{} is said to {}, or the session is lost", message, participant)));
+    }
+
+    /** It is said again where it is not answered, then on a link of its own: a lost session is told of by its agent. */
+    private boolean sendWaiting(String participant, SourceSession session, ControlMessage message) {
+        try {
+            session.send(message);
+            return true;
+        } catch (IOException e) {
+            LOG.debug("{} is not reached by its session: {}", participant, e.toString());
+        } catch (RuntimeException e) {
+            LOG.error("a defect of this service; please report it: {} cannot be said", message, e);
+        }
+        return false;
     }
 
     private PersistentLink link(String participant, int attempt) {

@@ -7,13 +7,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Makes a migration of what the journal has of it: an earlier run of the service has begun it. */
 final class RecordedMigration {
-    private static final Logger LOG = LoggerFactory.getLogger(RecordedMigration.class);
-
     private RecordedMigration() {}
 
     /**
@@ -21,13 +17,15 @@ final class RecordedMigration {
      *
      * @param records what the journal has of it
      * @param jobs what is known of a job by its name and ranks
+     * @param reported told its report
      */
     static SourceMigration of(
             SourceContext service,
             MigrationRecord record,
             List<TransactionRecord> records,
             BiFunction<String, List<Integer>, JobNotes> jobs,
-            Cancellation cancellation) {
+            Cancellation cancellation,
+            ReportListener reported) {
         String id = record.migrationId();
         String name = "";
         int attempt = 0;
@@ -67,7 +65,7 @@ final class RecordedMigration {
                 attempt,
                 // What an earlier run was keeping is not whole, and is removed already.
                 coordinator -> coordinator.recover(records, service.clock().getAsLong()),
-                report -> LOG.info("migration {}: {} {}", id, report.outcome(), report.reason()));
+                reported);
         migration.isRecorded();
         return migration;
     }

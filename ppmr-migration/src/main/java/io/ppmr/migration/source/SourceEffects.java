@@ -5,6 +5,7 @@ import io.ppmr.checkpoint.Fence;
 import io.ppmr.migration.PersistentLink;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.EffectExecutor;
+import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
@@ -16,6 +17,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,6 +36,9 @@ final class SourceEffects implements EffectExecutor {
         /** An attempt begins; those before it are over. */
         void begins(int attempt);
 
+        /** The decision to roll back is in the journal. */
+        void rollsBack();
+
         /** An attempt fails. Any thread. */
         void failed(int attempt, Attempt.Failure failure);
 
@@ -47,13 +52,14 @@ final class SourceEffects implements EffectExecutor {
         private final Future<Supplier<Execution>> result;
         private volatile long endedNs;
 
-        private EffectPiece(Effect effect, SerialWorker worker, Callable<Supplier<Execution>> work) {
+        private EffectPiece(
+                Effect effect, SerialWorker worker, LongSupplier clock, Callable<Supplier<Execution>> work) {
             this.effect = effect;
             this.result = worker.start(() -> {
                 try {
                     return work.call();
                 } finally {
-                    endedNs = System.nanoTime();
+                    endedNs = clock.getAsLong();
                 }
             });
         }
@@ -121,7 +127,7 @@ final class SourceEffects implements EffectExecutor {
             if (effect instanceof Effect.StartAttempt start) {
                 events.begins(start.attempt());
             }
-            piece = Optional.of(new EffectPiece(effect, worker, work(effect)));
+            piece = Optional.of(new EffectPiece(effect, worker, service.clock(), work(effect)));
         }
         return result(piece.get());
     }
@@ -142,7 +148,7 @@ final class SourceEffects implements EffectExecutor {
             return Execution.RUNNING;
         }
         piece = Optional.empty();
-        if (isLook(current.effect) && System.nanoTime() - current.endedNs > FRESH_NS) {
+        if (isLook(current.effect) && service.clock().getAsLong() - current.endedNs > FRESH_NS) {
             return Execution.FAILED;
         }
         try {
@@ -167,7 +173,7 @@ final class SourceEffects implements EffectExecutor {
     /** Returns what the worker does for an effect; that gives what the migration's thread does with the result. */
     private Callable<Supplier<Execution>> work(Effect effect) {
         if (effect instanceof Effect.Persist persist) {
-            return done(() -> service.journal().persist(persist.record()));
+            return persist(persist.record());
         }
         if (effect instanceof Effect.StartAttempt start) {
             return startAttempt(start, links.forget());
@@ -206,6 +212,17 @@ final class SourceEffects implements EffectExecutor {
             };
         }
         return look(effect);
+    }
+
+    private Callable<Supplier<Execution>> persist(TransactionRecord record) {
+        return () -> {
+            service.journal().persist(record);
+            return then(() -> {
+                if (record instanceof TransactionRecord.RollBackDecided) {
+                    events.rollsBack();
+                }
+            });
+        };
     }
 
     private Callable<Supplier<Execution>> look(Effect effect) {

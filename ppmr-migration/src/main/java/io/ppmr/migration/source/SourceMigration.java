@@ -27,6 +27,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.slf4j.Logger;
@@ -43,6 +45,8 @@ final class SourceMigration
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final long QUIET_POLL_MS = 100;
     private static final Duration WORKER_LIMIT = Duration.ofSeconds(10);
+    /** After this time the report is given, though something of the migration cannot be taken down. */
+    private static final long TAKE_DOWN_S = 20;
 
     private final SourceContext service;
     private final MigrationRecord record;
@@ -89,7 +93,7 @@ final class SourceMigration
             Function<SourceMigration, Attempts> attempts,
             int number,
             Consumer<Coordinator> starts,
-            Consumer<MigrationReport> reported) {
+            ReportListener reported) {
         this.service = parts.service();
         this.record = parts.record();
         this.originals = parts.originals();
@@ -182,7 +186,7 @@ final class SourceMigration
     }
 
     @Override
-    public void run() {
+    public void run() throws InterruptedException {
         try (LogContext.Scope about = LogContext.migration(id())) {
             Optional<Throwable> defect = takeDown(runToEnd());
             operators.close();
@@ -228,15 +232,26 @@ final class SourceMigration
         return defect.or(() -> failure).or(() -> unwiped);
     }
 
-    /** Has the worker do it, and waits: there is nothing else to do any more. Gives why it failed. */
+    /**
+     * Has the worker do it, and waits: there is nothing else to do, and the node is not free before. People are not
+     * kept waiting for a disk or a mount that hangs. Gives why it failed.
+     */
     private Optional<Throwable> done(Callable<Boolean> work) {
         boolean interrupted = false;
         Future<Boolean> piece = worker.start(work);
         try {
             while (true) {
                 try {
-                    piece.get();
+                    piece.get(TAKE_DOWN_S, TimeUnit.SECONDS);
                     return Optional.empty();
+                } catch (TimeoutException e) {
+                    LOG.error(
+                            "migration {} is over, and keeps this node: its files cannot be taken down for {} s now."
+                                    + " Remedy: see which disk or mount does not answer",
+                            id(),
+                            TAKE_DOWN_S,
+                            e);
+                    outlook.isNotTakenDown();
                 } catch (InterruptedException e) {
                     interrupted = true;
                 } catch (ExecutionException e) {
@@ -303,6 +318,12 @@ final class SourceMigration
     public void begins(int attempt) {
         number = attempt;
         failing.clear();
+    }
+
+    /** Nothing commits this attempt any more, so that what may follow can be called off. */
+    @Override
+    public void rollsBack() {
+        cancellation.reopen();
     }
 
     /** Hears something, unless it is of an older attempt. */

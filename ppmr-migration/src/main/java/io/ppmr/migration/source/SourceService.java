@@ -155,13 +155,18 @@ public final class SourceService implements AutoCloseable {
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
             throws IOException, InterruptedException {
         OperatorInbox.Call call = new OperatorInbox.Call(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
-        Optional<String> owner = queue.owner();
-        boolean isMeant = owner.filter(name -> OpenMigration.isNamed(name, id)).isPresent();
-        if (isMeant && queue.migration().filter(open -> open.take(call)).isPresent()) {
+        Optional<MigrationQueue.Owner> owner = queue.owner();
+        Optional<MigrationQueue.Owner> meant = owner.filter(one -> OpenMigration.isNamed(one.id(), id));
+        if (meant.flatMap(MigrationQueue.Owner::migration)
+                .filter(open -> open.take(call))
+                .isPresent()) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
-            return answer == null ? Resolution.silent(owner.get(), ANSWER_LIMIT) : answer;
+            return answer == null ? Resolution.silent(meant.get().id(), ANSWER_LIMIT) : answer;
         }
-        return Resolution.notOpen(id, context.journal(), owner.stream().toList());
+        return Resolution.notOpen(
+                id,
+                context.journal(),
+                owner.map(MigrationQueue.Owner::id).stream().toList());
     }
 
     /** Moves a job to the first spare node that takes it. */
@@ -211,11 +216,21 @@ public final class SourceService implements AutoCloseable {
             MigrationOrder order,
             Cancellation cancellation,
             Consumer<MigrationProgress> watcher,
-            Consumer<MigrationReport> reported)
+            ReportListener reported)
             throws InterruptedException {
         MigrationRecord record =
                 new MigrationRecord(id, order.job().checkpointer().name(), context, watcher);
-        Consumer<MigrationReport> told = report -> reported.accept(ended(report));
+        ReportListener told = new ReportListener() {
+            @Override
+            public void early(MigrationReport report) {
+                reported.early(ended(report));
+            }
+
+            @Override
+            public void last(MigrationReport report) {
+                reported.last(ended(report));
+            }
+        };
         try {
             requireMount();
             return OrderedMigration.of(context, record, order, cancellation, told);
@@ -224,6 +239,26 @@ public final class SourceService implements AutoCloseable {
             MigrationReport report = record.report(MigrationReport.Outcome.ROLLED_BACK, reason);
             return new BriefMigration(() -> report, told);
         }
+    }
+
+    private static ReportListener logged(ReportListener reported) {
+        return new ReportListener() {
+            @Override
+            public void early(MigrationReport report) {
+                log(report);
+                reported.early(report);
+            }
+
+            @Override
+            public void last(MigrationReport report) {
+                log(report);
+                reported.last(report);
+            }
+        };
+    }
+
+    private static void log(MigrationReport report) {
+        LOG.info("migration {}: {} {}", report.migrationId(), report.outcome(), report.reason());
     }
 
     /** Refuses a migration if the mount is gone: its images would be written into the directory below, or nowhere. */
@@ -273,7 +308,10 @@ public final class SourceService implements AutoCloseable {
             LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
             MigrationRecord record = new MigrationRecord(id, "", context, progress -> LOG.debug("{}", progress));
             Cancellation cancellation = new Cancellation();
-            queue.carryOn(id, RecordedMigration.of(context, record, records, jobs, cancellation), cancellation);
+            queue.carryOn(
+                    id,
+                    reported -> RecordedMigration.of(context, record, records, jobs, cancellation, logged(reported)),
+                    cancellation);
         }
     }
 

@@ -491,6 +491,7 @@ final class SourceSession {
     private long awaitSent(int rank, FutureTask<Long> sending)
             throws IOException, CheckpointException, InterruptedException {
         while (!over.getAsBoolean()) {
+            requirePauseLeft(rank);
             try {
                 return sending.get(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
             } catch (TimeoutException e) {
@@ -531,10 +532,21 @@ final class SourceSession {
                 && now.changed().equals(read.changed());
     }
 
-    private void awaitPlaced(int rank) throws IOException, InterruptedException {
+    /** The job stands still meanwhile, and this thread is the one that would otherwise see to the pause budget. */
+    private void requirePauseLeft(int rank) throws CheckpointException {
+        Duration budget = service.settings().transaction().pauseBudget();
+        if (!budget.isZero() && subject.record().pausedNs() > budget.toNanos()) {
+            throw new CheckpointException("the pause budget of " + budget.toSeconds()
+                    + " s is used up while the files of rank " + rank + " travel (files.copy). Remedy: raise"
+                    + " pause_budget, have less in those files, or share their folder between both nodes");
+        }
+    }
+
+    private void awaitPlaced(int rank) throws IOException, CheckpointException, InterruptedException {
         long deadlineNs = System.nanoTime() + settings.checkpointDeadline().toNanos();
         SessionEvent answer = null;
         while (answer == null && System.nanoTime() - deadlineNs < 0 && failure() == null && !over.getAsBoolean()) {
+            requirePauseLeft(rank);
             answer = placed.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
         }
         if (!(answer instanceof SessionEvent.Said said

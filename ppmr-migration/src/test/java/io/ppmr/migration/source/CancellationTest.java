@@ -52,4 +52,13 @@ class CancellationTest {
         assertDoesNotThrow(cancellation::decide);
         assertFalse(cancellation.cancel("too late"));
     }
+
+    @Test
+    void shouldCallOffAgainWhenTheAttemptThatWasToBeCommittedIsRolledBack() {
+        assertDoesNotThrow(cancellation::decide);
+        cancellation.reopen();
+        assertTrue(cancellation.cancel("by alice"));
+        cancellation.reopen();
+        assertEquals("by alice", cancellation.reason().orElse(""), "only a decision is taken back");
+    }
 }

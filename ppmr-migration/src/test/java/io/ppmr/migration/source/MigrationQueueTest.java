@@ -66,6 +66,26 @@ class MigrationQueueTest {
         });
     }
 
+    /** One that says at once that it is in doubt, and has the node until the test lets it end. */
+    private OwnedMigration inDoubt(String id, ReportListener reported) {
+        MigrationReport inDoubt = report(id, Outcome.IN_DOUBT);
+        return new BriefMigration(
+                () -> {
+                    reported.early(inDoubt);
+                    go.await();
+                    return inDoubt;
+                },
+                reported);
+    }
+
+    private static void awaitFree(MigrationQueue busy) {
+        long deadlineNs = System.nanoTime() + LIMIT.toNanos();
+        while (busy.owner().isPresent() && System.nanoTime() - deadlineNs < 0) {
+            Thread.onSpinWait();
+        }
+        assertEquals(Optional.empty(), busy.owner());
+    }
+
     private Event next() throws InterruptedException {
         return events.poll(LIMIT.toSeconds(), TimeUnit.SECONDS);
     }
@@ -120,32 +140,21 @@ class MigrationQueueTest {
     @Test
     void shouldKeepTheNodeWhenAMigrationIsInDoubtUntilNothingOfItIsLeft() throws Exception {
         MigrationQueue doubtful = new MigrationQueue((id, order, cancellation, watcher, reported) -> {
-            MigrationReport inDoubt = report(id, Outcome.IN_DOUBT);
-            return new BriefMigration(
-                    () -> {
-                        reported.accept(inDoubt);
-                        go.await();
-                        return inDoubt;
-                    },
-                    reported);
+            return inDoubt(id, reported);
         });
         MigrationQueue.Started started = doubtful.start(request("a", false, () -> order("a")), events::add);
         assertEquals(
                 Outcome.IN_DOUBT,
                 assertInstanceOf(Event.Ended.class, next()).report().outcome());
         assertEquals(Optional.empty(), doubtful.state().running());
-        assertEquals(Optional.of(started.id()), doubtful.owner());
+        assertEquals(Optional.of(started.id()), doubtful.owner().map(MigrationQueue.Owner::id));
         String refusal = assertThrows(
                         RequestException.class,
                         () -> doubtful.start(request("b", false, () -> order("b")), events::add))
                 .getMessage();
         assertTrue(refusal.contains(started.id() + ", which is older, has not ended yet"), refusal);
         go.countDown();
-        long deadlineNs = System.nanoTime() + LIMIT.toNanos();
-        while (doubtful.owner().isPresent() && System.nanoTime() - deadlineNs < 0) {
-            Thread.onSpinWait();
-        }
-        assertEquals(Optional.empty(), doubtful.owner());
+        awaitFree(doubtful);
         assertTrue(events.isEmpty(), "it is told of once");
     }
 
@@ -165,5 +174,62 @@ class MigrationQueueTest {
     void shouldTakeNoMoreWhenItIsClosed() throws Exception {
         assertTrue(queue.close(LIMIT));
         assertThrows(RequestException.class, () -> queue.start(slow("a", false), events::add));
+    }
+
+    @Test
+    void shouldLeaveTheWaitingJobsWhenSomebodyCancelsThemWhileOneIsInDoubt() throws Exception {
+        MigrationQueue doubtful = new MigrationQueue((id, order, cancellation, watcher, reported) -> {
+            moved.add(order.job().name());
+            return inDoubt(id, reported);
+        });
+        BlockingQueue<Event> rounds = new LinkedBlockingQueue<>();
+        doubtful.watch(events::add);
+        doubtful.startAll(
+                List.of(request("a", false, () -> order("a")), request("b", false, () -> order("b"))),
+                "a test",
+                rounds::add);
+        next();
+        assertEquals(List.of("b"), doubtful.state().waiting());
+        assertEquals(List.of("b"), doubtful.cancelWaiting("somebody"));
+        assertEquals(
+                Outcome.IN_DOUBT,
+                assertInstanceOf(Event.Ended.class, rounds.poll(LIMIT.toSeconds(), TimeUnit.SECONDS))
+                        .report()
+                        .outcome());
+        assertThrows(RequestException.class, () -> doubtful.cancelWaiting("somebody"));
+        go.countDown();
+        awaitFree(doubtful);
+        assertEquals(List.of("a"), moved);
+    }
+
+    @Test
+    void shouldEndTheRoundWithTheOneThatMovesWhenTheOthersAreCancelled() throws Exception {
+        queue.startAll(List.of(slow("a", false), request("b", false, () -> order("b"))), "a test", events::add);
+        assertEquals(List.of("b"), queue.cancelWaiting("somebody"));
+        assertTrue(events.isEmpty(), "job a is being moved");
+        go.countDown();
+        assertInstanceOf(Event.Ended.class, next());
+        assertEquals(List.of("a"), moved);
+    }
+
+    @Test
+    void shouldTellWhoCancelsWhileALookHangsForEver() throws Exception {
+        MigrationQueue.Started started = queue.start(slow("a", false), events::add);
+        queue.cancel(started.id(), "somebody");
+        String reason = assertInstanceOf(Event.Failed.class, next()).reason();
+        assertEquals("cancelled by somebody; nothing was done to the job", reason);
+        assertEquals(Optional.of(started.id()), queue.owner().map(MigrationQueue.Owner::id), "the look hangs");
+        go.countDown();
+        awaitFree(queue);
+        assertTrue(events.isEmpty(), "it is told of once");
+    }
+
+    @Test
+    void shouldNotWaitForAMigrationOfAnEarlierRunWhenItHasReported() throws Exception {
+        queue.carryOn("m-1", reported -> inDoubt("m-1", reported), new Cancellation());
+        assertTrue(queue.awaitReport(LIMIT));
+        assertTrue(queue.owner().isPresent(), "it still has the node");
+        go.countDown();
+        awaitFree(queue);
     }
 }

@@ -42,6 +42,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -60,6 +61,10 @@ class SourceMigrationTest {
 
     private final CountDownLatch begun = new CountDownLatch(1);
     private final CountDownLatch go = new CountDownLatch(1);
+    private final AtomicInteger looks = new AtomicInteger();
+    /** The migration's thread is late by this: the node may be frozen at any moment. */
+    private volatile long lateNs;
+
     private final Cancellation cancellation = new Cancellation();
     private final CompletableFuture<MigrationReport> report = new CompletableFuture<>();
     private Process original;
@@ -109,6 +114,8 @@ class SourceMigrationTest {
 
         @Override
         public List<String> next(String participant) {
+            // The second look is taken in time.
+            lateNs = looks.incrementAndGet() == 1 ? Duration.ofSeconds(3).toNanos() : 0;
             return List.of();
         }
 
@@ -190,7 +197,12 @@ class SourceMigrationTest {
                 RankSurroundings.NONE,
                 new ContentDigests(),
                 new NodeProbe(Path.of("/"), 0, pool.geometry().chunkBytes(), List.of()),
-                BootClock::nowNs);
+                this::nowNs);
+    }
+
+    private long nowNs() {
+        boolean isLate = Thread.currentThread() == thread;
+        return BootClock.nowNs() + (isLate ? lateNs : 0);
     }
 
     @BeforeEach
@@ -219,8 +231,26 @@ class SourceMigrationTest {
                 made -> attempts,
                 0,
                 coordinator -> coordinator.start(attempts.plan().addresses(), List.of(), BootClock.nowNs()),
-                report::complete);
-        thread = new Thread(migration::run, "a-migration");
+                new ReportListener() {
+                    @Override
+                    public void early(MigrationReport early) {
+                        throw new AssertionError(early.toString());
+                    }
+
+                    @Override
+                    public void last(MigrationReport last) {
+                        report.complete(last);
+                    }
+                });
+        thread = new Thread(
+                () -> {
+                    try {
+                        migration.run();
+                    } catch (InterruptedException e) {
+                        Thread.currentThread().interrupt();
+                    }
+                },
+                "a-migration");
         thread.start();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
     }
@@ -265,5 +295,15 @@ class SourceMigrationTest {
                 "the first reason",
                 report.get(LIMIT.toSeconds(), TimeUnit.SECONDS).reason());
         assertFalse(cancellation.reason().isPresent());
+    }
+
+    @Test
+    void shouldLookOnceMoreWhenTheNodeWasFrozenAfterALook() throws Exception {
+        migration.failed(1, new Attempt.Failure("a target is gone", "127.0.0.1:9"));
+        go.countDown();
+        assertEquals(
+                "a target is gone",
+                report.get(LIMIT.toSeconds(), TimeUnit.SECONDS).reason());
+        assertEquals(2, looks.get(), "what was proved 3 s ago may not hold any more");
     }
 }

@@ -148,6 +148,15 @@ public final class CoordinatorRules {
         return state.all(Member::confirmed) ? decideCommit(state) : Transition.stay(state);
     }
 
+    /** Returns true for the vote after which all have voted, so that the decision to commit may follow from it. */
+    public static boolean isLastVote(CoordinatorState state, CoordinatorEvent.Heard heard) {
+        return heard.message() instanceof ControlMessage.Prepared
+                && heard.attempt() == state.attempt()
+                && state.member(heard.participant()) != null
+                && apply(state, heard).state().phase() == Phase.CONFIRMING
+                && state.phase() == Phase.PREPARING;
+    }
+
     private static Transition<CoordinatorState> hearVote(CoordinatorState state, String from) {
         if (state.phase() != Phase.PREPARING || !state.member(from).sealed()) {
             return Transition.stay(state);
