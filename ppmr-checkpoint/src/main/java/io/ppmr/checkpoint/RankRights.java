@@ -124,7 +124,7 @@ public final class RankRights implements Closeable {
     public void send(int pageLines, int pageChars, Receiver to) throws IOException, CheckpointException {
         List<String> page = new ArrayList<>();
         int chars = 0;
-        try (SortedLines.Cursor cursor = stored()) {
+        try (SortedLines.Cursor cursor = stored("")) {
             for (String line = cursor.next(); line != null; line = cursor.next()) {
                 if (page.size() == pageLines || (!page.isEmpty() && chars + line.length() > pageChars)) {
                     to.take(page, false);
@@ -145,12 +145,22 @@ public final class RankRights implements Closeable {
 
     /** Returns the lines from the first one on, each with all that it says. */
     RightsCursor open() throws CheckpointException {
-        return new RightsCursor(stored());
+        return new RightsCursor(stored(""));
     }
 
-    private SortedLines.Cursor stored() throws CheckpointException {
+    /** Returns those of threads: what they share comes before them. Files, of which there may be many, are left out. */
+    RightsCursor openThreads() throws CheckpointException {
+        return new RightsCursor(stored(RightsLine.SHARED));
+    }
+
+    /** Returns those behind the files. */
+    RightsCursor openBehindFiles() throws CheckpointException {
+        return new RightsCursor(stored(RightsLine.BEHIND_FILES));
+    }
+
+    private SortedLines.Cursor stored(String from) throws CheckpointException {
         try {
-            return lines.open();
+            return lines.open(from);
         } catch (IOException e) {
             throw unreadable(e);
         }

@@ -54,11 +54,9 @@ final class RightsComparison {
 
     private Optional<String> excessOfOthers(Taker<OpenFile> doubtful) throws IOException, CheckpointException {
         try (RightsCursor copies = copy.open();
-                Originals originals = new Originals()) {
-            for (String line = copies.next(); line != null; line = copies.next()) {
-                if (RightsLine.isThread(line)) {
-                    continue;
-                }
+                Originals originals = new Originals(original.open())) {
+            // Threads come last.
+            for (String line = copies.next(); line != null && !RightsLine.isThread(line); line = copies.next()) {
                 List<String> known = originals.withKeyOf(line);
                 if (RightsLine.isFile(line)) {
                     OpenFile file = RightsLine.file(line);
@@ -82,7 +80,7 @@ final class RightsComparison {
     /** The first of them, for people. */
     private List<String> rootsOfOriginal() throws IOException, CheckpointException {
         List<String> roots = new ArrayList<>();
-        try (RightsCursor originals = original.open()) {
+        try (RightsCursor originals = original.openBehindFiles()) {
             for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
                 if (RightsLine.isRoot(line)) {
                     roots.add(Shown.text(RightsLine.named(line)));
@@ -104,8 +102,8 @@ final class RightsComparison {
         boolean kept = originalsHaveAllNumbers();
         List<ThreadRights> all = kept ? List.of() : different();
         RecentTexts compared = new RecentTexts();
-        try (RightsCursor copies = copy.open();
-                Originals originals = new Originals()) {
+        try (RightsCursor copies = copy.openThreads();
+                Originals originals = new Originals(original.openThreads())) {
             for (String line = copies.next(); line != null; line = copies.next()) {
                 if (!RightsLine.isThread(line) || (!kept && !compared.isNew(RightsLine.withoutNumber(line)))) {
                     continue;
@@ -147,8 +145,8 @@ final class RightsComparison {
     }
 
     private boolean originalsHaveAllNumbers() throws IOException, CheckpointException {
-        try (RightsCursor copies = copy.open();
-                Originals originals = new Originals()) {
+        try (RightsCursor copies = copy.openThreads();
+                Originals originals = new Originals(original.openThreads())) {
             for (String line = copies.next(); line != null; line = copies.next()) {
                 if (RightsLine.isThread(line) && originals.withKeyOf(line).isEmpty()) {
                     return false;
@@ -162,7 +160,7 @@ final class RightsComparison {
     private List<ThreadRights> different() throws IOException, CheckpointException {
         Set<String> seen = new LinkedHashSet<>();
         int chars = 0;
-        try (RightsCursor originals = original.open()) {
+        try (RightsCursor originals = original.openThreads()) {
             for (String line = originals.next(); line != null; line = originals.next()) {
                 if (RightsLine.isThread(line) && seen.add(RightsLine.withoutNumber(line))) {
                     chars += line.length();
@@ -182,13 +180,14 @@ final class RightsComparison {
     }
 
     /** The originals' lines, found by keys that come in order. */
-    private final class Originals implements AutoCloseable {
-        private final RightsCursor lines = original.open();
+    private static final class Originals implements AutoCloseable {
+        private final RightsCursor lines;
         private final List<String> group = new ArrayList<>();
         private String key = "";
         private String next;
 
-        Originals() throws IOException, CheckpointException {
+        Originals(RightsCursor lines) throws IOException {
+            this.lines = lines;
             next = lines.next();
         }
 

@@ -15,13 +15,16 @@ import java.util.Optional;
  */
 final class RightsLine {
     /** Comes before the lines of threads in the order of lines, as they refer to it. */
-    private static final String SHARED = "rights ";
+    static final String SHARED = "rights ";
 
     private static final String THREAD = "thread ";
     /** Begins a reference to shared rights; no words of a thread's own begin so. */
     private static final String REFERENCE = " =";
 
     private static final String FILE = "file ";
+    /** Comes after the lines of files and before all others. */
+    static final String BEHIND_FILES = "file!";
+
     private static final String ROOT = "root ";
     private static final String OTHER = "other ";
     private static final String SETTINGS = "settings ";

@@ -150,8 +150,9 @@ final class SettingsRestore {
         static LeftOut read(RankRights original) throws CheckpointException {
             LeftOut read =
                     new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
-            try (RightsCursor lines = original.open()) {
-                for (String line = lines.next(); line != null; line = lines.next()) {
+            try (RightsCursor lines = original.openBehindFiles()) {
+                // Threads come last.
+                for (String line = lines.next(); line != null && !RightsLine.isThread(line); line = lines.next()) {
                     read.add(line);
                 }
             } catch (IOException e) {

@@ -5,9 +5,10 @@ import java.io.BufferedOutputStream;
 import java.io.Closeable;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.EOFException;
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.channels.Channels;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -15,6 +16,7 @@ import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.PriorityQueue;
@@ -28,7 +30,7 @@ import java.util.Set;
 final class SortedLines implements Closeable {
     /** The heap that the lines of one sorter take at most, in characters. */
     static final int MEMORY_CHARS = 1 << 20;
-    /** The longest line: {@link DataOutputStream#writeUTF} takes three bytes for a character at most. */
+    /** The longest line: UTF-8 takes three bytes for a character at most, and two bytes hold their number. */
     static final int MAX_LINE_CHARS = 16_384;
 
     /** A line's share of the memory beside its characters: the string, its array, its place in a list. */
@@ -38,22 +40,87 @@ final class SortedLines implements Closeable {
             PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"));
 
     private final List<String> memory;
-    private final List<Path> files;
+    private final List<SortedFile> files;
 
-    private SortedLines(List<String> memory, List<Path> files) {
+    private SortedLines(List<String> memory, List<SortedFile> files) {
         this.memory = memory;
         this.files = files;
     }
 
     /** Returns the lines from the first one on. */
     Cursor open() throws IOException {
-        return new Cursor(memory, files);
+        return open("");
+    }
+
+    /** Returns the lines that are not before this text in their order; most of the others are not read. */
+    Cursor open(String from) throws IOException {
+        return new Cursor(memory, files, from);
     }
 
     @Override
     public void close() throws IOException {
-        for (Path file : files) {
-            Files.deleteIfExists(file);
+        for (SortedFile file : files) {
+            Files.deleteIfExists(file.path());
+        }
+    }
+
+    /**
+     * A place in a file.
+     *
+     * @param beginning of the line that begins there
+     * @param offset in bytes
+     */
+    private record Mark(String beginning, long offset) {}
+
+    /** A file of lines in their order, with marks by which those that begin it can be passed over. */
+    private record SortedFile(Path path, List<Mark> marks) {
+        InputStream open(String from) throws IOException {
+            long offset = 0;
+            for (Mark mark : marks) {
+                // The line is behind its beginning, and may be behind a text that begins alike.
+                if (mark.beginning().compareTo(from) < 0 && !from.startsWith(mark.beginning())) {
+                    offset = mark.offset();
+                }
+            }
+            return Channels.newInputStream(Files.newByteChannel(path).position(offset));
+        }
+    }
+
+    /** Writes a new file that only the service can read: it says what a user's job has open. Owned by one thread. */
+    private static final class FileWriter implements Closeable {
+        private static final int MARK_BYTES = 1 << 16;
+        private static final int MARK_CHARS = 64;
+
+        private final SortedFile file;
+        private final DataOutputStream out;
+        private long offset;
+        private long nextMark = MARK_BYTES;
+
+        FileWriter(Path path) throws IOException {
+            this.file = new SortedFile(path, new ArrayList<>());
+            this.out = new DataOutputStream(new BufferedOutputStream(Channels.newOutputStream(Files.newByteChannel(
+                    path, Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW), SERVICE_ALONE))));
+        }
+
+        /** Writes a line as a whole: {@code writeUTF} looks at each character, and a job stands still meanwhile. */
+        void write(String line) throws IOException {
+            if (offset >= nextMark) {
+                file.marks().add(new Mark(line.substring(0, Math.min(MARK_CHARS, line.length())), offset));
+                nextMark = offset + MARK_BYTES;
+            }
+            byte[] bytes = line.getBytes(StandardCharsets.UTF_8);
+            out.writeShort(bytes.length);
+            out.write(bytes);
+            offset += Short.BYTES + bytes.length;
+        }
+
+        SortedFile file() {
+            return file;
+        }
+
+        @Override
+        public void close() throws IOException {
+            out.close();
         }
     }
 
@@ -62,7 +129,7 @@ final class SortedLines implements Closeable {
         private final Path directory;
         private final String name;
         private final int memoryChars;
-        private final List<Path> files = new ArrayList<>();
+        private final List<SortedFile> files = new ArrayList<>();
         private List<String> memory = new ArrayList<>();
         private int chars;
         private boolean handedOver;
@@ -97,11 +164,10 @@ final class SortedLines implements Closeable {
         private void spill() throws IOException {
             memory.sort(Comparator.naturalOrder());
             WorkDirectories.passage(directory);
-            Path file = directory.resolve(name + "." + files.size());
-            files.add(file);
-            try (DataOutputStream out = output(file)) {
+            try (FileWriter out = new FileWriter(directory.resolve(name + "." + files.size()))) {
+                files.add(out.file());
                 for (String line : memory) {
-                    out.writeUTF(line);
+                    out.write(line);
                 }
             }
             memory = new ArrayList<>();
@@ -119,16 +185,14 @@ final class SortedLines implements Closeable {
 
     /** Writes lines that come in order into one file. Owned by one thread. */
     static final class Appender implements Closeable {
-        private final Path file;
-        private final DataOutputStream out;
+        private final FileWriter out;
         private String last = "";
         private boolean handedOver;
 
         /** @param directory a folder of the service's own; made if missing */
         Appender(Path directory, String name) throws IOException {
             WorkDirectories.passage(directory);
-            this.file = directory.resolve(name);
-            this.out = output(file);
+            this.out = new FileWriter(directory.resolve(name));
         }
 
         /**
@@ -141,45 +205,47 @@ final class SortedLines implements Closeable {
                 throw new IllegalArgumentException("it does not come after '" + last + "'");
             }
             last = line;
-            out.writeUTF(line);
+            out.write(line);
         }
 
         /** Returns all of them; the file is its own from then on, and nothing may be added. */
         SortedLines sorted() throws IOException {
             out.close();
             handedOver = true;
-            return new SortedLines(List.of(), List.of(file));
+            return new SortedLines(List.of(), List.of(out.file()));
         }
 
         @Override
         public void close() throws IOException {
             if (!handedOver) {
                 out.close();
-                Files.deleteIfExists(file);
+                Files.deleteIfExists(out.file().path());
             }
         }
-    }
-
-    /** A new file that only the service can read: it says what a user's job has open. */
-    private static DataOutputStream output(Path file) throws IOException {
-        return new DataOutputStream(new BufferedOutputStream(Channels.newOutputStream(Files.newByteChannel(
-                file, Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW), SERVICE_ALONE))));
     }
 
     /** Reads the lines one after the other. Owned by one thread. */
     static final class Cursor implements Closeable {
         private final PriorityQueue<Run> runs = new PriorityQueue<>(Comparator.comparing(Run::line));
         private final List<DataInputStream> inputs = new ArrayList<>();
+        private byte[] bytes = new byte[512];
         private String last;
 
-        private Cursor(List<String> memory, List<Path> files) throws IOException {
+        private Cursor(List<String> memory, List<SortedFile> files, String from) throws IOException {
             try {
-                int[] next = {0};
+                int found = Collections.binarySearch(memory, from);
+                int[] next = {found < 0 ? -found - 1 : found};
                 add(new Run(() -> next[0] < memory.size() ? memory.get(next[0]++) : null));
-                for (Path file : files) {
-                    DataInputStream in = new DataInputStream(new BufferedInputStream(Files.newInputStream(file)));
+                for (SortedFile file : files) {
+                    DataInputStream in = new DataInputStream(new BufferedInputStream(file.open(from)));
                     inputs.add(in);
-                    add(new Run(() -> readLine(in)));
+                    Run run = new Run(() -> readLine(in));
+                    while (run.advance()) {
+                        if (run.line().compareTo(from) >= 0) {
+                            runs.add(run);
+                            break;
+                        }
+                    }
                 }
             } catch (IOException e) {
                 close();
@@ -208,12 +274,17 @@ final class SortedLines implements Closeable {
             }
         }
 
-        private static String readLine(DataInputStream in) throws IOException {
-            try {
-                return in.readUTF();
-            } catch (EOFException e) {
+        private String readLine(DataInputStream in) throws IOException {
+            int high = in.read();
+            if (high < 0) {
                 return null;
             }
+            int length = high << Byte.SIZE | in.readUnsignedByte();
+            if (length > bytes.length) {
+                bytes = new byte[Math.max(length, 2 * bytes.length)];
+            }
+            in.readFully(bytes, 0, length);
+            return new String(bytes, 0, length, StandardCharsets.UTF_8);
         }
 
         @Override

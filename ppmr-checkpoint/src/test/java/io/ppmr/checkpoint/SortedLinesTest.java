@@ -15,6 +15,7 @@ import java.util.TreeSet;
 import java.util.stream.Stream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
+import net.jqwik.api.constraints.CharRange;
 import net.jqwik.api.constraints.IntRange;
 import net.jqwik.api.constraints.Size;
 import net.jqwik.api.constraints.StringLength;
@@ -23,8 +24,12 @@ import org.junit.jupiter.api.io.TempDir;
 
 class SortedLinesTest {
     private static List<String> read(SortedLines lines) throws IOException {
+        return read(lines, "");
+    }
+
+    private static List<String> read(SortedLines lines, String from) throws IOException {
         List<String> read = new ArrayList<>();
-        try (Cursor cursor = lines.open()) {
+        try (Cursor cursor = lines.open(from)) {
             for (String line = cursor.next(); line != null; line = cursor.next()) {
                 read.add(line);
             }
@@ -55,6 +60,39 @@ class SortedLinesTest {
                 assertEquals(List.copyOf(new TreeSet<>(lines)), read(sorted), "it can be read again");
             }
             assertEquals(0, files(directory));
+        } finally {
+            Files.delete(directory);
+        }
+    }
+
+    /** Long lines that begin alike, so that there are marks among them. */
+    @Property(tries = 50)
+    void shouldGiveTheLinesFromATextOnWhereverTheyLie(
+            @ForAll @Size(min = 1, max = 60) List<@StringLength(max = 3) @CharRange(from = 'a', to = 'c') String> lines,
+            @ForAll @StringLength(max = 3) @CharRange(from = 'a', to = 'c') String from,
+            @ForAll boolean isLong)
+            throws IOException {
+        Path directory = Files.createTempDirectory("ppmr-sorted-lines");
+        TreeSet<String> all = new TreeSet<>();
+        String end = "b".repeat(isLong ? 15_000 : 1);
+        for (String line : lines) {
+            all.add(line + end);
+        }
+        String text = isLong && from.length() == 3 ? from + end : from;
+        try {
+            Sorter sorter = new Sorter(directory, "lines", 100_000);
+            for (String line : lines) {
+                sorter.add(line + end);
+            }
+            Appender appender = new Appender(directory, "appended");
+            for (String line : all) {
+                appender.add(line);
+            }
+            try (SortedLines sorted = sorter.sorted();
+                    SortedLines appended = appender.sorted()) {
+                assertEquals(List.copyOf(all.tailSet(text)), read(sorted, text));
+                assertEquals(List.copyOf(all.tailSet(text)), read(appended, text));
+            }
         } finally {
             Files.delete(directory);
         }

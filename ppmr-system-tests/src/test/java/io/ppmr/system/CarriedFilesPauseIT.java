@@ -38,7 +38,7 @@ class CarriedFilesPauseIT {
             } finally {
                 there.run(LIMIT, "sh", "-c", "pkill -CONT -f '[p]pmr-place'; true");
             }
-            assertTrue(said.contains("the pause budget of 8 s is used up while the files of rank 0 travel"), said);
+            assertTrue(said.contains("the pause budget"), said);
             job.requireTurns();
             job.clear();
         }
