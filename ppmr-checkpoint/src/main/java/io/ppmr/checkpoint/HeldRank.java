@@ -145,28 +145,10 @@ public final class HeldRank {
             throw new CheckpointException("rank " + rank + " is not held: none of its processes is known");
         }
         for (ProcessIdentity process : processes) {
-            if (times.get(process).proveStandstill(table, process)) {
-                continue;
+            Optional<String> whyNot = times.get(process).whyNotHeld(table, process);
+            if (whyNot.isPresent()) {
+                throw new CheckpointException("rank " + rank + " is not held: " + whyNot.get());
             }
-            List<ThreadTimes> before = times.get(process).threads();
-            List<ThreadTimes> now = table.times(process);
-            boolean same = now.equals(before);
-            // What has not run since it was found stopped is so still, unless it is about to run.
-            if (!same || !table.isStopped(process) || !now.stream().allMatch(ThreadTimes::showsTurnsAtOnce)) {
-                requireStopped(process);
-            }
-            if (!same) {
-                throw new CheckpointException("rank " + rank + ": PID " + process.pid()
-                        + " has run while it was held (somebody has continued it, as by SIGCONT): "
-                        + difference(before, now));
-            }
-        }
-    }
-
-    private void requireStopped(ProcessIdentity process) throws CheckpointException {
-        Optional<String> complaint = table.whyNotHeld(List.of(process));
-        if (complaint.isPresent()) {
-            throw new CheckpointException("rank " + rank + " is not held: " + complaint.get());
         }
     }
 
@@ -179,17 +161,6 @@ public final class HeldRank {
             LOG.debug("rank {}: {}", rank, e.getMessage());
             return false;
         }
-    }
-
-    private static String difference(List<ThreadTimes> before, List<ThreadTimes> now) {
-        for (ThreadTimes thread : now) {
-            for (ThreadTimes earlier : before) {
-                if (earlier.thread() == thread.thread() && !earlier.equals(thread)) {
-                    return thread.since(earlier);
-                }
-            }
-        }
-        return "it has other threads than before";
     }
 
     /** Returns those of them that the job itself had stopped before the rank was held: they are never set going. */

@@ -312,6 +312,16 @@ public final class ProcessTable {
                 && isAlive(process);
     }
 
+    /** Returns the numbers of so many threads of a process; of all if it has fewer. */
+    List<Integer> someThreads(ProcessIdentity process, int most) {
+        List<Integer> some = new ArrayList<>();
+        threads(process.pid(), (threads, thread) -> Optional.of(Integer.valueOf(thread)), thread -> {
+            some.add(thread);
+            return some.size() < most;
+        });
+        return some;
+    }
+
     /** Reads how much each thread of a process has run so far, in the order of their numbers. */
     List<ThreadTimes> times(ProcessIdentity process) {
         List<ThreadTimes> times = new ArrayList<>();

@@ -5,40 +5,25 @@ import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.Processors;
 import java.io.IOException;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
  * The processor time of a process that is stopped and off its processors, by which a later look tells whether it ran
  * since. Immutable.
- *
- * @param threads the times of each thread, in the order of their numbers
- * @param clockNs the time of all threads together; empty where the kernel does not tell it
  */
-record RunTimes(List<ThreadTimes> threads, OptionalLong clockNs) {
+sealed interface RunTimes {
+    /** Notes the time of a process; of one with many threads without a look at each. */
     static RunTimes of(ProcessTable table, ProcessIdentity process) {
         // The clock first: what runs in between shows by the clock later.
         OptionalLong clockNs = ProcessClock.ns(process.pid());
-        return new RunTimes(table.times(process), clockNs);
+        int enough = processors() + 1;
+        List<Integer> some = clockNs.isPresent() ? table.someThreads(process, enough) : List.of();
+        return some.size() == enough ? new OfCrowd(clockNs.getAsLong(), some) : new OfThreads(table.times(process));
     }
 
-    /**
-     * Proves of a process with more threads than the node has processors that none of them ran since, without a look at
-     * each. SIGCONT makes all threads of a process runnable. One that ran and left its processor counts in the clock.
-     * One that ran and has not left it yet occupies a processor, so there are at most as many of these as processors.
-     * If one thread more than that is stopped, and the clock tells the same afterwards, then none ran.
-     *
-     * @return false if that cannot be told; the threads are looked at one by one then
-     */
-    boolean proveStandstill(ProcessTable table, ProcessIdentity process) {
-        if (clockNs.isEmpty()) {
-            return false;
-        }
-        int enough = processors() + 1;
-        return threads.size() > enough
-                && threads.stream().limit(enough).allMatch(thread -> table.isStopped(process, thread.thread()))
-                && ProcessClock.ns(process.pid()).equals(clockNs)
-                && table.isAlive(process);
-    }
+    /** Says why the process is not proved alive, stopped and as it was; empty if it is. */
+    Optional<String> whyNotHeld(ProcessTable table, ProcessIdentity process);
 
     private static int processors() {
         try {
@@ -46,6 +31,76 @@ record RunTimes(List<ThreadTimes> threads, OptionalLong clockNs) {
         } catch (IOException e) {
             // A node without sysfs: more than any has, so each thread is looked at.
             return Integer.MAX_VALUE - 1;
+        }
+    }
+
+    private static Optional<String> hasRun(ProcessIdentity process, String how) {
+        return Optional.of("PID " + process.pid()
+                + " has run while it was held (somebody has continued it, as by SIGCONT): " + how);
+    }
+
+    /**
+     * A process with more threads than the node has processors. SIGCONT makes all threads of a process runnable. One
+     * that ran and left its processor counts in the clock. One that ran and has not left it yet occupies a processor,
+     * so there are at most as many of these as processors. If one thread more than that is stopped, and the clock tells
+     * the same afterwards, then none ran.
+     *
+     * @param clockNs the time of all threads together
+     * @param some numbers of threads, one more than processors
+     */
+    record OfCrowd(long clockNs, List<Integer> some) implements RunTimes {
+        @Override
+        public Optional<String> whyNotHeld(ProcessTable table, ProcessIdentity process) {
+            boolean areStopped = some.stream().allMatch(thread -> table.isStopped(process, thread));
+            OptionalLong nowNs = ProcessClock.ns(process.pid());
+            if (areStopped && nowNs.equals(OptionalLong.of(clockNs)) && table.isAlive(process)) {
+                return Optional.empty();
+            }
+            Optional<String> runs = table.whyNotHeld(List.of(process));
+            if (runs.isPresent()) {
+                return runs;
+            }
+            OptionalLong thenNs = ProcessClock.ns(process.pid());
+            return thenNs.equals(OptionalLong.of(clockNs))
+                    ? Optional.empty()
+                    : hasRun(
+                            process,
+                            "its threads had run " + clockNs + " ns, and have run "
+                                    + (thenNs.isPresent()
+                                            ? thenNs.getAsLong() + " ns"
+                                            : "for a time that is not told"));
+        }
+    }
+
+    /**
+     * Any other process.
+     *
+     * @param threads the times of each thread, in the order of their numbers
+     */
+    record OfThreads(List<ThreadTimes> threads) implements RunTimes {
+        @Override
+        public Optional<String> whyNotHeld(ProcessTable table, ProcessIdentity process) {
+            List<ThreadTimes> now = table.times(process);
+            boolean same = now.equals(threads);
+            // What has not run since it was found stopped is so still, unless it is about to run.
+            if (!same || !table.isStopped(process) || !now.stream().allMatch(ThreadTimes::showsTurnsAtOnce)) {
+                Optional<String> runs = table.whyNotHeld(List.of(process));
+                if (runs.isPresent()) {
+                    return runs;
+                }
+            }
+            return same ? Optional.empty() : hasRun(process, difference(now));
+        }
+
+        private String difference(List<ThreadTimes> now) {
+            for (ThreadTimes thread : now) {
+                for (ThreadTimes earlier : threads) {
+                    if (earlier.thread() == thread.thread() && !earlier.equals(thread)) {
+                        return thread.since(earlier);
+                    }
+                }
+            }
+            return "it has other threads than before";
         }
     }
 }

@@ -2,6 +2,7 @@ package io.ppmr.checkpoint;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
@@ -126,7 +128,8 @@ class CrowdedRankIT {
         ProcessTable table = new ProcessTable();
         HeldRank rank = held(processes);
         RunTimes times = RunTimes.of(table, processes.get(0));
-        assertTrue(times.proveStandstill(table, processes.get(0)));
+        assertInstanceOf(RunTimes.OfCrowd.class, times);
+        assertEquals(Optional.empty(), times.whyNotHeld(table, processes.get(0)));
         for (int look = 0; look < 20; look++) {
             rank.requireHeld();
         }
@@ -157,7 +160,7 @@ class CrowdedRankIT {
         HeldRank rank = held(processes);
         RunTimes times = RunTimes.of(table, processes.get(0));
         new SignalSender(table).sendAll(SignalSender.Signal.CONT, processes);
-        assertFalse(times.proveStandstill(table, processes.get(0)));
+        assertTrue(times.whyNotHeld(table, processes.get(0)).isPresent());
         assertFalse(table.standstill(processes).isHeld());
         assertFalse(rank.isHeld());
     }

@@ -105,7 +105,7 @@ class HeldRankIT {
         String message = assertThrows(
                         CheckpointException.class, () -> ranks.get(1).requireHeld())
                 .getMessage();
-        assertTrue(message.contains("rank 1: PID " + child.pid() + " has run while it was held"), message);
+        assertTrue(message.contains("rank 1 is not held: PID " + child.pid() + " has run while it was held"), message);
         assertFalse(ranks.get(1).isHeld());
         ranks.get(0).requireHeld();
     }
