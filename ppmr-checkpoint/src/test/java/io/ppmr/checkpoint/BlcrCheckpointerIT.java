@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -82,6 +83,7 @@ class BlcrCheckpointerIT {
     }
 
     /** As a further attempt does, when the first one's target was lost. */
+    @Tag("soak")
     @Test
     void shouldGoOnToTheRightResultWhenAHeldRankIsWrittenAgain() throws Exception {
         assertTrue(blcr.checkpointsHeldRanks());
@@ -99,6 +101,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnToTheRightResultWhenAnOrphanIsMovedTwice() throws Exception {
         JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
@@ -192,6 +195,7 @@ class BlcrCheckpointerIT {
         assertEquals(Optional.empty(), blcr.finalNameOf(".tmp"));
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnToTheRightResultWhenTheImageIsWrittenByManyAtOnce() throws Exception {
         JobFixture.Job job = fixture.start(
@@ -227,6 +231,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
         Checkpointer always = blcr(NamespacePolicy.ALWAYS);
@@ -336,6 +341,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldFailWhenTheDeadlinePasses() throws Exception {
         Path fifo = images.resolve("context.0");
@@ -351,6 +357,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldGiveAnotherResultWhenOneByteOfTheImageIsFlipped() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);

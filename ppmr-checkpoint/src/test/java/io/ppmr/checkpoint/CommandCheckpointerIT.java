@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -108,6 +109,7 @@ class CommandCheckpointerIT {
         requireMoved(settings.create("command", fixture.programs));
     }
 
+    @Tag("soak")
     @Test
     void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
         CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
@@ -333,6 +335,7 @@ class CommandCheckpointerIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldEndACommandThatIgnoresItsCancellation() throws Exception {
         JobFixture.Job job =

@@ -29,6 +29,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -232,6 +233,7 @@ class CriuCheckpointerIT {
         }
     }
 
+    @Tag("soak")
     @Test
     void shouldGoOnToTheRightResultWhenMovedTwice() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -317,6 +319,7 @@ class CriuCheckpointerIT {
         letItEnd(job, restored.processes().get(0), copy);
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveTheOriginalStoppedWhenTheJobHadStoppedAChildAndItIsReleased() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -339,6 +342,7 @@ class CriuCheckpointerIT {
         letItEnd(job, job.root(), child);
     }
 
+    @Tag("soak")
     @Test
     void shouldLetAChildRunWhenItWasContinuedBeforeItsCheckpoint() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -353,6 +357,7 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
     }
 
+    @Tag("soak")
     @Test
     void shouldCheckpointARankThatIsHeldAlready() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
@@ -385,6 +390,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldRefuseARestartWhoseSharedPagesAreCutOff() throws Exception {
         // CRIU 4.1.1 logs that it cannot read them, goes on, and ends with status 0.
@@ -401,6 +407,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldEndACriuThatSpinsWhenPrivatePagesAreCutOff() throws Exception {
         // CRIU 4.1.1 reads on for ever at the end of the file: only the deadline ends it.
@@ -419,6 +426,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
+    @Tag("soak")
     @Test
     void shouldLeaveNothingWhenThereAreNoImages() throws Exception {
         String message = assertThrows(CheckpointException.class, () -> restore(images, "r1"))
@@ -453,6 +461,7 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
     }
 
+    @Tag("soak")
     @Test
     void shouldLetTheOriginalRunWhenCancelled() throws Exception {
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);

@@ -478,6 +478,7 @@ class PodPeersIT {
     }
 
     /** A node that has the key, and hears all that is said to it, is still not the one that moves the pod. */
+    @Tag("soak")
     @Test
     void shouldStayQuietWhenAnotherNodeSaysThatTheAddressIsBack() throws Exception {
         pair();
