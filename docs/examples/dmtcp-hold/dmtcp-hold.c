@@ -1,6 +1,6 @@
 /*
  * A plugin of DMTCP 3 that has a process held (SIGSTOP) when its image is written, and its copy when it is restored.
- * DMTCP itself lets both go on at once; ppmr decides first which of them does, and lets that one go on (SIGCONT).
+ * DMTCP itself lets both continue at once; ppmr decides first which of them does, and lets that one continue (SIGCONT).
  *
  * It holds only where the file that the variable DMTCP_HOLD names is there at the checkpoint's beginning. Its first line
  * is the directory for the image. So other checkpoints of the same job stay what they were.
@@ -38,7 +38,7 @@ static void begin(void)
     fclose(file);
 }
 
-/* On DMTCP's own thread; the job's threads stand still, and do so until this has returned. */
+/* On DMTCP's own thread; the job's threads are stopped, and do so until this has returned. */
 static void hold(void)
 {
     if (!holds)

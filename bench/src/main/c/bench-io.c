@@ -65,7 +65,7 @@ static void run(const struct job *job, int number, int ready, int go, long long 
 {
     char path[4096];
     char nothing;
-    /* The template comes from the benchmark, not from a stranger. */
+    /* The template comes from the benchmark. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(path, sizeof path, job->path, number);

@@ -1,5 +1,5 @@
 /*
- * Finds the folder of a path without following any link, so that nobody who can change a name on the way leads the
+ * Finds the folder of a path without following any link, so that a user who can change a name on the way cannot lead the
  * caller elsewhere. Works on every kernel that has O_PATH; openat2(2) would need Linux 5.6.
  */
 #ifndef PPMR_FOLDER_H

@@ -39,7 +39,7 @@ static inline bool read_text_at(int folder, const char *name, char *text, size_t
     return true;
 }
 
-/* Opens the folder of records, which nobody but root can change, nor any folder above it; -1 with errno. */
+/* Opens the folder of records, which only root can change, as all folders above it; -1 with errno. */
 static inline int open_records(bool make)
 {
     static const char *const names[] = {"run", "ppmr", "namespaces"};

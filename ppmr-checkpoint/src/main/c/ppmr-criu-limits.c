@@ -1,7 +1,7 @@
 // Preloaded into criu(8) where root has no CAP_SYS_RESOURCE, as in many containers. CRIU reads the resource limits of each
 // process that it checkpoints by prlimit(2), which needs that capability for a process of another user, though the
 // kernel shows the same numbers to everybody in /proc/PID/limits. So where prlimit(2) is refused they are read there.
-// Everything else is the C library's: limits are changed by nobody who may not.
+// Everything else is left to the C library, so that no process can change limits without permission.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  *               [--breakpoints VALUE] [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]
  *
  * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets the groups of
- * --groups, or the given group alone. Whoever calls asks the user database: asked anew for each command, with the
+ * --groups, or the given group alone. The caller asks the user database: asked again for each command, with the
  * libraries that it loads, it costs half a millisecond. The process is the same before and after: its PID is the command's
  * PID. credentials(7), close_range(2), session-keyring(7).
  *
@@ -13,13 +13,13 @@
  * inheritable and ambient sets, so that an ordinary program has it. capabilities(7).
  *
  * With --report it is the main process of a transient service instead: the command is its child, whose PID it prints;
- * from then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties either to whoever
+ * from then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties either to the program
  * asked for it. It ends as the command ends: systemd takes a main process that SIGTERM has killed for one that ended
  * well, and its caller must not.
  *
  * With --breakpoints it first tries whether a hardware breakpoint stops a traced process. Where it does not, as in some
  * virtual machines, the command gets VALUE as CRIU_FAULT in its environment: CRIU sets breakpoints where it has to stop
- * a process, and waits for ever where they stop nobody; 130 has it go by system calls instead. ptrace(2).
+ * a process, and waits for ever if they stop no process; 130 has it go by system calls instead. ptrace(2).
  *
  * With --enter the command runs in the PID and mount namespace of a rank that was moved here, whose init is PID, and in
  * DIRECTORY, which is opened outside. It is a child of this process then, which waits for it outside. Root's programs enter

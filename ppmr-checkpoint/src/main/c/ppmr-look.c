@@ -29,7 +29,7 @@
  * A process of its own watches the one that answers, and kills it as soon as the asker's end of standard input is closed:
  * the asker may have died while a file's server keeps the answer waiting.
  *
- * A digest is for whoever asks. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
+ * A digest is printed on request. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
  */
 #define _GNU_SOURCE
 #include "folder.h"
@@ -568,7 +568,7 @@ int main(int argc, char **argv)
             room_at();
         else
             status_of(letter != 's', letter == 'y');
-        /* So that whoever waits knows which file it is that does not answer. */
+        /* So that the caller knows which file does not answer. */
         if (letter != 'c' && letter != 'd' && fflush(stdout) != 0)
             return 1;
     }

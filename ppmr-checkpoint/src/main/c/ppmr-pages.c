@@ -6,7 +6,7 @@
  *   ppmr-pages target --frame-bytes N --images DIR --pids-file FILE -- CRIU lazy-pages ARGUMENT... -- RESTORE...
  *
  * `criu dump --lazy-pages` writes everything but the lazy pages into its images, says so by a byte on its status
- * descriptor, and then serves the pages to whoever asks over a socket. `criu lazy-pages` asks over such a socket for the
+ * descriptor, and then serves the pages over a socket. `criu lazy-pages` asks over such a socket for the
  * pages of a restored process and puts them in. Both sockets are pairs that end here; nothing listens on a network.
  *
  * At the source the lazy pages of all processes go into one file, pages.stream, one behind the other and nothing else;
@@ -25,7 +25,7 @@
  *
  * CRIU's frames are of 24 bytes before 4.2 (32 bits for a number of pages) and of 32 since.
  *
- * Whoever starts this has stopped the original's processes (SIGSTOP), so that they stand still whatever becomes of CRIU.
+ * The caller has stopped the original's processes (SIGSTOP), so that they stay stopped if CRIU fails.
  *
  * Exit status: 0, or 1 with a message on standard error.
  */
@@ -63,7 +63,7 @@ enum {
     MAX_KEPT = 16384,
     /* So many are read before the daemon asks for them: 4 MiB. */
     AHEAD_PAGES = 16 * MOST_PIECE_PAGES,
-    /* A daemon that was stopped goes on when so many wait for it, or no more come. */
+    /* A daemon that was stopped continues when so many wait for it, or no more come. */
     BATCH_PAGES = AHEAD_PAGES / 2,
     MAX_ASKED = 1 << 20,
     /* Questions to CRIU's page server that are under way; many more would fill the socket that it reads them from. */
@@ -90,7 +90,7 @@ enum {
 #define FIELD_RSEQ_POINTER 1U
 
 #define LIST_NAME "pages.list"
-/* Whoever changes the order of the pages or the size of a piece changes this: both sides must know the same. */
+/* Change this with the order of the pages or the size of a piece: both sides must have the same version. */
 #define LIST_HEAD "ppmr pages 2, pieces of 64"
 _Static_assert(MOST_PIECE_PAGES == 64, "the list's head says how long a piece is");
 #define STREAM_NAME "pages.stream"
@@ -116,8 +116,7 @@ enum { DUMP_END_LOOKS = 100, DUMP_END_PAUSE_US = 50000 };
 
 /*
  * Ends all threads at once: one of them may wait in the image filesystem. The target's children are told by
- * PR_SET_PDEATHSIG. The source's CRIU notices that nobody reads its pages any more, and lets the processes go: that is
- * waited for, since whoever has started this takes the processes for free when it has ended.
+ * PR_SET_PDEATHSIG. The source's CRIU notices that its pages are no longer read, and detaches from the processes. This is waited for, since the caller considers the processes free when this program has ended.
  */
 __attribute__((noreturn)) static void leave(void)
 {
@@ -1111,9 +1110,9 @@ static bool daemon_ended;
 static bool restore_ended;
 
 /*
- * Once the restore has ended the daemon does not sleep any more: while it waits for pages it asks again and again whether
+ * Once the restore has ended the daemon no longer sleeps: while it waits for pages it asks again and again whether
  * there is something for it (criu/uffd.c, handle_requests), and takes a processor from those who bring them. So it is
- * stopped (SIGSTOP) when it has asked for pages of every process and none of them are there, and goes on when there are
+ * stopped (SIGSTOP) when it has asked for pages of every process and none of them are there, and continues when there are
  * enough to be worth it. No copy runs, so nothing else needs the daemon meanwhile.
  */
 static struct {
@@ -1404,7 +1403,7 @@ static void read_list(int images)
         uint64_t number;
         char behind;
         if (ended) {
-            fail("%s goes on behind its end", LIST_NAME);
+            fail("%s continues behind its end", LIST_NAME);
         } else if (sscanf(line, "process %d %" SCNu64 "%c", &pid, &number, &behind) == 2 && pid > 0
                    && arriving_count < MAX_PROCESSES) {
             current = &arriving[arriving_count++];

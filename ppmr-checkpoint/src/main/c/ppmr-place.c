@@ -83,7 +83,7 @@ struct entry {
 
 static struct entry entries[MOST_FILES];
 static int count;
-/* Files are written and have not their names yet: whoever asked may be gone before. */
+/* Files are written and do not have their names yet: the caller may be gone before. */
 static bool unplaced;
 static unsigned char piece[PIECE_BYTES];
 
@@ -201,7 +201,7 @@ static void sync_folder(const struct entry *entry)
 }
 
 /*
- * Takes the new file away that has a name. What is looked at and what is removed must be one file, whoever changes names
+ * Takes the new file away that has a name. What is looked at and what is removed must be one file, even if another process changes names
  * meanwhile: so it gets a name of its own first, and its old one back if it is another one. 0 or the error.
  */
 static int remove_own(const struct entry *entry, const char *name)

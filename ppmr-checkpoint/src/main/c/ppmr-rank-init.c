@@ -9,7 +9,7 @@
  * enter with ppmr-launch --enter INIT --directory DIR -- COMMAND.
  *
  * With a command the PID goes to a new file instead, in a folder of the service's own, and this process becomes the
- * command, in the namespaces that it had: so whoever wants a command in a namespace of its own starts one program, not
+ * command, in the namespaces that it had: so a command in a namespace of its own needs the start of one program, not
  * two. The word {init} of the command stands for the PID.
  *
  * A restored process needs the very PIDs it had, and they may be taken on this node: by the held original, by anybody.
@@ -147,7 +147,7 @@ static struct census count_processes(struct pollfd *fds)
 /*
  * Reaps what has ended; returns whether there was a child. One that asks its parent to trace it (PTRACE_TRACEME) after that
  * one has ended, as a child of CRIU's may when CRIU is killed, is traced by its new parent, which is this init, and
- * stands still at its first signal for ever. It goes on untraced, with its signal but for one that only says
+ * is stopped at its first signal for ever. It continues untraced, with its signal except for one that only says
  * that it is ready to be traced.
  */
 static bool reap(void)
@@ -226,7 +226,7 @@ static int open_pruned_records(void)
 {
     int records = open_records(true);
     if (records < 0)
-        die(RECORD_FOLDER " cannot be used (each folder of this path must be root's, and nobody else may write there)");
+        die(RECORD_FOLDER " cannot be used (each folder of this path must be root's, and no other process may write there)");
     DIR *all = fdopendir(dup(records));
     if (all == NULL)
         die(RECORD_FOLDER);

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
     struct pollfd waiting = {.fd = connection, .events = POLLIN};
     int ready = poll(&waiting, 1, limit_s == 0 ? -1 : (int)(limit_s * 1000));
     if (ready == 0) {
-        /* Closing the connection tells the job to give up and go on. */
+        /* Closing the connection tells the job to give up and continue. */
         fprintf(stderr, "Checkpoint failed: %s\n", strerror(ETIME));
         return fail(ETIME);
     }
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     int error = reply.error;
     if (error == 0 && policy == POLICY_ATOMIC && rename(written_path, path) != 0)
         error = errno;
-    /* The job does not go on before the connection ends. */
+    /* The job does not continue before the connection ends. */
     if (after != 0)
         kill(pid, after);
     if (error != 0)

@@ -165,7 +165,7 @@ static bool is_gone(pid_t pid)
 }
 
 /*
- * fork(2) for a child with that PID, by clone3(2): nobody else can be given the PID in between. ENOSYS or E2BIG where
+ * fork(2) for a child with that PID, by clone3(2): no other process can be given the PID in between. ENOSYS or E2BIG where
  * the kernel is older than Linux 5.5.
  */
 static pid_t clone_as(pid_t wanted)

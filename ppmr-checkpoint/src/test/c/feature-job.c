@@ -379,7 +379,7 @@ static void threads_look(void)
 {
     static long before[3];
     for (int i = 0; turn % 25 == 24 && i < 3; i++) {
-        require(counts[i] > before[i], "a thread stands still");
+        require(counts[i] > before[i], "a thread is stopped");
         before[i] = counts[i];
     }
 }
@@ -454,7 +454,7 @@ static void stopped_look(void)
     text_of(path, text, sizeof text);
     /* The name before it can have anything in it. */
     const char *name_end = strrchr(text, ')');
-    require(name_end != NULL && strncmp(name_end, ") T ", 4) == 0, "the stopped child goes on");
+    require(name_end != NULL && strncmp(name_end, ") T ", 4) == 0, "the stopped child continues");
 }
 
 /* ---- files ---- */
@@ -1141,7 +1141,7 @@ static void itimer_look(void)
 {
     static sig_atomic_t before;
     if (turn % 10 == 9) {
-        require(alarms > before, "an interval timer stands still");
+        require(alarms > before, "an interval timer is stopped");
         before = alarms;
     }
 }
@@ -1159,7 +1159,7 @@ static void ptimer_look(void)
 {
     static sig_atomic_t before;
     if (turn % 10 == 9) {
-        require(ticks > before, "a POSIX timer stands still");
+        require(ticks > before, "a POSIX timer is stopped");
         before = ticks;
     }
 }
@@ -1398,7 +1398,7 @@ static void crowd_look(void)
 {
     static long before[CROWD];
     for (int i = 0; turn % 50 == 49 && i < CROWD; i++) {
-        require(crowd_counts[i] > before[i], "one of many threads stands still");
+        require(crowd_counts[i] > before[i], "one of many threads is stopped");
         before[i] = crowd_counts[i];
     }
 }
@@ -1802,7 +1802,7 @@ static void fork_rank(int number)
         rank(number);
 }
 
-/* Takes what the ranks send, so that they can go on. */
+/* Takes what the ranks send, so that they can continue. */
 static void outside(void)
 {
     char bytes[4096];

@@ -145,7 +145,7 @@ static void threads_look(void)
 {
     static long before[THREADS];
     for (int i = 0; turn % 10 == 9 && i < THREADS; i++) {
-        require(counts[i] > before[i], "a thread stands still");
+        require(counts[i] > before[i], "a thread is stopped");
         before[i] = counts[i];
     }
 }
@@ -429,7 +429,7 @@ static void events_look(void)
     require(timerfd_gettime(fds[2], &left) == 0
                 && (left.it_value.tv_sec < seconds
                     || (left.it_value.tv_sec == seconds && left.it_value.tv_nsec < nanoseconds)),
-            "the timerfd stands still");
+            "the timerfd is stopped");
     seconds = left.it_value.tv_sec;
     nanoseconds = left.it_value.tv_nsec;
     require(seconds > 0, "the timerfd has lost its time");
@@ -476,7 +476,7 @@ static void timers_look(void)
 {
     static sig_atomic_t before;
     if (turn % 10 == 9) {
-        require(ticks > before, "the timers stand still");
+        require(ticks > before, "the timers are stopped");
         before = ticks;
     }
 }

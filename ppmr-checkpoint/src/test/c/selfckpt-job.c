@@ -223,7 +223,7 @@ static void checkpoint(int connection)
         reply.error = save(&request, passed_fd, connection);
     /* The next one may come while this one's signal holds the job. */
     __atomic_store_n(&pending, -1, __ATOMIC_RELEASE);
-    /* A cr_checkpoint that has given up meanwhile wants the job to go on; else its signal comes before it ends. */
+    /* A cr_checkpoint that has given up meanwhile wants the job to continue; else its signal comes before it ends. */
     char byte;
     if (send(connection, &reply, sizeof reply, MSG_NOSIGNAL) == (ssize_t)sizeof reply && request.waits) {
         while (recv(connection, &byte, 1, 0) < 0 && errno == EINTR)

@@ -497,7 +497,7 @@ static void rank(size_t kind, int number)
     snprintf(text, sizeof text, "%d\n", getpid());
     note(number == 0 ? "pid" : "pid.1", text);
     if (strcmp(kinds[kind].name, "leader") == 0) {
-        /* The first thread ends, and another goes on. */
+        /* The first thread ends, and another continues. */
         pthread_t other;
         require((errno = pthread_create(&other, NULL, take_turns, (void *)(intptr_t)kind)) == 0, "pthread_create");
         pthread_exit(NULL);
@@ -507,7 +507,7 @@ static void rank(size_t kind, int number)
     take_turns((void *)(intptr_t)kind);
 }
 
-/* Takes what the rank sends, so that it can go on; it serves a copy as it has served the original. */
+/* Takes what the rank sends, so that it can continue; it serves a copy as it has served the original. */
 static void outside(void)
 {
     struct pollfd from = {.fd = outer, .events = POLLIN};

@@ -8,7 +8,7 @@
  * later process of that number is taken for it. FILE has the command's environment, each NAME=VALUE with a zero byte
  * behind it: words of a command line are everybody's to read. The command runs in the pod's namespaces and in these cgroups, as the
  * user, with no capability and no way to gain one, with the filter of system calls that every pod has, with that
- * environment alone, and with no descriptor but standard input, output and errors. Until it is the user it is nobody's to look into or to trace, since it is root's.
+ * environment alone, and with no descriptor but standard input, output and errors. Until it runs as the user no process may inspect or trace it, since it is root's.
  *
  * The command has so many seconds, then it is killed.
  *

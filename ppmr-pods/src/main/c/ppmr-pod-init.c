@@ -14,7 +14,7 @@
  * named, and files are opened here, in the pod, by the user. Errors go where output goes unless a file is named for
  * them.
  *
- * PID 1 has nobody to tell how its start went, so its name (/proc/PID/comm) says it: ppmr-pod when the command has
+ * PID 1 has no channel for the result of its start, so its name (/proc/PID/comm) shows it: ppmr-pod when the command has
  * begun; ppmr-pod!XN when it has not, where N is the errno and X is d, i, o, e or c for directory, input, output, error
  * or command. It then waits to be ended, ten seconds at most. pid_namespaces(7), proc_pid_comm(5), prctl(2).
  */
@@ -155,7 +155,7 @@ static int watch_over(pid_t child, const sigset_t *signals)
     }
 }
 
-/* Shows by this process's name what went wrong, until somebody has seen it and ends this process. */
+/* Shows the failure as this process's name, until the service has read it and ends this process. */
 static _Noreturn void show(struct failure failure)
 {
     char name[16];

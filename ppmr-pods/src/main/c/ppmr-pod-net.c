@@ -118,7 +118,7 @@ static int mend(int pid, int descriptor, unsigned long inode, int fd)
     return 1;
 }
 
-/* What has ended or was closed meanwhile is none of it any more. */
+/* Processes and sockets that ended meanwhile are left out. */
 static int each_socket_of(int pid, use_of_socket *use)
 {
     char path[64];
@@ -208,7 +208,7 @@ static struct place open_place(const char *interface, const char *address)
                                       .sll_halen = ETH_ALEN};
     if (bind(place.fd, (struct sockaddr *)&place.link, sizeof place.link) != 0)
         die(interface);
-    /* Answers to one who has no address go to all; where IPv6 is off nobody else has joined them. */
+    /* Answers to one who has no address go to all; where IPv6 is off no other process has joined them. */
     struct packet_mreq all = {.mr_ifindex = request.ifr_ifindex, .mr_type = PACKET_MR_ALLMULTI};
     if (six && setsockopt(place.fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0)
         die("PACKET_MR_ALLMULTI");

@@ -1,7 +1,7 @@
 /*
  * An MPI program of checked values: each rank sends blocks to the next and checks what comes from the one before, byte by
  * byte. At the end rank 0 prints a sum over all that was received, how many rounds there were, and the longest time that
- * any rank was without a block. With a FILE it goes on until that is there. It depends on nothing of ppmr.
+ * any rank was without a block. With a FILE it continues until that is there. It depends on nothing of ppmr.
  *
  * usage: mpi-ring ROUNDS PAUSE_US [FILE]
  */

@@ -9,7 +9,7 @@
  * output ("%t" is the rank, "%j" the job, "%N" the node), no other descriptor; srun's own task leads no session and its
  * streams lead to slurmstepd. It announces the rank to the node's source in DIR/jobs/UID/slurm-JOB.STEP/rank-N, waits, and
  * ends as the program ends (128 + signal where a signal ended it). The source makes DIR/jobs/UID and gives it to the
- * user when it is asked on its control socket (--socket), so nobody else can have the name. An end by SIGKILL may be a
+ * user when it is asked on its control socket (--socket), so no other process can have the name. An end by SIGKILL may be a
  * move: then DIR/moves/UID/slurm-JOB.STEP, which the source writes, says so, and the task ends with 0.
  *
  * "keep" watches a rank that was restored on this node, the one of its arguments that its place in the step chooses. It
@@ -17,7 +17,7 @@
  * status, and the rank ends with it should Slurm kill it (PTRACE_O_EXITKILL). Where tracing is not permitted it waits for
  * the end only, and ends with the status for "unknown".
  *
- * Both tell what happens on standard output, which srun carries to whoever started it, a line each:
+ * Both print events on standard output, which srun passes to its caller, a line each:
  *   ppmr-rank N started JOBNAME NODE | moved ADDRESS PID,PID... | ended STATUS | kept PID | unknown STATUS
  *
  * SIGTERM, SIGINT, SIGHUP and SIGUSR1 are passed on to the rank; SIGUSR2 is taken and forgotten. signalfd(2), pidfd_open(2).
@@ -406,7 +406,7 @@ static int take_signals(sigset_t *before)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, before);
-    /* Ignored by whoever started us, it would let the kernel reap in our place. */
+    /* If the parent ignored it, the kernel would reap in our place. */
     signal(SIGCHLD, SIG_DFL);
     sigset_t taken;
     sigemptyset(&taken);
@@ -478,7 +478,7 @@ static int unknown(long status, const char *why)
     return (int)status;
 }
 
-/* Lets a traced process that has stopped go on as it would untraced. */
+/* Lets a traced process that has stopped continue as it would untraced. */
 static void pass(pid_t pid, int status)
 {
     int delivered = WSTOPSIG(status);

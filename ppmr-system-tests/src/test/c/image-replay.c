@@ -4,7 +4,7 @@
  *   image-replay [--dir DIR] [--pid PID] [--pidfile FILE] SCRIPT
  *
  * A line of the script is one call; '#' starts a comment. The byte at offset o of a file with seed s is a function of o and
- * s alone, so whoever reads can check every byte. Ends with 0 if every call did as told, else with 1 and one line that
+ * s alone, so a reader can check every byte. Ends with 0 if every call did as told, else with 1 and one line that
  * says which did not.
  *
  *   seed S                    contents of the files from here on
@@ -28,7 +28,7 @@
  *   also SCRIPT               another process, with every file that is open, does what this script says
  *   join                      until all of those have ended well
  *   exists NAME | fsize SIZE  of the open file
- *   forkexit                  a child process that has every file open ends while this one goes on
+ *   forkexit                  a child process that has every file open ends while this one continues
  *   fails ERRNO CALL...       the call must fail with this error number
  *   least MS CALL...          the call must last so long
  *   once NAME CALL...         the call, unless the name exists, which is made (outside the mount)
@@ -43,7 +43,7 @@
  *   ask LEDGER SCRIPT         the process PID, which computes, runs this script in this directory and stops: it writes its
  *                             image from within, as DMTCP does, and does nothing more behind it
  *   save LEDGER               writes how far that has come at the file position, 64 bytes, and into LEDGER.saved
- *   load LEDGER               reads that; what "spawn" makes then goes on from there, and its PID goes to LEDGER.copies
+ *   load LEDGER               reads that; what "spawn" makes then continues from there, and its PID goes to LEDGER.copies
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -8,7 +8,7 @@
  * value, and any connection that breaks, ends the process with a line "BROKEN ..." in DIR/log-R. A good round adds
  * "ROUND VALUE PID HOST RIGHT-ADDRESS". --lie-at sends a wrong value once, to show that it is noticed.
  *
- * How it stands still and goes on again; its hooks do the other half. G is how often it has gone on, from 0:
+ * How it is stopped and continues again; its hooks do the other half. G is how often it has gone on, from 0:
  *
  *   DIR/map.G        a line "RANK ADDRESS" for each rank; a rank listens at port BASE+R and connects by this
  *   DIR/suspend      asks for a stop. Rank 0 takes it by renaming it to stopping.G, and tells the others in what it

@@ -52,7 +52,7 @@ static void reply(const struct fuse_in_header *in, int error, const void *body, 
 {
     struct fuse_out_header out = {.len = (uint32_t)(sizeof out + (error ? 0 : bytes)), .error = -error, .unique = in->unique};
     struct iovec parts[] = {{&out, sizeof out}, {(void *)(uintptr_t)body, error ? 0 : bytes}};
-    /* Whoever has asked may be gone. */
+    /* The caller may be gone. */
     if (writev(device, parts, 2) < 0 && errno != ENOENT)
         die("writev");
 }

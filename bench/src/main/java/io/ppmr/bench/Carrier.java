@@ -53,7 +53,7 @@ record Carrier(
      *
      * @param address of the device's network interface
      */
-    record End(String device, InetAddress address) {
+    record CarrierEnd(String device, InetAddress address) {
         String host() {
             return address.getHostAddress();
         }
@@ -82,9 +82,9 @@ record Carrier(
                     + ", which gives the limit, is not installed: apt-get install perftest");
         }
         List<RdmaDevice> devices = RdmaDevice.all(RdmaDevice.DEVICES);
-        End target = target(devices, options.targetAddress);
+        CarrierEnd target = target(devices, options.targetAddress);
         InetAddress from = routeTo(target.address());
-        End source = at(devices, from);
+        CarrierEnd source = at(devices, from);
         if (source == null) {
             throw new IOException("--transport rdma: the way to " + target + " begins at " + from.getHostAddress()
                     + ", where no RDMA device is (" + said(devices) + "): change the route (ip route get "
@@ -107,13 +107,13 @@ record Carrier(
     }
 
     /** The target's end: where it was wished, or the last device that is up. */
-    static End target(List<RdmaDevice> devices, String wished) throws IOException {
-        End found = null;
+    static CarrierEnd target(List<RdmaDevice> devices, String wished) throws IOException {
+        CarrierEnd found = null;
         for (RdmaDevice device : devices) {
             for (InetAddress address : device.usable() ? device.addresses() : List.<InetAddress>of()) {
                 boolean first = address.equals(device.addresses().get(0));
                 if (wished.isEmpty() ? first : address.getHostAddress().equals(wished)) {
-                    found = new End(device.name(), address);
+                    found = new CarrierEnd(device.name(), address);
                 }
             }
         }
@@ -129,10 +129,10 @@ record Carrier(
         return found;
     }
 
-    private static End at(List<RdmaDevice> devices, InetAddress address) {
+    private static CarrierEnd at(List<RdmaDevice> devices, InetAddress address) {
         for (RdmaDevice device : devices) {
             if (device.up() && device.addresses().contains(address)) {
-                return new End(device.name(), address);
+                return new CarrierEnd(device.name(), address);
             }
         }
         return null;

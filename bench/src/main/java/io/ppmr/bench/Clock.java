@@ -26,7 +26,7 @@ final class Clock {
     }
 
     Run run(String strategy, long bytes) {
-        // The job stands still from the beginning to the end.
+        // The job is stopped from the beginning to the end.
         return Run.migration(strategy, bytes, soFar, phases, soFar);
     }
 }

@@ -130,7 +130,7 @@ final class FileStrategies {
     }
 
     private void dump(Path to, IntFunction<List<String>> more) throws Exception {
-        List<Command.Running> dumps = new ArrayList<>();
+        List<Command.RunningCommand> dumps = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             List<String> arguments = new ArrayList<>(more.apply(rank));
             arguments.addAll(List.of(
@@ -209,7 +209,7 @@ final class FileStrategies {
     }
 
     private void checkpoint(Path to) throws Exception {
-        List<Command.Running> commands = new ArrayList<>();
+        List<Command.RunningCommand> commands = new ArrayList<>();
         for (int rank = 0; rank < processes; rank++) {
             commands.add(start(Command.words(
                     "%s --tree --file %s --noclobber --stop --time 600 %s",
@@ -243,12 +243,12 @@ final class FileStrategies {
                 LIMIT, "every rank is restored", () -> restored.stream().allMatch(Files::exists));
     }
 
-    private Command.Running start(List<String> words) throws IOException {
+    private Command.RunningCommand start(List<String> words) throws IOException {
         return Command.of(nodes.a().command(words).command()).start();
     }
 
-    private static void await(List<Command.Running> commands) throws IOException, InterruptedException {
-        for (Command.Running command : commands) {
+    private static void await(List<Command.RunningCommand> commands) throws IOException, InterruptedException {
+        for (Command.RunningCommand command : commands) {
             command.await(LIMIT).requireOutput();
         }
     }

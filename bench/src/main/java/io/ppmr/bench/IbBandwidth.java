@@ -30,10 +30,10 @@ final class IbBandwidth {
     private static final int AVERAGE_COLUMN = 3;
 
     private final RdmaMode mode;
-    private final Carrier.End client;
-    private final Carrier.End server;
+    private final Carrier.CarrierEnd client;
+    private final Carrier.CarrierEnd server;
 
-    IbBandwidth(RdmaMode mode, Carrier.End source, Carrier.End target) {
+    IbBandwidth(RdmaMode mode, Carrier.CarrierEnd source, Carrier.CarrierEnd target) {
         this.mode = mode;
         client = mode == RdmaMode.READ ? target : source;
         server = mode == RdmaMode.READ ? source : target;
@@ -58,7 +58,7 @@ final class IbBandwidth {
 
     private double once(long messageBytes, long messages) throws IOException, InterruptedException {
         int port = Programs.freePort(server.address());
-        Command.Running serving =
+        Command.RunningCommand serving =
                 Command.of(words(server.device(), messageBytes, messages, port)).start();
         try {
             List<String> copying = words(client.device(), messageBytes, messages, port);
@@ -70,10 +70,11 @@ final class IbBandwidth {
     }
 
     /** Runs the client until its server listens. */
-    private static String report(List<String> client, Command.Running server) throws IOException, InterruptedException {
+    private static String report(List<String> client, Command.RunningCommand server)
+            throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + LISTEN_LIMIT_NS;
         while (true) {
-            Command.Result read = Command.of(client).run(LIMIT);
+            Command.CommandResult read = Command.of(client).run(LIMIT);
             if (read.succeeded()) {
                 return read.output();
             }

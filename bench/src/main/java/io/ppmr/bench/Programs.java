@@ -148,7 +148,7 @@ final class Programs {
         }
     }
 
-    /** Ends it by then if it has not ended: whoever reads what it prints waits no longer. */
+    /** Ends it at the deadline, so that a reader of its output waits no longer. */
     static void endAfter(Process process, long atMostS) {
         CompletableFuture.delayedExecutor(atMostS, TimeUnit.SECONDS).execute(process::destroyForcibly);
     }

@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** One measured run. Whoever measures it fills in what was measured; the rest stays null. */
+/** One measured run. The measuring code fills in the values; the rest stays null. */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 @JsonAutoDetect(fieldVisibility = JsonAutoDetect.Visibility.ANY)
 final class Run {
@@ -29,7 +29,7 @@ final class Run {
 
     Double cpuPercent;
     Double wakeupsPerSecond;
-    /** For how long the job stood still. */
+    /** For how long the job was stopped. */
     Double pauseSeconds;
     /** For how long each peer of a pod was without an answer at most, by what is told of the peer. */
     Map<String, Double> longestGapSeconds;

@@ -292,9 +292,9 @@ final class ServiceCommands {
                 before.add(service.figures());
             }
             long startNs = System.nanoTime();
-            // Nothing is waited for here but the time: nobody counts this latch down.
+            // Nothing is waited for here but the time: this latch is never counted down.
             if (new CountDownLatch(1).await(seconds, TimeUnit.SECONDS)) {
-                throw new IllegalStateException("a latch that nobody has counts down");
+                throw new IllegalStateException("the latch was counted down");
             }
             double lasted = (System.nanoTime() - startNs) / 1e9;
             Run run = new Run(0, lasted);

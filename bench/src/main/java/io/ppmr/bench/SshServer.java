@@ -2,7 +2,7 @@ package io.ppmr.bench;
 
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
+import io.ppmr.testbed.TestNode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,17 +16,17 @@ final class SshServer implements AutoCloseable {
     private static final Duration COPY_LIMIT = Duration.ofMinutes(15);
     private static final int PORT = 2222;
 
-    /** Of whoever calls ssh(1), scp(1) or sshfs(1); the server's key is made for one run. */
+    /** The client's key for ssh(1), scp(1) and sshfs(1); the server's key is made for one run. */
     private static final String CLIENT =
             "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentityFile=%s";
 
     private final Process process;
-    private final Node from;
+    private final TestNode from;
     private final String address;
     private final Path folder;
     private final Path key;
 
-    private SshServer(Process process, Node from, String address, Path folder, Path key) {
+    private SshServer(Process process, TestNode from, String address, Path folder, Path key) {
         this.process = process;
         this.from = from;
         this.address = address;
@@ -42,7 +42,7 @@ final class SshServer implements AutoCloseable {
      * @param address the server's
      * @param folder for keys and logs
      */
-    static SshServer start(Node from, Node at, String address, Path folder) throws Exception {
+    static SshServer start(TestNode from, TestNode at, String address, Path folder) throws Exception {
         for (String needed : List.of("sshd", "scp", "sshfs")) {
             if (!Programs.present(needed)) {
                 throw new IOException(needed + " is missing: install openssh-server, openssh-client and sshfs");
@@ -69,21 +69,21 @@ final class SshServer implements AutoCloseable {
 
     /** Copies directories into one of the server's, all at once, by scp(1). */
     void copy(List<Path> directories, Path to) throws Exception {
-        List<Command.Running> copies = new ArrayList<>();
+        List<Command.RunningCommand> copies = new ArrayList<>();
         for (Path directory : directories) {
             List<String> words =
                     Command.words("scp -q -r -P %s " + CLIENT + " %s %s", PORT, key, directory, at(to) + "/");
             copies.add(Command.of(from.command(words).command()).start());
         }
-        for (Command.Running copy : copies) {
+        for (Command.RunningCommand copy : copies) {
             copy.await(COPY_LIMIT).requireOutput();
         }
     }
 
     /** Mounts a directory of the server's in a node. */
-    void mount(Node node, Path served, Path at) throws IOException, InterruptedException {
+    void mount(TestNode node, Path served, Path at) throws IOException, InterruptedException {
         List<String> words = Command.words("sshfs -p %s -o direct_io " + CLIENT + " %s %s", PORT, key, at(served), at);
-        // It goes on in the background and keeps its output.
+        // It continues in the background and keeps its output.
         Process mounting = node.command(words)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(folder.resolve("sshfs.log").toFile())

@@ -263,7 +263,7 @@ final class Stage implements Closeable {
         testbed.close();
     }
 
-    /** A source and a target in processes of their own, joined anew for each run. */
+    /** A source and a target in processes of their own, joined again for each run. */
     private static final class Pair {
         private final StageOptions options;
         private final NodeProcess source;

@@ -12,7 +12,7 @@ import picocli.CommandLine;
 import picocli.CommandLine.Option;
 
 /**
- * The options of every benchmark. The defaults are the paper's settings, section V, but for the chunk, which is as a
+ * The options of every benchmark. The defaults are the paper's settings, section V, except for the chunk, which is as a
  * service has it.
  */
 final class StageOptions {

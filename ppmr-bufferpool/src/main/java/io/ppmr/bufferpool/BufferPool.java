@@ -35,7 +35,7 @@ public final class BufferPool {
     private final ChunkState[] states;
     private final int[] nextFree;
     private final AtomicLong freeHead = new AtomicLong();
-    /** Of each chunk, by its owner: claimed since it was zeroed, so that it may hold somebody's bytes. */
+    /** Of each chunk, by its owner: claimed since it was zeroed, so it may hold old bytes. */
     private final boolean[] used;
 
     public BufferPool(PoolGeometry geometry) {
@@ -183,7 +183,7 @@ public final class BufferPool {
     private void step(int chunk, ChunkState from, ChunkState to) {
         if (!STATE.compareAndSet(states, chunk, from, to)) {
             throw new IllegalStateException("chunk " + chunk + " is " + state(chunk) + ", so it cannot go from " + from
-                    + " to " + to + ": it was released twice or belongs to somebody else");
+                    + " to " + to + ": it was released twice, or another owner has it");
         }
     }
 }

@@ -105,7 +105,7 @@ public final class ByteRangeSet {
         return range < count && ends[range] == offset ? range + 1 : range;
     }
 
-    /** Gives memory back that is not needed any more: what a set once held says nothing of what it will hold. */
+    /** Gives memory back that is no longer needed: what a set once held says nothing of what it will hold. */
     private void shrink() {
         if (starts.length > FIRST_RANGES && count < starts.length / 4) {
             int length = Math.max(FIRST_RANGES, count * 2);

@@ -77,7 +77,7 @@ public final class FairClaims {
         }
     }
 
-    /** Makes claims possible again after {@link #fail}; nobody may wait. */
+    /** Allows claims again after {@link #fail}; no thread may be waiting. */
     public void reset() {
         failed = false;
     }

@@ -241,7 +241,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
 
         /** The restarter, after nsenter where that was needed: the first of the tool's tree. */
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
+        List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) {
             List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(0, own(tree));
         }

@@ -13,7 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/** The steps of every checkpoint: success is exit status 0, and on failure the originals go on. */
+/** The steps of every checkpoint: success is exit status 0, and on failure the originals continue. */
 final class CheckpointSteps implements RankCommand.Steps {
     private final CheckpointTask task;
     private final ToolKit kit;
@@ -33,7 +33,7 @@ final class CheckpointSteps implements RankCommand.Steps {
     }
 
     /**
-     * Notes the rank's processes and which of them stand still, so it is made before the tool starts: what that stops
+     * Notes the rank's processes and which of them are stopped, so it is made before the tool starts: what that stops
      * at once would count as stopped before, and stay so when it fails.
      *
      * @param log the tool's own log, quoted when it fails
@@ -58,8 +58,8 @@ final class CheckpointSteps implements RankCommand.Steps {
     }
 
     /**
-     * Stops the whole rank before the tool is started, and gives its processes: then it stands still whatever becomes
-     * of the tool. Those that cannot be stopped in time go on, and this throws.
+     * Stops the whole rank before the tool is started, and gives its processes: then it is stopped whatever becomes of
+     * the tool. Those that cannot be stopped in time continue, and this throws.
      */
     List<ProcessIdentity> stop() throws CheckpointException {
         List<ProcessIdentity> tree = new ArrayList<>();
@@ -90,7 +90,7 @@ final class CheckpointSteps implements RankCommand.Steps {
                 // What is all stopped makes no new processes: seen twice it is the whole rank.
                 return running.isEmpty() && tree.equals(kit.table().tree(task.root()));
             });
-            // Who has left the tree meanwhile, as a daemon does, is none of the rank's.
+            // Processes that were reparented meanwhile (daemons) do not belong to the rank.
             List<ProcessIdentity> left = new ArrayList<>(signalled);
             left.removeAll(tree);
             kit.signals().resume(task.rank(), left, kit.timing().rollback());
@@ -127,7 +127,7 @@ final class CheckpointSteps implements RankCommand.Steps {
     public HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
         ProcessSnapshot[] last = new ProcessSnapshot[1];
-        Standstill[] found = new Standstill[1];
+        StopState[] found = new StopState[1];
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             last[0] = kit.table().snapshot();
@@ -149,7 +149,7 @@ final class CheckpointSteps implements RankCommand.Steps {
                 .map(namespace -> List.of(namespace.init()))
                 .orElse(List.of());
         stoppedByJob.retainAll(held);
-        return HeldRank.of(task.rank(), held, companions, found[0]).leavingStopped(stoppedByJob);
+        return HeldRank.of(task.rank(), held, companions, found[0]).withStoppedByJob(stoppedByJob);
     }
 
     @Override

@@ -24,14 +24,14 @@ public interface Checkpointer extends ImageTraits {
     String name();
 
     /**
-     * Tells whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each
+     * Returns whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each
      * start.
      */
     Availability probe();
 
     /**
-     * Says why it cannot restart what a checkpointer of the same name has made on another node; empty if it can, or if
-     * too little is known of that one.
+     * Returns why it cannot restart what a checkpointer of the same name has made on another node; empty if it can, or
+     * if too little is known of that one.
      *
      * @param detail what that one says of itself: {@link Availability#detail}
      */
@@ -45,19 +45,19 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * Returns true if a copy goes on where its original was stopped, as with CRIU. Other checkpointers write a process
-     * out of a handler of its own, in which the copy goes on.
+     * Returns true if a copy continues where its original was stopped, as with CRIU. Other checkpointers write a
+     * process out of a handler of its own, in which the copy continues.
      */
     default boolean restoresAsStopped() {
         return false;
     }
 
-    /** Says as whom its commands run. */
+    /** Returns the users that its commands run as. */
     RunAs runAs();
 
     /**
-     * Returns the owner of the directories in which a rank's image is written and shown: the user as whom the restart
-     * reads them. Nobody else creates, renames, removes or cuts anything there.
+     * Returns the owner of the directories in which a rank's image is written and shown: the user that the restart
+     * reads them as. Only this user creates, renames, removes or truncates files there.
      *
      * @param user the job's user
      */
@@ -66,7 +66,7 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * Says why the streamed form would not stream this process, which runs or is stopped, as it is now: all of its
+     * Returns why the streamed form would not stream this process, which runs or is stopped, as it is now: all of its
      * memory would go into the images. Empty if it would be streamed.
      */
     default Optional<String> whyNotStreamed(ProcessIdentity process) {
@@ -112,7 +112,7 @@ public interface Checkpointer extends ImageTraits {
 
     /**
      * Throws if the ranks, all of which are held now, have come to share something since {@link #requireMovable} was
-     * asked. Asked before the last image is said to be whole, so that no copy goes on that could not be right.
+     * asked. Asked before the last image is said to be whole, so that no copy continues that could not be right.
      */
     default void requireNothingShared(Map<Integer, ProcessIdentity> roots) throws CheckpointException {}
 
@@ -139,7 +139,7 @@ public interface Checkpointer extends ImageTraits {
     RankCommand restart(RestartTask task) throws CheckpointException;
 
     /**
-     * Says whether something can be used on this node.
+     * The availability of a tool on this node.
      *
      * @param available whether it can
      * @param detail what was found (with its version), or what is missing
@@ -181,7 +181,7 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * Says as whom a checkpointer's two commands run, and so who owns the directory of an image: only the user as whom
+     * The users that a checkpointer's two commands run as, and so the owner of an image's directory: only the user that
      * the restart runs can change what it reads.
      */
     enum RunAs {
@@ -222,9 +222,9 @@ public interface Checkpointer extends ImageTraits {
      * @param stoppedByJob processes that were found stopped before anything was done to the job; those of this rank
      *     that are so still when the command is started stay so when the rank is released
      * @param pod what lies around the rank, if it is a pod. Then all of it is stopped before the tool is started, and
-     *     stays so when that fails: whoever keeps the pod sets it going, when its network is in order again
-     * @param whenStopped what is to be done once the rank stands still, before the tool is started; a rank that has it
-     *     is stopped before, by checkpointers that do
+     *     stays so when that fails: the pod's keeper continues it, when its network works again
+     * @param whenStopped what is to be done once the rank is stopped, before the tool is started; a rank that has it is
+     *     stopped before, by checkpointers that do
      */
     record CheckpointTask(
             int rank,
@@ -236,18 +236,18 @@ public interface Checkpointer extends ImageTraits {
             Set<ProcessIdentity> stoppedByJob,
             Optional<Enclosure> pod,
             Optional<WhenStopped> whenStopped) {
-        /** Something that is done to a rank that stands still, within a bounded time. */
+        /** Something that is done to a rank that is stopped, within a bounded time. */
         @FunctionalInterface
         public interface WhenStopped {
             /**
-             * Does it; the rank is set going again if this throws.
+             * Does it; the rank is continued again if this throws.
              *
              * @param rank its processes, which are stopped
              */
             void accept(List<ProcessIdentity> rank) throws CheckpointException;
         }
 
-        /** One with nothing to do once the rank stands still. */
+        /** One with nothing to do once the rank is stopped. */
         public CheckpointTask(
                 int rank,
                 List<ProcessIdentity> processes,
@@ -275,7 +275,7 @@ public interface Checkpointer extends ImageTraits {
      * The order to restore a rank.
      *
      * @param rank the rank's number
-     * @param user the job's user, as whom the restart runs where the tool permits
+     * @param user the job's user; the restart runs as this user if the tool permits it
      * @param imageDirectory the rank's directory inside the mounted filesystem
      * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
      *     {@link WorkDirectories}

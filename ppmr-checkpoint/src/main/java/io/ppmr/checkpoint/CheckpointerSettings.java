@@ -9,7 +9,7 @@ import java.util.Map;
 /** The settings of a checkpointer. Immutable; {@link #create} makes the adapter of them. */
 public sealed interface CheckpointerSettings {
 
-    /** Says as whom its commands run. */
+    /** Returns the users that its commands run as. */
     RunAs runAs();
 
     /** Returns the commands that root runs, if only to ask for their version. */
@@ -177,13 +177,13 @@ public sealed interface CheckpointerSettings {
      * @param announcedNames names that the restart opens before they may exist; may contain {@code {rank}}
      * @param completionNames those of them whose open waits for the whole image
      * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
-     * @param runAs as whom the commands run
+     * @param runAs the users that the commands run as
      * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
      * @param writesFromWithin whether the processes write their images themselves, as with DMTCP, so that a write that
      *     fails could end them; false for a tool that runs beside the process
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
      */
-    record Command(
+    record CommandTool(
             List<String> checkpoint,
             List<String> restart,
             ReadingMode readingMode,
@@ -197,7 +197,7 @@ public sealed interface CheckpointerSettings {
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
 
-        public Command {
+        public CommandTool {
             checkpoint = List.copyOf(checkpoint);
             restart = List.copyOf(restart);
             announcedNames = List.copyOf(announcedNames);
@@ -231,8 +231,8 @@ public sealed interface CheckpointerSettings {
          * One file a rank, {@code image.RANK}, written and read front to back, as the job's user; by the processes
          * themselves as far as is known.
          */
-        public static Command streamed(List<String> checkpoint, List<String> restart) {
-            return new Command(
+        public static CommandTool streamed(List<String> checkpoint, List<String> restart) {
+            return new CommandTool(
                     checkpoint,
                     restart,
                     ReadingMode.STREAMED,
@@ -257,7 +257,7 @@ public sealed interface CheckpointerSettings {
         }
     }
 
-    /** Says how a rank's memory gets from its original into its copy, by CRIU. */
+    /** The way in which CRIU moves a rank's memory from its original into its copy. */
     enum PagePolicy {
         /** Streamed where both nodes can and the job gains by it, else as images. */
         AUTO,
@@ -277,7 +277,7 @@ public sealed interface CheckpointerSettings {
         ALLOW
     }
 
-    /** Says whether a rank is restored in a PID and mount namespace of its own, where every PID is free. */
+    /** The choice to restore a rank in a PID and mount namespace of its own, where every PID is free. */
     enum NamespacePolicy {
         /** Only for a tool that restores the old PIDs, which may be taken on this node: CRIU. */
         AUTO,

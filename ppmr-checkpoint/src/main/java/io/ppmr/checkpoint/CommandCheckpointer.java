@@ -15,8 +15,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** Any two commands; {@link CheckpointerSettings.Command} says what is expected of them. */
-record CommandCheckpointer(String name, CheckpointerSettings.Command settings, ToolKit kit) implements Checkpointer {
+/** Any two commands; {@link CheckpointerSettings.CommandTool} says what is expected of them. */
+record CommandCheckpointer(String name, CheckpointerSettings.CommandTool settings, ToolKit kit)
+        implements Checkpointer {
     @Override
     public Availability probe() {
         Optional<String> missing = kit.programs().missing();
@@ -167,15 +168,15 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         @Override
         List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
             Optional<ProcessIdentity> root = root(tool, now);
-            return rank(root, companions(tool, root, now), now);
+            return rank(root, helperProcesses(tool, root, now), now);
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
-            return companions(tool, root(tool, now), now);
+        List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
+            return helperProcesses(tool, root(tool, now), now);
         }
 
-        private static List<ProcessIdentity> companions(
+        private static List<ProcessIdentity> helperProcesses(
                 ToolProcess tool, Optional<ProcessIdentity> root, ProcessSnapshot now) {
             List<ProcessIdentity> companions = new ArrayList<>(tool.tree(now));
             root.ifPresent(one -> companions.removeAll(now.tree(one)));
@@ -213,7 +214,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
                 throw failure(tool, log, Map.of());
             }
             // Only whether it is worth a proof, so a look of a moment ago will do.
-            List<ProcessIdentity> rank = restored(tool, kit.table().lately(LOOKING_SHARE));
+            List<ProcessIdentity> rank = restored(tool, kit.table().recentSnapshot(LOOKING_SHARE));
             return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();
         }
 
@@ -224,7 +225,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.Command settings, T
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
+        List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) {
             List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(0, own(tree));
         }

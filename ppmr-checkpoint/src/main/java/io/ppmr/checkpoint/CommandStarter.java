@@ -24,7 +24,7 @@ public interface CommandStarter {
      * @param client our child: the command itself, or who asked for it; ends when it ends, with its exit status
      * @param pid the command's
      */
-    record Started(Process client, int pid) {}
+    record StartedCommand(Process client, int pid) {}
 
     /**
      * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
@@ -33,9 +33,9 @@ public interface CommandStarter {
      * @param workDirectory its working directory
      * @param output where its output goes, in a directory of the service's own: links are followed; replaced
      */
-    Started start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
+    StartedCommand start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
 
-    /** Says how much of a command's output is kept, and what is done when there is more. */
+    /** Limits how much of a command's output is kept, and decides what is done with more. */
     @FunctionalInterface
     interface OutputLimit {
         /** The limit of {@link Command} itself, for tools that print little. */
@@ -54,21 +54,22 @@ public interface CommandStarter {
     }
 
     /** Runs a short command whose descendants may stay, and gives its output. */
-    default Command.Result run(List<String> command, Duration limit) throws CheckpointException {
+    default Command.CommandResult run(List<String> command, Duration limit) throws CheckpointException {
         return run(command, limit, OutputLimit.USUAL);
     }
 
     /** Runs a short command whose descendants may stay, and gives its output as far as its limit allows. */
-    Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException;
+    Command.CommandResult run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException;
 
     /** Runs a short command as a child of this process; an interrupt does not stop it, the flag stays set. */
-    static Command.Result call(List<String> command, Duration limit) throws CheckpointException {
+    static Command.CommandResult call(List<String> command, Duration limit) throws CheckpointException {
         return call(command, limit, OutputLimit.USUAL);
     }
 
     /** The same with another limit of its output. */
-    static Command.Result call(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
-        Command.Result result;
+    static Command.CommandResult call(List<String> command, Duration limit, OutputLimit output)
+            throws CheckpointException {
+        Command.CommandResult result;
         try {
             result = output.on(Command.of(command)).runUninterruptibly(limit);
         } catch (IOException e) {
@@ -112,7 +113,7 @@ public interface CommandStarter {
     /** Commands as children of this process. */
     final class Direct implements CommandStarter {
         @Override
-        public Started start(String name, List<String> command, Path workDirectory, Path output)
+        public StartedCommand start(String name, List<String> command, Path workDirectory, Path output)
                 throws CheckpointException {
             try {
                 Process process = new ProcessBuilder(command)
@@ -121,7 +122,7 @@ public interface CommandStarter {
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile())
                         .start();
-                return new Started(process, (int) process.pid());
+                return new StartedCommand(process, (int) process.pid());
             } catch (IOException e) {
                 throw new CheckpointException(
                         name + " cannot be started: " + e.getMessage()
@@ -131,7 +132,8 @@ public interface CommandStarter {
         }
 
         @Override
-        public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
+        public Command.CommandResult run(List<String> command, Duration limit, OutputLimit output)
+                throws CheckpointException {
             return CommandStarter.call(command, limit, output);
         }
 

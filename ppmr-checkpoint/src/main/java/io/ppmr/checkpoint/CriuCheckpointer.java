@@ -36,9 +36,9 @@ import org.slf4j.LoggerFactory;
  * written last and opened first.
  *
  * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images hold everything but the memory that is a process's own.
- * That follows as a stream and goes into the copy while the original, stopped by SIGSTOP before, is
- * still read. Neither runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page
- * that the images name was handed out. {@code docs/criu.md} has the order of it.
+ * That follows as a stream and goes into the copy while the original, stopped by SIGSTOP before, is still read. Neither
+ * runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page that the images name
+ * was handed out. {@code docs/criu.md} has the order of it.
  *
  * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
  * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
@@ -46,9 +46,9 @@ import org.slf4j.LoggerFactory;
  * namespaces are changed, so the node's mount need not be visible in there.
  *
  * <p>As the job's user it runs in CRIU's unprivileged mode with CAP_CHECKPOINT_RESTORE as its only capability: it opens
- * what that user can open, and nobody else can trace it, since it has a capability that they have not. CRIU gives each
- * thread the capabilities that the image names, and the image is the user's: none may be left with that one. As the
- * rank's PID namespace holds all that was restored, all of it is looked at.
+ * what that user can open, and no other process can trace it, since it has a capability that they have not. CRIU gives
+ * each thread the capabilities that the image names, and the image is the user's: none may be left with that one. As
+ * the rank's PID namespace holds all that was restored, all of it is looked at.
  */
 record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, boolean streamed)
         implements Checkpointer {
@@ -61,7 +61,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final String PRELOADABLE = "[^\\s:]+";
 
     private static final Path YAMA = Path.of("/proc/sys/kernel/yama/ptrace_scope");
-    /** As whom {@code criu check} is tried: the user of nothing. */
+    /** The user for a trial of {@code criu check}: it owns nothing. */
     private static final JobUser NOBODY = new JobUser(65_534, 65_534);
 
     /** The streamed form's files, which ppmr-pages names so. */
@@ -79,7 +79,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final Path LIMITS = Path.of("/proc/self/limits");
     private static final int HARD_LIMIT_FIELD = 4;
-    /** CRIU has up to so many other descriptors open. */
+    /** Maximum number of other descriptors that CRIU has open. */
     private static final long OTHER_DESCRIPTORS = 1024;
 
     private static final long MIB = 1 << 20;
@@ -100,7 +100,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final int LOG_BYTES = 1 << 16;
     private static final long LOOK_NS = 200_000_000;
-    /** Looking at all processes for this takes at most one part in so many of one core. */
+    /** Scanning all processes for this takes at most this fraction (1/n) of one core. */
     private static final int LOOKING_SHARE = 20;
 
     private static final Pattern VERSION = Pattern.compile("(\\d{1,9})\\.(\\d{1,9})");
@@ -199,7 +199,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             command.addAll(settings.program());
             command.add("check");
             command.addAll(mode(settings.asJobUser()));
-            Command.Result result = kit.starter().run(command, CHECK_LIMIT);
+            Command.CommandResult result = kit.starter().run(command, CHECK_LIMIT);
             return result.exitCode() == 0
                     ? Optional.empty()
                     : Optional.of(result.output().replaceAll("\\R", " | "));
@@ -239,7 +239,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
-    public Optional<String> markOfWholeness() {
+    public Optional<String> completionMarkerName() {
         return streamed ? Optional.of(PAGES_LIST) : Optional.empty();
     }
 
@@ -480,7 +480,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return words;
     }
 
-    /** As whom it runs; empty for root, as which root's jobs are moved in any case. */
+    /** The user that it runs as; empty for root. Jobs of root are always moved as root. */
     private Optional<JobUser> runsAs(JobUser user) {
         return settings.asJobUser() && user.uid() != 0 ? Optional.of(user) : Optional.empty();
     }
@@ -677,13 +677,13 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
         /**
          * CRIU takes a restored process's locks without a limit, and the held original has them where both nodes are
-         * one machine. Nothing that is restored runs yet, so whoever waits for a lock in there is CRIU.
+         * one machine. No restored process runs yet, so only CRIU can be waiting for a lock in there.
          */
         private void requireNoWaitForALock() throws CheckpointException {
             if (namespace.isEmpty()) {
                 return;
             }
-            ProcessSnapshot now = kit.table().lately(LOOKING_SHARE);
+            ProcessSnapshot now = kit.table().recentSnapshot(LOOKING_SHARE);
             for (ProcessIdentity member : namespace.get().members(now)) {
                 Optional<String> file = LockWait.file(Path.of("/proc", Integer.toString(member.pid())));
                 if (file.isPresent()) {
@@ -724,7 +724,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             for (String pid : named) {
                 if (!there.contains(pid)) {
                     throw new CheckpointException("rank " + task.rank() + ": PID " + pid + " of the image was restored"
-                            + " and is gone. Remedy: somebody has ended it; see the kernel's log");
+                            + " and is gone: it was killed from outside. Remedy: see the kernel's log");
                 }
             }
         }
@@ -735,12 +735,12 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             if (!asUser) {
                 return;
             }
-            RankRights.threads(restored.processes(), thread -> {
+            ProcessPrivileges.threads(restored.processes(), thread -> {
                 List<String> sets = thread.setsWith(CAP_CHECKPOINT_RESTORE);
                 if (!sets.isEmpty()) {
                     throw new CheckpointException("rank " + task.rank() + ": restored thread " + thread.id()
-                            + " has kept CAP_CHECKPOINT_RESTORE in " + sets + ", so it is not set going. Remedy: a job"
-                            + " that had it at the source is moved by a CRIU that runs as root; in any other, somebody"
+                            + " has kept CAP_CHECKPOINT_RESTORE in " + sets + ", so it is not continued. Remedy: a job"
+                            + " that had it at the source is moved by a CRIU that runs as root; in any other, a process"
                             + " has changed the image");
                 }
             });
@@ -755,7 +755,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
 
         @Override
-        List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) {
+        List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) {
             return List.of();
         }
     }

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.os.LibC;
-import io.ppmr.os.Mapping;
+import io.ppmr.os.MappingLine;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
@@ -46,9 +46,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static final Duration PATIENCE = Duration.ofMillis(300);
     /** Enough for tables of a million sockets. */
     private static final Duration LOOK_LIMIT = Duration.ofSeconds(10);
-    /** A rank that waits for the processor is looked at so many times as long, if need be. */
+    /** Factor on the time for a rank that waits for the processor. */
     private static final int STARVED = 10;
-    /** At least so many looks at a rank decide: where the node is busy, one can take all of the patience. */
+    /** Minimum number of scans of a rank: on a busy node one scan can use up the whole time. */
     private static final int LEAST_LOOKS = 8;
     /** It has had its turn when its processes together have run for this part of the patience. */
     private static final int TURN = 3;
@@ -78,7 +78,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     /** The kernel's functions in which a thread waits for a semaphore or a message queue. */
     private static final List<String> IPC_WAITS = List.of("semtimedop", "msgrcv", "msgsnd");
 
-    /** Tells which process was the last to operate on a semaphore, semctl(2). */
+    /** Finds the last process that operated on a semaphore, semctl(2). */
     @FunctionalInterface
     interface SemaphoreUsers {
         /** Returns its PID; 0 if there was none, -1 if that may not be known. */
@@ -167,7 +167,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     /**
-     * Tells whether a rank has run for a while since it was first looked at, or does not want to.
+     * Returns whether a rank has run for a while since it was first looked at, or does not want to.
      *
      * @param ranNs how long each of its processes had run when it was first seen; more are put there
      */
@@ -183,7 +183,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     /** Some looks at a rank; it counts if a quarter of them find something. For one thread. */
     private static final class Sightings {
-        /** Something counts that one of so many looks shows: a move would fail so often while the job stands. */
+        /** A finding is reported if at least one scan in this many shows it. */
         private static final int COUNTS_IF_ONE_IN = 4;
 
         private String last;
@@ -228,7 +228,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         } catch (LookDeadline.PassedException e) {
             throw new CheckpointException(
                     "PID " + root.pid() + " and its descendants were not stopped, since it is not known whether CRIU"
-                            + " can move them: " + e.getMessage() + ". Remedy: find the user who has so many, and have"
+                            + " can move them: " + e.getMessage() + ". Remedy: find the user that has them, and have"
                             + " them closed; or start the rank in a network and an IPC namespace of its own",
                     e);
         } catch (IOException | DirectoryIteratorException e) {
@@ -254,7 +254,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private static Optional<Look> look(ProcessIdentity root, Map<Integer, ProcStat> all) {
         ProcStat first = all.get(root.pid());
         if (first == null || first.startTimeTicks() != root.startTimeTicks()) {
-            // Whoever moves the rank notices by itself that it is gone.
+            // The migration notices by itself that the rank is gone.
             return Optional.empty();
         }
         Map<Integer, ProcStat> tree = new HashMap<>(Map.of(first.pid(), first));
@@ -273,9 +273,9 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     // ---- sessions ------------------------------------------------------------------------------------------------
 
     /**
-     * CRIU gives such a process another session, with another number, and nobody else in it. A session whose leader has
-     * ended is made again as it was, but for that of the root. One whose leader is outside of the PID namespace has no
-     * number there, and CRIU refuses it whatever it is told.
+     * CRIU gives such a process another session, with another number, and no other process in it. A session whose
+     * leader has ended is made again as it was, except for that of the root. One whose leader is outside of the PID
+     * namespace has no number there, and CRIU refuses it whatever it is told.
      */
     private Optional<String> outerSession(Look look) throws IOException {
         for (ProcStat process : look.tree().values()) {
@@ -307,7 +307,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return Optional.empty();
     }
 
-    /** Tells whether the session has no number in the process's innermost PID namespace: getsid(2) would give 0. */
+    /** Returns whether the session has no number in the process's innermost PID namespace: getsid(2) would give 0. */
     private boolean sessionIsElsewhere(ProcStat process) throws IOException {
         if (process.session() == 0) {
             return true;
@@ -573,7 +573,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         try (BufferedReader reader = Files.newBufferedReader(maps, StandardCharsets.ISO_8859_1)) {
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
                 deadline.require(maps);
-                String path = Mapping.parse(line).map(Mapping::path).orElse("");
+                String path = MappingLine.parse(line).map(MappingLine::path).orElse("");
                 if (path.startsWith("/SYSV") && SEGMENT.matcher(path).matches()) {
                     return Optional.of(path.replace(" (deleted)", ""));
                 }
@@ -671,7 +671,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             throw e;
         }
         String why = String.valueOf(e.getMessage());
-        // A descriptor may have been opened anew under the number of one that was closed while it was read.
+        // A descriptor may have been opened again under the number of one that was closed while it was read.
         if (e instanceof NoSuchFileException
                 || why.contains("No such process")
                 || why.contains("No such file or directory")

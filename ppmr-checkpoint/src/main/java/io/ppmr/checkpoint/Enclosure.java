@@ -3,8 +3,8 @@ package io.ppmr.checkpoint;
 import java.util.List;
 
 /**
- * Says how a rank that is a pod is checkpointed or restored: its root is the first process of a PID namespace, and what
- * lies around it, network and mounts, is made by whoever keeps pods and is named to the tool. Immutable.
+ * Describes how a rank that is a pod is checkpointed or restored: its root is the first process of a PID namespace, and
+ * what lies around it, network and mounts, is made by the keeper of the pods and is named to the tool. Immutable.
  *
  * @param before the words that stand before the tool's: they put it where it is to run and open what it is to inherit
  * @param arguments further arguments of the tool

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.files.FileFacts;
-import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.checkpoint.sharing.EscapedName;
 import io.ppmr.os.LibC;
 import java.io.Closeable;
 import java.io.IOException;
@@ -145,7 +145,9 @@ public final class FileLooker implements Closeable {
     /** The question that has no answer: each answer comes before the next file is looked at. */
     private static String about(char letter, List<Question> files, int answered) {
         Question asked = files.get(Math.min(answered, files.size() - 1));
-        return letter == 'f' ? "descriptor " + asked.path() + " of PID " + asked.first() : Shown.text(asked.path());
+        return letter == 'f'
+                ? "descriptor " + asked.path() + " of PID " + asked.first()
+                : EscapedName.text(asked.path());
     }
 
     /**

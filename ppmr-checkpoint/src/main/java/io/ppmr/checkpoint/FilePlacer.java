@@ -42,9 +42,9 @@ public final class FilePlacer implements Closeable {
     }
 
     private final HelperConversation helper;
-    private Placement placement;
+    private FilePlacement placement;
 
-    private FilePlacer(HelperConversation helper, Placement placement) {
+    private FilePlacer(HelperConversation helper, FilePlacement placement) {
         this.helper = helper;
         this.placement = placement;
     }
@@ -54,7 +54,7 @@ public final class FilePlacer implements Closeable {
      *
      * @param over asked again and again: nothing more is wanted
      */
-    public static FilePlacer start(NativePrograms programs, Placement placement, BooleanSupplier over)
+    public static FilePlacer start(NativePrograms programs, FilePlacement placement, BooleanSupplier over)
             throws CheckpointException {
         ToolKit kit = ToolKit.of(programs, RankCommand.Timing.defaults());
         JobUser user = placement.user();
@@ -79,9 +79,9 @@ public final class FilePlacer implements Closeable {
 
     private void note() throws CheckpointException {
         StringBuilder text = new StringBuilder();
-        List<Placement.Entry> entries = placement.entries();
+        List<FilePlacement.PlacedFile> entries = placement.entries();
         for (int index = 0; index < entries.size(); index++) {
-            Placement.Entry entry = entries.get(index);
+            FilePlacement.PlacedFile entry = entries.get(index);
             text.append('e').append(placement.temporaryName(index)).append('\0');
             text.append(entry.path()).append('\0');
             text.append(entry.replaces() ? '1' : '0').append('\0');
@@ -104,7 +104,7 @@ public final class FilePlacer implements Closeable {
      * @param most how long that may take
      * @return the placement with the identities of the files
      */
-    public Placement write(Content content, Duration most) throws CheckpointException {
+    public FilePlacement write(Content content, Duration most) throws CheckpointException {
         String line = helper.within(most, this::about, () -> {
             helper.ask("p");
             byte[] buffer = new byte[1 << 16];

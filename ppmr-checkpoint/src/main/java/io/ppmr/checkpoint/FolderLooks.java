@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Looks at the threads or the descriptors of a process, of which a user decides how many there are. Those of a crowd
- * are looked at by several threads of this service at once: the processors are free while the job stands still, and its
+ * are looked at by several threads of this service at once: the processors are free while the job is stopped, and its
  * pause is shorter so. What is found is handed over in the kernel's order, by the thread that asks, some hundreds at a
  * time. For one call and one thread.
  */
@@ -30,7 +30,7 @@ final class FolderLooks<T> {
 
     /** A look at one of them. Any thread, several at once. */
     @FunctionalInterface
-    interface Look<T> {
+    interface FolderLook<T> {
         /**
          * Looks.
          *
@@ -43,14 +43,14 @@ final class FolderLooks<T> {
 
     /** Receives what was found. */
     @FunctionalInterface
-    interface Sink<T> {
+    interface LookSink<T> {
         /** Returns false if no more is wanted. */
         boolean take(T found) throws IOException, CheckpointException;
     }
 
     private final ProcFolder folder;
-    private final Look<T> look;
-    private final Sink<T> sink;
+    private final FolderLook<T> look;
+    private final LookSink<T> sink;
     private final List<String> waiting = new ArrayList<>();
     private final int workers =
             Math.max(2, Math.min(MOST_WORKERS, Runtime.getRuntime().availableProcessors()));
@@ -58,7 +58,7 @@ final class FolderLooks<T> {
     private int most = FIRST;
     private boolean over;
 
-    private FolderLooks(ProcFolder folder, Look<T> look, Sink<T> sink) {
+    private FolderLooks(ProcFolder folder, FolderLook<T> look, LookSink<T> sink) {
         this.folder = folder;
         this.look = look;
         this.sink = sink;
@@ -69,14 +69,15 @@ final class FolderLooks<T> {
      *
      * @throws java.nio.file.NoSuchFileException if the process has ended
      */
-    static <T> void threads(int pid, Look<T> look, Sink<T> sink) throws IOException, CheckpointException {
+    static <T> void threads(int pid, FolderLook<T> look, LookSink<T> sink) throws IOException, CheckpointException {
         try (ProcFolder threads = ProcFolder.open("/proc/" + pid + "/task")) {
             each(threads, look, sink);
         }
     }
 
     /** Looks at each entry of a folder. */
-    static <T> void each(ProcFolder folder, Look<T> look, Sink<T> sink) throws IOException, CheckpointException {
+    static <T> void each(ProcFolder folder, FolderLook<T> look, LookSink<T> sink)
+            throws IOException, CheckpointException {
         FolderLooks<T> looks = new FolderLooks<>(folder, look, sink);
         try {
             folder.<CheckpointException>each(looks::add);

@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * Immutable; for any thread.
  */
 public final class FrozenCgroups {
-    /** None: nothing is frozen, and nothing is to be thawed. */
+    /** None: nothing is frozen, and nothing must be thawed. */
     public static final FrozenCgroups NONE = new FrozenCgroups(List.of());
 
     private static final Logger LOG = LoggerFactory.getLogger(FrozenCgroups.class);
@@ -49,7 +49,7 @@ public final class FrozenCgroups {
     }
 
     /**
-     * Finds the cgroups in which only these processes live. One that somebody else has frozen is left to him.
+     * Finds the cgroups in which only these processes live. A cgroup that another program has frozen is left alone.
      *
      * @param held processes that are stopped
      */
@@ -91,12 +91,12 @@ public final class FrozenCgroups {
                 if (!Polling.until(LIMIT, () -> isFrozen(directory))) {
                     write(directory, "0");
                     LOG.warn(
-                            "cgroup {} has not frozen within {}: SIGCONT would set its processes going",
+                            "cgroup {} has not frozen within {}: SIGCONT would continue its processes",
                             directory,
                             LIMIT);
                 }
             } catch (IOException e) {
-                LOG.warn("cgroup {} cannot be frozen, so SIGCONT would set its processes going: {}", directory, e);
+                LOG.warn("cgroup {} cannot be frozen, so SIGCONT would continue its processes: {}", directory, e);
             }
         }
     }
@@ -127,7 +127,7 @@ public final class FrozenCgroups {
         try {
             return UnifiedCgroups.mountPoint(SELF);
         } catch (IOException e) {
-            LOG.warn("the cgroups of version 2 are not found, so SIGCONT would set held ranks going: {}", e.toString());
+            LOG.warn("the cgroups of version 2 are not found, so SIGCONT would continue held ranks: {}", e.toString());
             return Optional.empty();
         }
     }
@@ -141,7 +141,7 @@ public final class FrozenCgroups {
         }
     }
 
-    /** Returns true if only these processes live in the cgroup and in those below it, and nobody has frozen it. */
+    /** Returns true if only these processes live in the cgroup and in those below it, and it is not frozen. */
     private static boolean isAlone(Path cgroup, Set<Integer> pids) {
         try (Stream<Path> below = Files.walk(cgroup)) {
             if (!Files.readString(cgroup.resolve(FREEZE)).strip().equals("0")) {

@@ -18,9 +18,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A rank all of whose processes are stopped, the originals after a checkpoint or the copies after a restart, with those
- * that exist only for their sake. Immutable; for any thread. It can be made anew from recorded identities, by a service
- * that was restarted. Several ranks, as a job has them, are signalled together and waited for together, so that the
- * pause of a job does not grow with its ranks.
+ * that exist only for their sake. Immutable; for any thread. It can be made again from recorded identities, by a
+ * service that was restarted. Several ranks, as a job has them, are signalled together and waited for together, so that
+ * the pause of a job does not grow with its ranks.
  *
  * <p>How much each thread has run is noted when this is made, and {@link #requireHeld} compares: a process that was
  * continued and stopped again between two looks shows by that.
@@ -28,7 +28,7 @@ import org.slf4j.LoggerFactory;
 public final class HeldRank {
     private static final Logger LOG = LoggerFactory.getLogger(HeldRank.class);
 
-    /** A thread that shows as stopped may stay on a processor's queue for so long. */
+    /** A thread that shows as stopped may stay on a processor's queue for that time. */
     private static final Duration SETTLE_LIMIT = Duration.ofMillis(500);
 
     private final int rank;
@@ -56,7 +56,7 @@ public final class HeldRank {
      * A rank whose processes {@link ProcessTable#standstill} has found stopped a moment ago, so that those which it
      * found off their processors, too, need no further wait.
      */
-    static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, Standstill found) {
+    static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, StopState found) {
         Duration settleLimit = found.isOffProcessors() ? Duration.ZERO : SETTLE_LIMIT;
         return new HeldRank(rank, processes, companions, Set.of(), new ProcessTable(), settleLimit);
     }
@@ -99,10 +99,10 @@ public final class HeldRank {
 
     /**
      * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that
-     * descend from them by now, and the init of the namespace that they live in. What is gone is left out of neither.
-     * How much they have run is noted anew.
+     * descend from them by now, and the init of the namespace that they live in. Processes that no longer exist stay in
+     * both lists. How much they have run is noted again.
      *
-     * @param stoppedByJob those that are never set going
+     * @param stoppedByJob those that are never continued
      * @param now all processes, for every rank of the journal
      */
     public static HeldRank recorded(
@@ -132,12 +132,12 @@ public final class HeldRank {
     /**
      * Returns the processes that end with the rank and are never stopped: its namespace's init, its {@code cr_restart}.
      */
-    public List<ProcessIdentity> companions() {
+    public List<ProcessIdentity> helperProcesses() {
         return companions;
     }
 
     /**
-     * Proves anew that every process is alive, that every one of its threads is stopped, and that none has run since
+     * Proves again that every process is alive, that every one of its threads is stopped, and that none has run since
      * the rank was found held; throws and says which is not.
      */
     public void requireHeld() throws CheckpointException {
@@ -152,7 +152,7 @@ public final class HeldRank {
         }
     }
 
-    /** Tells whether {@link #requireHeld} proves it; the log says at level debug why not. */
+    /** Returns whether {@link #requireHeld} proves it; the log says at level debug why not. */
     public boolean isHeld() {
         try {
             requireHeld();
@@ -169,11 +169,11 @@ public final class HeldRank {
     }
 
     /** The same rank with these as {@link #stoppedByJob}. */
-    public HeldRank leavingStopped(Set<ProcessIdentity> stopped) {
+    public HeldRank withStoppedByJob(Set<ProcessIdentity> stopped) {
         return new HeldRank(this, stopped);
     }
 
-    /** Lets the processes run (SIGCONT), but for {@link #stoppedByJob}. */
+    /** Lets the processes run (SIGCONT), except for {@link #stoppedByJob}. */
     public void release() throws CheckpointException {
         rethrow(releaseAll(List.of(this)));
     }
@@ -195,9 +195,9 @@ public final class HeldRank {
     }
 
     /**
-     * Lets all of them run (SIGCONT), but for what the job itself had stopped. An interrupt shortens no wait.
+     * Lets all of them run (SIGCONT), except for what the job itself had stopped. An interrupt shortens no wait.
      *
-     * @return why a rank could not be set going as it was, by rank; empty if all were
+     * @return why a rank could not be continued as it was, by rank; empty if all were
      */
     public static Map<Integer, String> releaseAll(Collection<HeldRank> ranks) {
         Map<Integer, String> failures = new LinkedHashMap<>();
@@ -220,7 +220,7 @@ public final class HeldRank {
         for (HeldRank rank : ranks) {
             List<Integer> lost = pids(rank.processes, gone::contains);
             if (!lost.isEmpty()) {
-                failures.put(rank.rank, "rank " + rank.rank + " cannot go on as it was: PIDs " + lost + " are gone");
+                failures.put(rank.rank, "rank " + rank.rank + " cannot continue as it was: PIDs " + lost + " are gone");
             }
         }
         return failures;

@@ -80,7 +80,7 @@ final class HelperConversation implements Closeable {
         return line.toString();
     }
 
-    /** Reads so many bytes of an answer to the beginning of an array. */
+    /** Reads an answer of the given length to the beginning of an array. */
     byte[] exactly(byte[] into, int bytes) throws IOException {
         if (answers.readNBytes(into, 0, bytes) < bytes) {
             throw new EOFException("it has ended");

@@ -44,10 +44,10 @@ final class InternetSockets {
      * @param protocol the name of its table
      * @param state as in the kernel's list of TCP's states
      * @param port its own, as a number
-     * @param waiting whether connections wait there that nobody has accepted
+     * @param waiting whether connections wait there that were not accepted
      */
     record Socket(String protocol, int state, int port, boolean waiting) {
-        /** Tells whether it is a connection, or becomes or was one; CRIU takes every such state for one. */
+        /** Returns whether it is a connection, or becomes or was one; CRIU takes every such state for one. */
         boolean isConnected() {
             return protocol.startsWith("tcp") && state != CLOSED && state != LISTENS;
         }
@@ -157,8 +157,8 @@ final class InternetSockets {
     }
 
     /**
-     * Tells whether the rank's user has a connection at the port of a socket that listens. Of connections that last for
-     * less than a millisecond there is always one, but it is another one when the descriptors are looked at.
+     * Returns whether the rank's user has a connection at the port of a socket that listens. Of connections that last
+     * for less than a millisecond there is always one, but it is another one when the descriptors are looked at.
      */
     boolean hasAccepted(Socket socket) {
         return socket.listens() && connectedPorts.get(socket.port());

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.RankRights.Taker;
+import io.ppmr.checkpoint.ProcessPrivileges.Receiver;
 import io.ppmr.os.ProcFields;
 import io.ppmr.os.ProcFolder;
 import io.ppmr.os.ProcessIdentity;
@@ -25,7 +25,7 @@ record LivingThread(ProcFolder threads, String name, ProcFields status) {
     private static final int ONE_PIECE_CHARS = 4000;
 
     /** Tells each thread of a process. */
-    static void each(ProcessIdentity process, Taker<LivingThread> taker) throws IOException, CheckpointException {
+    static void each(ProcessIdentity process, Receiver<LivingThread> taker) throws IOException, CheckpointException {
         FolderLooks.<LivingThread>threads(process.pid(), LivingThread::of, thread -> {
             taker.take(thread);
             return true;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
-import io.ppmr.checkpoint.RankRights.Taker;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.Receiver;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFiles.FileStatus;
 import java.io.BufferedReader;
@@ -20,8 +20,8 @@ import org.slf4j.LoggerFactory;
  * flag {@code mw} says whether a shared one may be written, now or after mprotect(2): the kernel sets it if the file
  * was opened for writing. proc_pid_smaps(5); VmFlags is of Linux 3.8.
  *
- * <p>Whose the file is says the file of that path, if device and inode agree; else nobody does, and the path alone is
- * compared.
+ * <p>Whose the file is says the file of that path, if device and inode agree; otherwise it is unknown, and only the
+ * path is compared.
  */
 final class MappedPaths {
     private static final Logger LOG = LoggerFactory.getLogger(MappedPaths.class);
@@ -43,7 +43,7 @@ final class MappedPaths {
      * @param proc the process's directory in {@code /proc}
      * @param seen the private mappings that were read lately, each without its addresses
      */
-    static void read(Path proc, Taker<OpenFile> files, RecentTexts seen) throws IOException, CheckpointException {
+    static void read(Path proc, Receiver<OpenFile> files, RecentTexts seen) throws IOException, CheckpointException {
         String[] shared = null;
         // Line by line: a process can have 65,530 mappings of 16 lines each.
         try (BufferedReader lines = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1)) {

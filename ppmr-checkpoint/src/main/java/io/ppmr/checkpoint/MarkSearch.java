@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Finds the processes that have the marks of restarts in their environment. Only marks that are asked for at the moment
  * are searched, in processes of root, of this service's user and of the restart's user: what other users have in their
- * environments is not read. Threads that ask at the same time share a look, as those of {@link SharedLook} do.
+ * environments is not read. Threads that ask at the same time share a look, as those of {@link SharedScan} do.
  *
  * <p>A user decides how many processes there are, how large their environments are, and whether they can be read at
  * all. So environments are read in pieces and up to a limit, those of each user by a thread that is left alone after
@@ -51,7 +51,7 @@ final class MarkSearch {
     private final ProcessTable table;
     private final int ownUid = JobUser.ofService().uid();
     private final Map<RestartMark, Integer> wanted = new ConcurrentHashMap<>();
-    private final SharedLook<Map<RestartMark, List<ProcessIdentity>>> looks = new SharedLook<>(this::look);
+    private final SharedScan<Map<RestartMark, List<ProcessIdentity>>> looks = new SharedScan<>(this::look);
 
     MarkSearch(ProcessTable table) {
         this.table = table;
@@ -61,7 +61,7 @@ final class MarkSearch {
     List<ProcessIdentity> find(RestartMark mark) {
         wanted.merge(mark, 1, Integer::sum);
         try {
-            return looks.look().getOrDefault(mark, List.of());
+            return looks.scan().getOrDefault(mark, List.of());
         } finally {
             wanted.computeIfPresent(mark, (same, askers) -> askers == 1 ? null : askers - 1);
         }

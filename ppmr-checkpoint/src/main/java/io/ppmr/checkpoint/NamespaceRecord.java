@@ -30,7 +30,7 @@ final class NamespaceRecord {
     private NamespaceRecord() {}
 
     /**
-     * Says why a process is not the init of a namespace that root's {@code ppmr-rank-init} has made; empty if it is.
+     * Returns why a process is not the init of a namespace that root's {@code ppmr-rank-init} has made; empty if it is.
      * Its name is no proof, nor that its user is root in a user namespace of its own.
      */
     static Optional<String> whyNotOurs(ProcessTable table, ProcessIdentity process) {

@@ -65,7 +65,7 @@ public record NativePrograms(Path directory) {
         return directory.resolve("ppmr-criu-limits.so");
     }
 
-    /** Says which helper is missing, if one is. */
+    /** Returns which helper is missing, if one is. */
     public Optional<String> missing() {
         return Stream.of(launch(), look(), place(), rankInit(), pages())
                 .filter(program -> !Files.isExecutable(program))

@@ -3,7 +3,10 @@ package io.ppmr.checkpoint;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits for a condition outside this JVM that nobody announces: a process's state in {@code /proc}. Any thread. */
+/**
+ * Waits for a condition outside this JVM that has no notification, such as a process's state in {@code /proc}. Any
+ * thread.
+ */
 public final class Polling {
     private static final long FIRST_PAUSE_NS = 200_000;
     private static final long LONGEST_PAUSE_NS = 20_000_000;

@@ -14,7 +14,7 @@ import java.util.Set;
 
 /**
  * The node's processes as one look has found them, which serves all ranks of a migration. It says who descends from
- * whom; that a process lives, as the same one by its start time, is read anew whenever it is named. For any thread.
+ * whom; that a process lives, as the same one by its start time, is read again whenever it is named. For any thread.
  */
 public final class ProcessSnapshot {
     private final ProcessTable table;

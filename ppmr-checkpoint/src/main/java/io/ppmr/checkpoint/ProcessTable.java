@@ -50,7 +50,7 @@ public final class ProcessTable {
 
     private final String bootId;
     private final long ownPidNamespace;
-    private final SharedLook<ProcessSnapshot> snapshots = new SharedLook<>(this::scan);
+    private final SharedScan<ProcessSnapshot> snapshots = new SharedScan<>(this::scan);
     private final MarkSearch marks = new MarkSearch(this);
     private ProcessSnapshot recent;
 
@@ -135,7 +135,7 @@ public final class ProcessTable {
 
     /**
      * Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. One
-     * that is gone is nobody's: a rank's children come and go.
+     * that is gone is left out: a rank's children come and go.
      */
     public void requireOwner(ProcessIdentity process, JobUser user) throws CheckpointException {
         Optional<String> uids = status(process, "Uid");
@@ -192,16 +192,16 @@ public final class ProcessTable {
      * earlier moment. Threads that ask while others are waiting share one look.
      */
     public ProcessSnapshot snapshot() {
-        return snapshots.look();
+        return snapshots.scan();
     }
 
     /**
-     * All processes as they were a moment ago, the same look until they are looked at anew. However many ranks ask, and
-     * however many processes the node has, its cores stay with those who move bytes. It proves nothing.
+     * All processes as they were a moment ago, the same look until they are looked at again. However many ranks ask,
+     * and however many processes the node has, its cores stay with those who move bytes. It proves nothing.
      *
-     * @param share looking takes at most one part in so many of one core
+     * @param share the scan takes at most 1/share of one core
      */
-    synchronized ProcessSnapshot lately(int share) {
+    synchronized ProcessSnapshot recentSnapshot(int share) {
         if (recent == null || System.nanoTime() - recent.endNs() >= Math.max(MIN_LOOK_NS, recent.tookNs() * share)) {
             recent = snapshot();
         }
@@ -260,7 +260,7 @@ public final class ProcessTable {
         return waits || anyThread(process.pid(), ProcStat::isStopped).isPresent();
     }
 
-    /** Returns true while somebody traces a thread of the process and has stopped it (state t). */
+    /** Returns true while a tracer has stopped a thread of the process (state t). */
     boolean isTraced(ProcessIdentity process) {
         return anyThread(process.pid(), ProcStat::isTraced).isPresent();
     }
@@ -363,7 +363,7 @@ public final class ProcessTable {
      * Tells at once whether processes are held and whether their threads have left their processors. A thread that
      * waits in the kernel's place for stopped ones is both, so most threads are read once.
      */
-    Standstill standstill(List<ProcessIdentity> processes) {
+    StopState standstill(List<ProcessIdentity> processes) {
         boolean[] off = {true};
         for (ProcessIdentity process : processes) {
             List<ProcStat> running = new ArrayList<>();
@@ -376,10 +376,10 @@ public final class ProcessTable {
             });
             Optional<String> whyNot = whyNotHeld(process, running.stream().findFirst());
             if (whyNot.isPresent()) {
-                return new Standstill(whyNot, false);
+                return new StopState(whyNot, false);
             }
         }
-        return new Standstill(Optional.empty(), off[0]);
+        return new StopState(Optional.empty(), off[0]);
     }
 
     /** Empty for a thread that is stopped and off its processor, and for one that ended. */
@@ -438,7 +438,7 @@ public final class ProcessTable {
     }
 
     /** Looks at the threads of a process; of one that has ended there are none. */
-    private static <T> void threads(int pid, FolderLooks.Look<T> look, Predicate<T> sink) {
+    private static <T> void threads(int pid, FolderLooks.FolderLook<T> look, Predicate<T> sink) {
         try {
             FolderLooks.threads(pid, look, sink::test);
         } catch (NoSuchFileException gone) {

@@ -12,7 +12,7 @@ import java.util.Optional;
 /**
  * Finds ranks that a restart as their user would leave with less than they have: processes of an ordinary user with
  * capabilities, as a program with file capabilities has them. Only root can give these to a copy, and of a copy that
- * root has restored the target looks that it has no more ({@link RightsCheck}). Immutable, for any thread.
+ * root has restored the target looks that it has no more ({@link PrivilegeCheck}). Immutable, for any thread.
  * capabilities(7).
  *
  * @param processes where the ranks' processes are found

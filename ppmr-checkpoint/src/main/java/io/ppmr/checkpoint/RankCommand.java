@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One checkpoint or restart that is under way, watched by a daemon thread of its own from start to end: deadline and
- * cancellation take effect even while nobody waits in {@link #await}. The thread ends with the command. Owned by the
+ * cancellation take effect even while no thread waits in {@link #await}. The thread ends with the command. Owned by the
  * thread that started it; {@link #cancel} may come from any.
  */
 public final class RankCommand {
@@ -34,8 +34,8 @@ public final class RankCommand {
         HeldRank proveHeld(ToolProcess tool) throws CheckpointException;
 
         /**
-         * Returns true if nothing is lost when the tool is killed at any moment. True of a restart; a checkpointer may
-         * be inside the process that it writes.
+         * Returns whether the tool can be killed safely. True for restarts; false for checkpointers that run inside the
+         * target process.
          */
         boolean toolMayBeKilled();
 
@@ -135,8 +135,8 @@ public final class RankCommand {
     }
 
     /**
-     * Has a task done as soon as it fails, if it is a restart and nobody has cancelled it. What it has left is being
-     * ended then, and cannot end as long as it reads an image that has not arrived: whoever owns the images is to fail
+     * Runs a task as soon as the command fails, if it is a restart that was not cancelled. What it has left is being
+     * ended then, and cannot end as long as it reads an image that has not arrived: the owner of the images must fail
      * its reads. The task is short.
      */
     void whenFailing(Consumer<CheckpointException> task) {
@@ -145,7 +145,7 @@ public final class RankCommand {
 
     /**
      * Returns the processes that it has started, for a journal: the tool, and the init of a namespace made for the
-     * rank. A service that is started after this one has died ends them by {@link AbandonedCommand}.
+     * rank. A service that is started after this one has died ends them by {@link OrphanedCommand}.
      */
     public List<ProcessIdentity> started() {
         return started;
@@ -154,7 +154,7 @@ public final class RankCommand {
     /**
      * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
      * given time to end by itself: a checkpointer killed in the middle could leave its process broken. One that writes
-     * from within its process is not to be cancelled while there is time to let it end ({@link
+     * from within its process must not be cancelled while there is time to let it end ({@link
      * Checkpointer#writesFromWithin}).
      */
     public void cancel() {
@@ -197,7 +197,7 @@ public final class RankCommand {
                 wake.drainPermits();
             }
         } catch (InterruptedException e) {
-            // Nobody else has this thread: whoever interrupts it wants the command to end.
+            // This thread belongs to the command, so an interrupt means that the command must end.
             Thread.currentThread().interrupt();
             cancelled = true;
         }

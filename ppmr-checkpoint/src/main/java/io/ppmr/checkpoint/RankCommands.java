@@ -36,7 +36,7 @@ public final class RankCommands {
 
     /** Starts the command of a rank and returns at once; called on one of the starting threads. */
     @FunctionalInterface
-    public interface Start {
+    public interface CommandStart {
         RankCommand start(int rank) throws IOException, CheckpointException;
     }
 
@@ -55,7 +55,7 @@ public final class RankCommands {
     }
 
     /** Begins to start a command for each rank, in this order, and returns at once. To be called once. */
-    public void start(Collection<Integer> ranks, Start start) {
+    public void start(Collection<Integer> ranks, CommandStart start) {
         Command.inheritNoJars();
         open.addAll(ranks);
         toStart.addAll(ranks);
@@ -67,7 +67,7 @@ public final class RankCommands {
         starters.forEach(Thread::start);
     }
 
-    private void startSome(Start start) {
+    private void startSome(CommandStart start) {
         for (Integer next = noMore ? null : toStart.poll(); next != null; next = noMore ? null : toStart.poll()) {
             int rank = next;
             // The threads that watch its command have it from here.
@@ -137,7 +137,7 @@ public final class RankCommands {
                 .toList();
     }
 
-    /** Starts no further one; those that were to be started do not count as under way any more. */
+    /** Starts no further one; those that were not started no longer count as under way. */
     public void startNoMore() {
         noMore = true;
         toStart.clear();
@@ -158,7 +158,7 @@ public final class RankCommands {
 
     /**
      * Ends all of them at once, and waits until they have; an interrupt shortens no wait and stays set. Of one that has
-     * not ended in time the log says so, and nobody waits for it any more.
+     * not ended in time is logged, and is no longer waited for.
      *
      * @param deadline for all together
      * @return the ranks that a command has left held meanwhile

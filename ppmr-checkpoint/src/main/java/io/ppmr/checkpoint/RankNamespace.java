@@ -26,7 +26,7 @@ import java.util.Optional;
 record RankNamespace(ProcessIdentity init) {
     private static final Duration START_LIMIT = Duration.ofSeconds(10);
 
-    /** Says why ranks cannot have namespaces of their own on this node; empty if they can. */
+    /** Returns why ranks cannot have namespaces of their own on this node; empty if they can. */
     static Optional<String> whyNone(KernelFeatures kernel) {
         return kernel.has(Feature.NSPID)
                 ? Optional.empty()

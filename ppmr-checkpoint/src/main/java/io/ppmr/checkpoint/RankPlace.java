@@ -54,7 +54,7 @@ record RankPlace(Optional<RankNamespace> moved) {
             throws CheckpointException {
         Map<Integer, RankPlace> places = new LinkedHashMap<>();
         for (Map.Entry<Integer, List<ProcessIdentity>> rank : now.trees(roots).entrySet()) {
-            // Whoever moves the rank notices by itself that it is gone.
+            // The migration notices by itself that the rank is gone.
             if (!rank.getValue().isEmpty()) {
                 places.put(rank.getKey(), of(rank.getKey(), rank.getValue(), now));
             }

@@ -4,8 +4,8 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * Tells whether a text has come lately, so that most of what comes again and again is dealt with once, in a memory that
- * does not grow with what comes. For one thread.
+ * Remembers recent texts, so that most of what comes again and again is dealt with once, in a memory that does not grow
+ * with what comes. For one thread.
  */
 final class RecentTexts {
     private static final int MAX_CHARS = 256 << 10;

@@ -41,7 +41,7 @@ public final class ResidentMemory {
         }
     }
 
-    /** One that is about to end has no such lines any more. */
+    /** A process that is about to end no longer has such lines. */
     private static long unfiledBytesByStatus(Path proc) throws IOException {
         return UNFILED.matcher(Files.readString(proc.resolve("status"), StandardCharsets.ISO_8859_1))
                 .results()

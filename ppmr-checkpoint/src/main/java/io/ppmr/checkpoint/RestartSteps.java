@@ -37,20 +37,20 @@ abstract class RestartSteps implements RankCommand.Steps {
         this.mark = RestartMark.draw(task.user());
     }
 
-    /** Tells whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
+    /** Returns whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
     abstract boolean reportsSuccess(ToolProcess tool) throws CheckpointException;
 
     /** The restored processes that a look has found, the root first; empty if there are none yet. */
     abstract List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
     /** Processes of the tool that stay as long as the restored ones live. */
-    abstract List<ProcessIdentity> companions(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
+    abstract List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
     /**
      * Starts the tool, which makes the rank's namespace where one is planned, and watches it. Whatever goes wrong
      * before it is watched, neither is left behind.
      *
-     * @param user as whom the command runs; empty for the service's own
+     * @param user the user that the command runs as; empty for the service's own
      */
     RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
         List<String> marked = new ArrayList<>(command);
@@ -147,7 +147,7 @@ abstract class RestartSteps implements RankCommand.Steps {
 
     @Override
     public final boolean succeeded(ToolProcess tool) throws CheckpointException {
-        // Remembered while the tool runs: what it has made cannot be told from strangers once it is gone.
+        // Remembered while the tool runs: its processes cannot be told from foreign ones once it is gone.
         seen.addAll(tool.newMembers());
         try {
             return reportsSuccess(tool);
@@ -165,7 +165,7 @@ abstract class RestartSteps implements RankCommand.Steps {
     @Override
     public final HeldRank proveHeld(ToolProcess tool) throws CheckpointException {
         List<ProcessIdentity> held = new ArrayList<>();
-        Standstill[] found = new Standstill[1];
+        StopState[] found = new StopState[1];
         boolean proved = Polling.until(kit.timing().holdProof(), () -> {
             held.clear();
             held.addAll(restored(tool, kit.table().snapshot()));
@@ -182,14 +182,14 @@ abstract class RestartSteps implements RankCommand.Steps {
             kit.table().requireOwner(process, task.user());
         }
         Set<ProcessIdentity> companions =
-                new LinkedHashSet<>(companions(tool, kit.table().snapshot()));
+                new LinkedHashSet<>(helperProcesses(tool, kit.table().snapshot()));
         namespace.ifPresent(own -> companions.add(own.init()));
         HeldRank rank = HeldRank.of(task.rank(), held, new ArrayList<>(companions), found[0]);
         inspect(rank);
-        // Whoever is not in it was made by somebody who ran, and would not have been looked at.
+        // A process that is not in it was made by a running process, and would not have been checked.
         if (!isStill(held, tool)) {
             throw new CheckpointException("rank " + task.rank() + " was restarted and has other processes than a moment"
-                    + " before. Remedy: somebody has continued it; the restart command must leave it stopped");
+                    + " before. it was continued from outside. Remedy: the restart command must leave it stopped");
         }
         rank.requireHeld();
         return rank;
@@ -200,7 +200,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         return held.equals(restored(tool, kit.table().snapshot()));
     }
 
-    /** Looks at what was restored, which is held; throws if it must not be set going. */
+    /** Looks at what was restored, which is held; throws if it must not be continued. */
     void inspect(HeldRank restored) throws CheckpointException {}
 
     @Override
@@ -214,7 +214,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
         all.addAll(kit.table().trees(seen));
         kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
-        // A copy that was made in the moment in which its restart was killed, in a session of its own, nobody has seen.
+        // A copy that was made in the moment in which its restart was killed, in a session of its own, was not seen.
         mark.endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
             throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"

@@ -8,13 +8,14 @@ import java.util.function.BooleanSupplier;
  *
  * @param mostFiles how many descriptors and mapped files the processes of a rank may have in all; as many threads
  * @param directory a folder of the service's own for what does not stay on the heap; made if it is needed
- * @param calledOff asked between two pieces, many times a second: reading ends by name once it says true
+ * @param calledOff asked between two pieces, many times a second: reading ends with a message that names the cause once
+ *     it says true
  */
 public record RightsBounds(int mostFiles, Path directory, BooleanSupplier calledOff) {
     /** The usual limit of files a rank. */
     public static final int USUAL_FILES = 65_536;
 
-    /** The usual ones, for what nobody calls off. */
+    /** The usual bounds, for work that cannot be cancelled. */
     public static RightsBounds usual(Path directory) {
         return new RightsBounds(USUAL_FILES, directory, () -> false);
     }

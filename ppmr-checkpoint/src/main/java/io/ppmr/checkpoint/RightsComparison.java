@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
-import io.ppmr.checkpoint.RankRights.Taker;
-import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.Receiver;
+import io.ppmr.checkpoint.sharing.EscapedName;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -30,10 +30,10 @@ final class RightsComparison {
             "anon_inode:[timerfd]",
             "anon_inode:inotify");
 
-    private final RankRights copy;
-    private final RankRights original;
+    private final ProcessPrivileges copy;
+    private final ProcessPrivileges original;
 
-    RightsComparison(RankRights copy, RankRights original) {
+    RightsComparison(ProcessPrivileges copy, ProcessPrivileges original) {
         this.copy = copy;
         this.original = original;
     }
@@ -43,16 +43,16 @@ final class RightsComparison {
      *
      * @param doubtful told each file that the original had not open so
      */
-    Optional<String> excess(Taker<OpenFile> doubtful) throws CheckpointException {
+    Optional<String> excess(Receiver<OpenFile> doubtful) throws CheckpointException {
         try {
             Optional<String> more = excessOfThreads();
             return more.isPresent() ? more : excessOfOthers(doubtful);
         } catch (IOException e) {
-            throw RankRights.unreadable(e);
+            throw ProcessPrivileges.unreadable(e);
         }
     }
 
-    private Optional<String> excessOfOthers(Taker<OpenFile> doubtful) throws IOException, CheckpointException {
+    private Optional<String> excessOfOthers(Receiver<OpenFile> doubtful) throws IOException, CheckpointException {
         try (RightsCursor copies = copy.open();
                 Originals originals = new Originals(original.open())) {
             // Threads come last.
@@ -64,12 +64,12 @@ final class RightsComparison {
                         doubtful.take(file);
                     }
                 } else if (RightsLine.isRoot(line) && known.isEmpty()) {
-                    return Optional.of("its root directory is " + Shown.text(RightsLine.named(line))
+                    return Optional.of("its root directory is " + EscapedName.text(RightsLine.named(line))
                             + ", its original's was " + rootsOfOriginal());
                 } else if (RightsLine.isOther(line)
                         && known.isEmpty()
                         && !FREE_FOR_ALL.contains(RightsLine.named(line))) {
-                    return Optional.of("it has a descriptor of kind " + Shown.text(RightsLine.named(line))
+                    return Optional.of("it has a descriptor of kind " + EscapedName.text(RightsLine.named(line))
                             + ", its original had none");
                 }
             }
@@ -83,7 +83,7 @@ final class RightsComparison {
         try (RightsCursor originals = original.openBehindFiles()) {
             for (String line = originals.next(); line != null && roots.size() < TOLD; line = originals.next()) {
                 if (RightsLine.isRoot(line)) {
-                    roots.add(Shown.text(RightsLine.named(line)));
+                    roots.add(EscapedName.text(RightsLine.named(line)));
                 }
             }
         }
@@ -92,7 +92,7 @@ final class RightsComparison {
 
     private boolean isCovered(OpenFile file, List<String> known) {
         return known.stream().anyMatch(line -> RightsLine.file(line).covers(file))
-                || (file.path().equals(RankRights.UNNAMED_MEMORY)
+                || (file.path().equals(ProcessPrivileges.UNNAMED_MEMORY)
                         && original.summary().hasSharedMemory());
     }
 

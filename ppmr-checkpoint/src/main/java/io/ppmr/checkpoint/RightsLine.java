@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import io.ppmr.checkpoint.state.ObjectOwner;
 import io.ppmr.checkpoint.state.SecurityLabel;
 import io.ppmr.checkpoint.state.SocketSettings;

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -21,8 +21,8 @@ final class RightsSummary {
     }
 
     void add(OpenFile file) {
-        sharedMemory |=
-                file.path().equals(RankRights.SHARED_MEMORY) || file.path().equals(RankRights.UNNAMED_MEMORY);
+        sharedMemory |= file.path().equals(ProcessPrivileges.SHARED_MEMORY)
+                || file.path().equals(ProcessPrivileges.UNNAMED_MEMORY);
     }
 
     /** Notes that a thread or a socket has settings that a restart leaves out. */

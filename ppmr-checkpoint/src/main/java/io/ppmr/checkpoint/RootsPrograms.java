@@ -54,7 +54,7 @@ public final class RootsPrograms {
      * Looks at the programs, files and folders that a command names by absolute paths, and at its first word as it is
      * found in PATH.
      *
-     * @throws IOException that names what somebody else can change, and the remedy
+     * @throws IOException that names the path that another user can change, and the remedy
      */
     public void requireCommand(List<String> words) throws IOException {
         Optional<Path> first = ToolKit.find(words.get(0));

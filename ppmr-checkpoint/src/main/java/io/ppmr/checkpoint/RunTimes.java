@@ -36,7 +36,7 @@ sealed interface RunTimes {
 
     private static Optional<String> hasRun(ProcessIdentity process, String how) {
         return Optional.of("PID " + process.pid()
-                + " has run while it was held (somebody has continued it, as by SIGCONT): " + how);
+                + " has run while it was held (it was continued from outside, as by SIGCONT): " + how);
     }
 
     /**

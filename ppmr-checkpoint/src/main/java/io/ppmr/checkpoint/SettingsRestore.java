@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Gives copies, which are held, the settings of their originals' threads and sockets that a restart leaves out, and
  * gives their user their pipes and sockets. A node may deny a setting, as it has other processors: then the log says
- * what the copy has not, since the job can go on without. Stateless, for any thread.
+ * what the copy has not, since the job can continue without. Stateless, for any thread.
  */
 final class SettingsRestore {
     private static final Logger LOG = LoggerFactory.getLogger(SettingsRestore.class);
@@ -35,7 +35,7 @@ final class SettingsRestore {
      *
      * @param user the job's user, who alone is given pipes and sockets
      */
-    static void restore(HeldRank restored, RankRights original, JobUser user) throws CheckpointException {
+    static void restore(HeldRank restored, ProcessPrivileges original, JobUser user) throws CheckpointException {
         if (!original.summary().hasSettings()) {
             return;
         }
@@ -126,7 +126,7 @@ final class SettingsRestore {
                         signals.strangeOf(restored.processes().get(0).pid());
                 if (strange.isPresent()) {
                     throw new CheckpointException("the copy of rank " + restored.rank() + " has signal " + strange.get()
-                            + " waiting for it, which nobody has sent to its original: its first process may have asked"
+                            + " waiting for it, which its original did not get: its first process may have asked"
                             + " for a signal at its parent's end (PR_SET_PDEATHSIG of prctl(2)), and the restart's tool"
                             + " is that parent. Remedy: start the job without that (setpriv --pdeathsig), or have it"
                             + " give that up in its suspend hook");
@@ -147,7 +147,7 @@ final class SettingsRestore {
             Map<Integer, List<ObjectOwner>> owners,
             Map<Integer, SecurityLabel> labels,
             List<WaitingSignals> signals) {
-        static LeftOut read(RankRights original) throws CheckpointException {
+        static LeftOut read(ProcessPrivileges original) throws CheckpointException {
             LeftOut read =
                     new LeftOut(new HashMap<>(), new HashMap<>(), new HashMap<>(), new HashMap<>(), new ArrayList<>());
             try (RightsCursor lines = original.openBehindFiles()) {
@@ -156,7 +156,7 @@ final class SettingsRestore {
                     read.add(line);
                 }
             } catch (IOException e) {
-                throw RankRights.unreadable(e);
+                throw ProcessPrivileges.unreadable(e);
             }
             return read;
         }

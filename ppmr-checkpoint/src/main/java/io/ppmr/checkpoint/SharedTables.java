@@ -5,14 +5,14 @@ import java.util.Map;
 import java.util.TreeSet;
 
 /**
- * Tells which threads have a table that another one has shown already, such as that of their descriptors: kcmp(2) says
- * so, and puts tables in an order, so that a thousand threads take some ten calls each. On a kernel that has no kcmp,
- * or does not answer, each thread counts as having a table of its own. For one thread; the threads that are asked about
- * stand still.
+ * Finds the threads that have a table that another one has shown already, such as that of their descriptors: kcmp(2)
+ * says so, and puts tables in an order, so that a thousand threads take some ten calls each. On a kernel that has no
+ * kcmp, or does not answer, each thread counts as having a table of its own. For one thread; the threads that are asked
+ * about are stopped.
  */
 final class SharedTables {
     /** Something that threads can share, by its number in kcmp(2). */
-    enum Kind {
+    enum TableKind {
         MEMORY(1),
         DESCRIPTORS(2),
         /** The working directory and the root. */
@@ -20,7 +20,7 @@ final class SharedTables {
 
         private final int number;
 
-        Kind(int number) {
+        TableKind(int number) {
             this.number = number;
         }
     }
@@ -32,11 +32,11 @@ final class SharedTables {
     private static final int BEFORE = 1;
     private static final int AFTER = 2;
 
-    private final Kind kind;
+    private final TableKind kind;
     private final int systemCall = SYSTEM_CALL.getOrDefault(System.getProperty("os.arch"), -1);
     private final TreeSet<Integer> seen = new TreeSet<>(this::compare);
 
-    SharedTables(Kind kind) {
+    SharedTables(TableKind kind) {
         this.kind = kind;
     }
 

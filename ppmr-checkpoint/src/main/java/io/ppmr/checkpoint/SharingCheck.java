@@ -49,7 +49,7 @@ record SharingCheck(
     }
 
     /**
-     * Throws, and names the process, what it shares and with whom, and the remedy, if a rank is not for itself.
+     * Throws if a rank shares something; names the process, the shared object, the other process and the remedy.
      *
      * @param ownMounts whether files must be open through mounts of their processes' mount namespaces
      */
@@ -80,7 +80,7 @@ record SharingCheck(
         }
     }
 
-    /** The same for ranks that are held: one look decides, since nothing of theirs changes any more. */
+    /** The same for ranks that are held: one look decides, since their state no longer changes. */
     void requireHeld(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
         Map<Integer, List<Refusal>> found = new TreeMap<>(look(roots, false, looks::whileHeld));
         for (Map.Entry<Integer, List<Refusal>> rank : found.entrySet()) {

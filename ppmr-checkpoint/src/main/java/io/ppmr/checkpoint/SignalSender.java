@@ -15,13 +15,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends signals to processes by identity, never by PID alone: between a look at /proc and kill(2) the PID can become a
- * stranger's. A pidfd is opened first, the process is looked at afterwards, and the signal goes to the pidfd: if the
- * PID was reused before the pidfd was opened the look sees it, if later the pidfd still means the old process.
+ * Sends signals to processes by identity, never by PID alone: between a look at /proc and kill(2) the PID can be
+ * reused. A pidfd is opened first, the process is looked at afterwards, and the signal goes to the pidfd: if the PID
+ * was reused before the pidfd was opened the look sees it, if later the pidfd still means the old process.
  * pidfd_open(2), pidfd_send_signal(2).
  *
  * <p>A kernel without pidfds (before Linux 5.3) leaves kill(2), and the look before and after it. In between the
- * process must not end by itself, so one that runs is stopped first: what a stop hits by mistake can be set going
+ * process must not end by itself, so one that runs is stopped first: what a stop hits by mistake can be continued
  * again. What is left is the time between a look and a stop, some microseconds in which the kernel would have to come
  * round to the same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end by itself
  * either.
@@ -141,7 +141,7 @@ public final class SignalSender {
         return LibC.CALLS.kill(process.pid(), signal) == 0 || answer(signal, process, LibC.errno());
     }
 
-    /** Returns true if its PID is another's by now, who may have got its signal: that one is set going again. */
+    /** Returns true if its PID is another's by now, who may have got its signal: that one is continued again. */
     private boolean isAnother(ProcessIdentity process) throws CheckpointException {
         Optional<ProcessIdentity> now = finder.apply(process.pid());
         if (now.isEmpty() || now.get().equals(process)) {
@@ -190,7 +190,7 @@ public final class SignalSender {
         return gone;
     }
 
-    /** Finds processes, anew at each call. */
+    /** Finds processes, again at each call. */
     interface Members {
         List<ProcessIdentity> find() throws CheckpointException;
     }

@@ -16,11 +16,11 @@ import org.slf4j.LoggerFactory;
  * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
  * it is started as checkpoint and restart commands are, so under systemd it has none of the service's restrictions. Its
  * output goes to a file of the service's own and, line by line, to the log; of much output, the end. Its working
- * directory is a scratch folder of the user as whom it runs. Immutable, for any thread.
+ * directory is a scratch folder of the user that it runs as. Immutable, for any thread.
  *
  * @param name for messages and for its output's file
  * @param words the program and its arguments
- * @param user as whom it runs; empty for the service's own user
+ * @param user the user that it runs as; empty for the service's own user
  * @param deadline after which it is ended, with all that it started
  */
 public record SiteCommand(String name, List<String> words, Optional<JobUser> user, Duration deadline) {

@@ -22,7 +22,7 @@ import java.util.stream.Collectors;
  * @param table the process table
  * @param signals sends signals by identity
  * @param timing the waits
- * @param starter by whom commands are started
+ * @param starter starts the commands
  * @param versions what tools say of their version
  */
 record ToolKit(
@@ -86,7 +86,7 @@ record ToolKit(
         return prefix;
     }
 
-    /** The processes of a rank that is to be checkpointed; throws if one is not the user's, or the root is gone. */
+    /** The processes of a rank that must be checkpointed; throws if one is not the user's, or the root is gone. */
     List<ProcessIdentity> requireTree(CheckpointTask task) throws CheckpointException {
         if (!table.isAlive(task.root())) {
             throw new CheckpointException(
@@ -160,7 +160,7 @@ record ToolKit(
     }
 
     /**
-     * Returns the folder in which a tool runs and has its files: a scratch folder of the user as whom it runs, or the
+     * Returns the folder in which a tool runs and has its files: a scratch folder of the user that it runs as, or the
      * service's own folder. It is made if it is missing.
      */
     Path toolDirectory(Path workDirectory, Optional<JobUser> user) throws CheckpointException {

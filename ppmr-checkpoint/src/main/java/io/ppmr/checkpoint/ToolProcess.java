@@ -32,7 +32,7 @@ final class ToolProcess {
     /** A command can write, or show by a hole, any size. */
     private static final int OUTPUT_BYTES = 256 << 10;
 
-    /** Looking at all processes, again and again, takes at most one part in so many of one core. */
+    /** Repeated scans of all processes take at most this fraction (1/n) of one core. */
     private static final int LOOKING_SHARE = 50;
 
     /**
@@ -62,7 +62,11 @@ final class ToolProcess {
     private ProcessSnapshot lastLook;
 
     private ToolProcess(
-            String name, CommandStarter.Started started, Path output, long startedNotBeforeTicks, ProcessTable table) {
+            String name,
+            CommandStarter.StartedCommand started,
+            Path output,
+            long startedNotBeforeTicks,
+            ProcessTable table) {
         this.name = name;
         this.process = started.client();
         this.pid = started.pid();
@@ -77,8 +81,8 @@ final class ToolProcess {
      * @param name for messages and for the name of its output file
      * @param command the whole command, with whatever enters namespaces and changes the user
      * @param workDirectory made if missing; its output goes to the service's own folder in there
-     * @param user as whom it runs: its working directory is that user's scratch folder in there, without one the
-     *     service's own folder
+     * @param user the user that it runs as: its working directory is that user's scratch folder in there, without one
+     *     the service's own folder
      */
     static ToolProcess start(String name, List<String> command, Path workDirectory, Optional<JobUser> user, ToolKit kit)
             throws CheckpointException {
@@ -94,7 +98,7 @@ final class ToolProcess {
                             + workDirectory,
                     e);
         }
-        CommandStarter.Started started = kit.starter().start(name, command, directory, output);
+        CommandStarter.StartedCommand started = kit.starter().start(name, command, directory, output);
         if (LOG.isDebugEnabled()) {
             LOG.debug("{} started as PID {}: {}", name, started.pid(), SecretWords.hidden(command));
         }
@@ -148,8 +152,8 @@ final class ToolProcess {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         Optional<ProcessIdentity> own = identity();
         own.ifPresent(root -> members.addAll(now.tree(root)));
-        // A session's number stays taken as long as it has members. A process of that PID after the tool's end is a
-        // stranger, and then so is the session.
+        // A session's number stays taken as long as it has members. A later process of that PID is another one, and so
+        // is its session.
         if (own.isPresent() || table.find(pid()).isEmpty()) {
             members.addAll(now.inSession(pid()));
         }
@@ -164,7 +168,7 @@ final class ToolProcess {
         if (!process.isAlive()) {
             return List.of();
         }
-        ProcessSnapshot recent = table.lately(LOOKING_SHARE);
+        ProcessSnapshot recent = table.recentSnapshot(LOOKING_SHARE);
         if (recent == lastLook) {
             return List.of();
         }

@@ -60,7 +60,7 @@ final class ToolVersions {
     }
 
     private static Optional<String> ask(List<String> whole) throws IOException {
-        Command.Result result = Command.of(whole).runUninterruptibly(PROBE_LIMIT);
+        Command.CommandResult result = Command.of(whole).runUninterruptibly(PROBE_LIMIT);
         return result.succeeded()
                 ? Optional.of(result.output().lines().findFirst().orElse("nothing"))
                 : Optional.empty();

@@ -72,7 +72,7 @@ final class TransientServices implements CommandStarter {
     private final Path directory;
 
     /**
-     * @param environment what commands get, but for what speaks of this service itself
+     * @param environment what commands get, except for what speaks of this service itself
      * @param program {@code systemd-run}, by name or path
      * @param directory where a file with the environment is made for the start of each command; only root and the
      *     service's own user may change names in it
@@ -152,7 +152,7 @@ final class TransientServices implements CommandStarter {
     }
 
     @Override
-    public Started start(String name, List<String> command, Path workDirectory, Path output)
+    public StartedCommand start(String name, List<String> command, Path workDirectory, Path output)
             throws CheckpointException {
         Path variables = environmentFile();
         try {
@@ -166,7 +166,7 @@ final class TransientServices implements CommandStarter {
                     .start();
             String said = firstLine(client);
             if (said.matches("[1-9][0-9]{0,9}")) {
-                return new Started(client, Integer.parseInt(said));
+                return new StartedCommand(client, Integer.parseInt(said));
             }
             String end = client.isAlive() ? "nothing was heard of it for 60 s" : "exit status " + client.exitValue();
             client.destroyForcibly();
@@ -215,7 +215,8 @@ final class TransientServices implements CommandStarter {
     }
 
     @Override
-    public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
+    public Command.CommandResult run(List<String> command, Duration limit, OutputLimit output)
+            throws CheckpointException {
         Path variables = environmentFile();
         try {
             List<String> whole = words("helper", Path.of("/"), variables);

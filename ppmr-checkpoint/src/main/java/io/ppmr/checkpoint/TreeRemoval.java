@@ -91,7 +91,7 @@ final class TreeRemoval {
         }
     }
 
-    /** From now on nobody else makes, exchanges or renames an entry in it, also through an open descriptor. */
+    /** From now on no other process makes, exchanges or renames an entry in it, also through an open descriptor. */
     private void takeOver(SecureDirectoryStream<Path> directory) throws IOException {
         PosixFileAttributeView view = directory.getFileAttributeView(PosixFileAttributeView.class);
         if (!view.getOwner().equals(self)) {

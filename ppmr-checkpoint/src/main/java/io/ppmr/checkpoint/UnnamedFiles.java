@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.os.Mapping;
+import io.ppmr.os.MappingLine;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFiles.FileStatus;
 import io.ppmr.os.ProcMaps;
@@ -15,8 +15,8 @@ import java.util.Set;
 
 /**
  * Adds up the open files of a job that no path leads to: they go into its images as a whole, and the memory of its
- * processes does not count them. Each is counted once, whoever has it open. No server of a filesystem is asked. For one
- * thread.
+ * processes does not count them. Each is counted once, however often it is open. No server of a filesystem is asked.
+ * For one thread.
  */
 public final class UnnamedFiles {
     private static final String UNNAMED = " (deleted)";
@@ -60,7 +60,7 @@ public final class UnnamedFiles {
         Map<Long, Long> mapped = new HashMap<>();
         ProcMaps.read(pid, line -> {
             if (line.endsWith(UNNAMED)) {
-                Mapping.parse(line).ifPresent(one -> mapped.merge(one.inode(), one.to() - one.from(), Long::sum));
+                MappingLine.parse(line).ifPresent(one -> mapped.merge(one.inode(), one.to() - one.from(), Long::sum));
             }
         });
         return mapped;

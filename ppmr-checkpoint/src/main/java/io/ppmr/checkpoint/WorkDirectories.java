@@ -65,7 +65,7 @@ public final class WorkDirectories {
     }
 
     /**
-     * A directory in which somebody else than root and the service's own user can change names.
+     * A directory in which users other than root and the service's own can change names.
      *
      * @param directory it
      * @param reason why, for people: who owns it, or who may write there
@@ -166,9 +166,9 @@ public final class WorkDirectories {
         TreeRemoval.remove(root);
     }
 
-    /** Tells whether an attempt of a migration is over; 0 stands for its hooks. */
+    /** Checks whether an attempt of a migration is over; 0 stands for its hooks. */
     @FunctionalInterface
-    public interface Ended {
+    public interface AttemptEnded {
         boolean test(String migrationId, int attempt) throws IOException;
     }
 
@@ -176,7 +176,7 @@ public final class WorkDirectories {
      * Removes the directories of attempts that are over, {@code MIGRATION.ATTEMPT} and what may follow a further dot,
      * and of the hooks of migrations that are, {@code hooks-MIGRATION}: a service that was killed has left them.
      */
-    public static void removeEnded(Path workDirectory, Ended isOver) throws IOException {
+    public static void removeEnded(Path workDirectory, AttemptEnded isOver) throws IOException {
         try (Stream<Path> found = Files.list(workDirectory)) {
             for (Path directory : found.toList()) {
                 Matcher name = ATTEMPT.matcher(directory.getFileName().toString());

@@ -113,8 +113,8 @@ class BlcrCheckpointerIT {
         assertEquals(1, restored.processes().size());
         assertEquals(1, fixture.table.parent(copy), "it is init's child, as its original");
         assertTrue(
-                restored.companions().stream().noneMatch(fixture.table::isAlive)
-                        || Polling.until(JobFixture.LIMIT, () -> restored.companions().stream()
+                restored.helperProcesses().stream().noneMatch(fixture.table::isAlive)
+                        || Polling.until(JobFixture.LIMIT, () -> restored.helperProcesses().stream()
                                 .noneMatch(fixture.table::isAlive)),
                 "cr_restart has ended");
         original.end(JobFixture.LIMIT);

@@ -57,7 +57,7 @@ class CheckpointStepsIT {
                 .toString();
         for (List<String> words :
                 List.of(List.of("taskset", "-pc", processor, slow), List.of("chrt", "--idle", "-p", "0", slow))) {
-            Command.Result result = CommandStarter.call(words, JobFixture.LIMIT);
+            Command.CommandResult result = CommandStarter.call(words, JobFixture.LIMIT);
             assertEquals(0, result.exitCode(), result.output());
         }
         busy = new ProcessBuilder("taskset", "-c", processor, "sh", "-c", "while :; do :; done").start();

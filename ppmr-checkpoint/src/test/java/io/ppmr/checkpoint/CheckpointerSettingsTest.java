@@ -18,7 +18,7 @@ class CheckpointerSettingsTest {
     private static final NativePrograms PROGRAMS = new NativePrograms(Path.of("nowhere"));
 
     private static Checkpointer dmtcp() {
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of("dump", "{pid}"),
                         List.of("load", "{file}"),
                         ReadingMode.STREAMED,
@@ -62,15 +62,15 @@ class CheckpointerSettingsTest {
     void shouldNameAnUnknownPlaceholder() {
         String message = assertThrows(
                         IllegalArgumentException.class,
-                        () -> CheckpointerSettings.Command.streamed(List.of("dump", "{pdi}"), List.of("load")))
+                        () -> CheckpointerSettings.CommandTool.streamed(List.of("dump", "{pdi}"), List.of("load")))
                 .getMessage();
         assertTrue(message.contains("{pdi}") && message.contains("pid"), message);
         assertThrows(
                 IllegalArgumentException.class,
-                () -> CheckpointerSettings.Command.streamed(List.of("dump"), List.of("load", "{pid}")));
+                () -> CheckpointerSettings.CommandTool.streamed(List.of("dump"), List.of("load", "{pid}")));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> CheckpointerSettings.Command.streamed(List.of(), List.of("load")));
+                () -> CheckpointerSettings.CommandTool.streamed(List.of(), List.of("load")));
     }
 
     @Test

@@ -51,7 +51,8 @@ class CommandCheckpointerIT {
     }
 
     private Checkpointer command(List<String> checkpoint, List<String> restart) {
-        return CheckpointerSettings.Command.streamed(checkpoint, restart).create("command", fixture.programs, QUICK);
+        return CheckpointerSettings.CommandTool.streamed(checkpoint, restart)
+                .create("command", fixture.programs, QUICK);
     }
 
     private List<String> goodCheckpoint() {
@@ -82,7 +83,7 @@ class CommandCheckpointerIT {
     void shouldFindTheRestoredProcessesByTheFileWithTheirPid() throws Exception {
         Path pids = fixture.userDirectory("pids");
         // The command runs as root, and what it starts as the job's user, who may not write where root's PID file is.
-        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+        CheckpointerSettings.CommandTool settings = new CheckpointerSettings.CommandTool(
                 goodCheckpoint(),
                 List.of(
                         "/bin/sh",
@@ -112,7 +113,7 @@ class CommandCheckpointerIT {
     @Tag("soak")
     @Test
     void shouldRestoreInANamespaceOfItsOwnWhenPolicyIsAlways() throws Exception {
-        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+        CheckpointerSettings.CommandTool settings = new CheckpointerSettings.CommandTool(
                 goodCheckpoint(),
                 List.of(program("cr_restart"), "--no-restore-pid", "--stop", "-f", "{file}"),
                 ReadingMode.STREAMED,
@@ -185,7 +186,7 @@ class CommandCheckpointerIT {
     @Test
     void shouldRefuseARestartThatNamesAProcessOlderThanItself() throws Exception {
         JobFixture.Job job = fixture.start("selfckpt-job", "a", SMALL);
-        CheckpointerSettings.Command settings = new CheckpointerSettings.Command(
+        CheckpointerSettings.CommandTool settings = new CheckpointerSettings.CommandTool(
                 goodCheckpoint(),
                 List.of("/bin/sh", "-c", "echo " + job.root().pid() + " > \"$1\"", "restart", "{pidfile}"),
                 ReadingMode.STREAMED,
@@ -206,7 +207,7 @@ class CommandCheckpointerIT {
     }
 
     private Checkpointer namingPids(boolean asJobUser, String script) {
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of("/bin/true"),
                         List.of("/bin/sh", "-c", script, fixture.base.toString(), "{pidfile}"),
                         ReadingMode.STREAMED,
@@ -303,7 +304,7 @@ class CommandCheckpointerIT {
                 fixture.programs, table, new SignalSender(table), QUICK, new SlowStarter(), new ToolVersions());
         Checkpointer failing = new CommandCheckpointer(
                 "command",
-                CheckpointerSettings.Command.streamed(
+                CheckpointerSettings.CommandTool.streamed(
                         List.of("/bin/sh", "-c", "kill -STOP {pid}; sleep 0.1; exit 1"), List.of("/bin/true")),
                 slow);
         RankCommand command = failing.checkpoint(fixture.checkpoint(5, job.root(), images, "c"));
@@ -317,15 +318,16 @@ class CommandCheckpointerIT {
         private final CommandStarter starter = new CommandStarter.Direct();
 
         @Override
-        public Started start(String name, List<String> command, Path workDirectory, Path output)
+        public StartedCommand start(String name, List<String> command, Path workDirectory, Path output)
                 throws CheckpointException {
-            Started started = starter.start(name, command, workDirectory, output);
+            StartedCommand started = starter.start(name, command, workDirectory, output);
             started.client().onExit().join();
             return started;
         }
 
         @Override
-        public Command.Result run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException {
+        public Command.CommandResult run(List<String> command, Duration limit, OutputLimit output)
+                throws CheckpointException {
             return starter.run(command, limit, output);
         }
 

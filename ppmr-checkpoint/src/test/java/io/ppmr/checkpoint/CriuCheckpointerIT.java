@@ -63,7 +63,7 @@ class CriuCheckpointerIT {
     }
 
     private static void run(String... command) throws CheckpointException {
-        Command.Result result = CommandStarter.call(List.of(command), JobFixture.LIMIT);
+        Command.CommandResult result = CommandStarter.call(List.of(command), JobFixture.LIMIT);
         assertEquals(0, result.exitCode(), result.describe());
     }
 
@@ -132,8 +132,8 @@ class CriuCheckpointerIT {
         assertEquals(passesBefore, job.passes());
         // The record as it travels: CRIU gives each thread what it had, and opens what it had open.
         RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
-        ArrivingRights arriving = new ArrivingRights(bounds.directory(), 0);
-        try (RankRights read = RankRights.read("rank 0", original.processes(), bounds)) {
+        ArrivingPrivileges arriving = new ArrivingPrivileges(bounds.directory(), 0);
+        try (ProcessPrivileges read = ProcessPrivileges.read("rank 0", original.processes(), bounds)) {
             read.send(10, 1000, (page, last) -> {
                 try {
                     arriving.add(page);
@@ -143,11 +143,11 @@ class CriuCheckpointerIT {
             });
         }
         List<ThreadRights> threads = new ArrayList<>();
-        RankRights.threads(original.processes(), threads::add);
-        RankRights.threads(restored.processes(), thread -> threads.remove(0));
+        ProcessPrivileges.threads(original.processes(), threads::add);
+        ProcessPrivileges.threads(restored.processes(), thread -> threads.remove(0));
         assertEquals(List.of(), threads);
-        try (RankRights had = arriving.end()) {
-            new RightsCheck(fixture.programs, fixture.user, images, bounds).requireNoMore(restored, had);
+        try (ProcessPrivileges had = arriving.end()) {
+            new PrivilegeCheck(fixture.programs, fixture.user, images, bounds).requireNoEscalation(restored, had);
         }
         original.end(JobFixture.LIMIT);
         restored.release();
@@ -178,10 +178,10 @@ class CriuCheckpointerIT {
         HeldRank original = dump(job.root(), images, "d1");
         RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
         HeldRank restored;
-        try (RankRights had = RankRights.read("rank 0", original.processes(), bounds)) {
+        try (ProcessPrivileges had = ProcessPrivileges.read("rank 0", original.processes(), bounds)) {
             run("setcap", "cap_net_raw,cap_sys_admin+ep", program);
             restored = restore(images, "r1");
-            new RightsCheck(fixture.programs, fixture.user, images, bounds).requireNoMore(restored, had);
+            new PrivilegeCheck(fixture.programs, fixture.user, images, bounds).requireNoEscalation(restored, had);
         }
         String copy = Integer.toString(restored.processes().get(0).pid());
         for (String set : List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")) {
@@ -242,7 +242,7 @@ class CriuCheckpointerIT {
         first.end(JobFixture.LIMIT);
         second.release();
         int passes = job.passes();
-        assertTrue(Polling.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job stands still");
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> job.passes() > passes), "the restored job is stopped");
 
         // A mount that the node makes later and that the rank's namespace does not have.
         Path again = fixture.userDirectory("images-again");
@@ -252,7 +252,7 @@ class CriuCheckpointerIT {
         run(
                 "nsenter",
                 "--target",
-                "" + rank.companions().get(0).pid(),
+                "" + rank.helperProcesses().get(0).pid(),
                 "--mount",
                 "--",
                 "sh",
@@ -315,7 +315,7 @@ class CriuCheckpointerIT {
         assertEquals(Set.of(copy), stopped);
         original.requireHeld();
         original.end(JobFixture.LIMIT);
-        restored.leavingStopped(stopped).release();
+        restored.withStoppedByJob(stopped).release();
         letItEnd(job, restored.processes().get(0), copy);
     }
 
@@ -393,7 +393,7 @@ class CriuCheckpointerIT {
     @Tag("soak")
     @Test
     void shouldRefuseARestartWhoseSharedPagesAreCutOff() throws Exception {
-        // CRIU 4.1.1 logs that it cannot read them, goes on, and ends with status 0.
+        // CRIU 4.1.1 logs that it cannot read them, continues, and ends with status 0.
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         HeldRank original = dump(job.root(), images, "d1");
         try (FileChannel pages = FileChannel.open(images.resolve("pages-1.img"), StandardOpenOption.WRITE)) {

@@ -14,7 +14,7 @@ final class CriuInstall {
 
     static synchronized List<String> program() throws CheckpointException {
         if (program == null) {
-            Command.Result result = CommandStarter.call(
+            Command.CommandResult result = CommandStarter.call(
                     List.of(System.getProperty("ppmr.criu.install"), System.getProperty("ppmr.criu.dir")),
                     Duration.ofMinutes(5));
             assertEquals(0, result.exitCode(), result.output());

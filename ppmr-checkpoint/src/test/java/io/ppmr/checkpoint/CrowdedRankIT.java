@@ -83,9 +83,9 @@ class CrowdedRankIT {
     @Test
     void shouldReadATableOnceWhenThreadsShareIt() throws Exception {
         List<ProcessIdentity> processes = crowd(300, ONE_TABLE, "shared");
-        RankRights.requireReadable("rank 0", processes, bounds(MOST));
+        ProcessPrivileges.requireReadable("rank 0", processes, bounds(MOST));
         List<String> lines = new ArrayList<>();
-        try (RankRights rights = RankRights.read("rank 0", processes, bounds(MOST))) {
+        try (ProcessPrivileges rights = ProcessPrivileges.read("rank 0", processes, bounds(MOST))) {
             rights.send(1000, 100_000, (page, last) -> lines.addAll(page));
         }
         assertEquals(301, lines.stream().filter(RightsLine::isThread).count());
@@ -104,7 +104,7 @@ class CrowdedRankIT {
         ProcessTable table = new ProcessTable();
         List<ProcessIdentity> processes = table.tree(table.of((int) job.pid()));
         CheckpointException e = assertThrows(
-                CheckpointException.class, () -> RankRights.requireReadable("rank 0", processes, bounds(MOST)));
+                CheckpointException.class, () -> ProcessPrivileges.requireReadable("rank 0", processes, bounds(MOST)));
         assertTrue(e.getMessage().contains("live in different namespaces ([uts:["), e.getMessage());
         assertTrue(e.getMessage().contains("PID " + job.pid()), e.getMessage());
         assertTrue(e.getMessage().contains("Remedy: "), e.getMessage());
@@ -114,7 +114,7 @@ class CrowdedRankIT {
     private static HeldRank held(List<ProcessIdentity> processes) throws Exception {
         ProcessTable table = new ProcessTable();
         new SignalSender(table).sendAll(SignalSender.Signal.STOP, processes);
-        Standstill[] found = new Standstill[1];
+        StopState[] found = new StopState[1];
         assertTrue(Polling.until(Duration.ofMinutes(1), () -> {
             found[0] = table.standstill(processes);
             return found[0].isHeld();
@@ -171,16 +171,16 @@ class CrowdedRankIT {
         for (boolean pausing : new boolean[] {false, true}) {
             CheckpointException e = assertThrows(CheckpointException.class, () -> {
                 if (pausing) {
-                    RankRights.read("rank 0", processes, bounds(MOST)).close();
+                    ProcessPrivileges.read("rank 0", processes, bounds(MOST)).close();
                 } else {
-                    RankRights.requireReadable("rank 0", processes, bounds(MOST));
+                    ProcessPrivileges.requireReadable("rank 0", processes, bounds(MOST));
                 }
             });
             assertTrue(
                     e.getMessage().startsWith("rank 0 has more than " + MOST + " files open or mapped (rank_files)"),
                     e.getMessage());
         }
-        RankRights.requireReadable("rank 0", processes, bounds(9 * 2_000 + 500));
+        ProcessPrivileges.requireReadable("rank 0", processes, bounds(9 * 2_000 + 500));
     }
 
     @Test
@@ -188,7 +188,7 @@ class CrowdedRankIT {
     void shouldRefuseByNameWhenThereAreTooManyThreads() throws Exception {
         List<ProcessIdentity> processes = crowd(200, 10, "shared");
         CheckpointException e = assertThrows(
-                CheckpointException.class, () -> RankRights.requireReadable("rank 3", processes, bounds(150)));
+                CheckpointException.class, () -> ProcessPrivileges.requireReadable("rank 3", processes, bounds(150)));
         assertTrue(e.getMessage().startsWith("rank 3 has more than 150 threads"), e.getMessage());
     }
 
@@ -200,9 +200,9 @@ class CrowdedRankIT {
             RightsBounds bounds = new RightsBounds(MOST, directory, () -> asked.incrementAndGet() > 100);
             CheckpointException e = assertThrows(CheckpointException.class, () -> {
                 if (pausing) {
-                    RankRights.read("rank 0", processes, bounds).close();
+                    ProcessPrivileges.read("rank 0", processes, bounds).close();
                 } else {
-                    RankRights.requireReadable("rank 0", processes, bounds);
+                    ProcessPrivileges.requireReadable("rank 0", processes, bounds);
                 }
             });
             assertTrue(e.getMessage().contains("called off"), e.getMessage());
@@ -215,8 +215,8 @@ class CrowdedRankIT {
     @Tag("soak")
     void shouldCompareARecordThatLiesOnTheDiskLineByLine() throws Exception {
         List<ProcessIdentity> processes = crowd(2, 4_000, "named", 5);
-        try (RankRights copy = RankRights.read("the copy", processes, bounds(30_000))) {
-            ArrivingRights arriving = new ArrivingRights(directory, 0);
+        try (ProcessPrivileges copy = ProcessPrivileges.read("the copy", processes, bounds(30_000))) {
+            ArrivingPrivileges arriving = new ArrivingPrivileges(directory, 0);
             copy.send(1000, 16_384, (page, last) -> {
                 try {
                     arriving.add(page);
@@ -224,8 +224,8 @@ class CrowdedRankIT {
                     throw new IOException(e);
                 }
             });
-            List<RankRights.OpenFile> doubtful = new ArrayList<>();
-            try (RankRights original = arriving.end()) {
+            List<ProcessPrivileges.OpenFile> doubtful = new ArrayList<>();
+            try (ProcessPrivileges original = arriving.end()) {
                 assertTrue(directory.toFile().list().length > 3, "it lies in several files");
                 assertTrue(new RightsComparison(copy, original)
                         .excess(doubtful::add)

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.Placement.Entry;
+import io.ppmr.checkpoint.FilePlacement.PlacedFile;
 import io.ppmr.os.Command;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -47,14 +47,15 @@ class FilePlacerIT {
         }
     }
 
-    private Placement placement(String... names) {
-        List<Entry> entries = Stream.of(names)
-                .map(name -> new Entry(folder.resolve(name.replace("!", "")).toString(), name.endsWith("!"), ""))
+    private FilePlacement placement(String... names) {
+        List<PlacedFile> entries = Stream.of(names)
+                .map(name ->
+                        new PlacedFile(folder.resolve(name.replace("!", "")).toString(), name.endsWith("!"), ""))
                 .toList();
-        return new Placement("m-1.1.0", USER, entries);
+        return new FilePlacement("m-1.1.0", USER, entries);
     }
 
-    private static FilePlacer start(Placement placement) throws CheckpointException {
+    private static FilePlacer start(FilePlacement placement) throws CheckpointException {
         return FilePlacer.start(PROGRAMS, placement, () -> false);
     }
 
@@ -77,7 +78,7 @@ class FilePlacerIT {
     }
 
     private void asUser(String line) throws IOException, InterruptedException {
-        Command.Result result = Command.of(List.of(
+        Command.CommandResult result = Command.of(List.of(
                         "setpriv",
                         "--reuid",
                         "" + USER.uid(),
@@ -100,7 +101,7 @@ class FilePlacerIT {
     @Test
     void shouldPutFilesAtTheirPlacesAndBackWhatWasThere() throws Exception {
         asUser("echo old >folder/b");
-        Placement written;
+        FilePlacement written;
         try (FilePlacer placer = start(placement("a", "b!"))) {
             written = placer.write(content("one", "two"), LIMIT);
             assertEquals("old\n", Files.readString(folder.resolve("b")));
@@ -183,7 +184,8 @@ class FilePlacerIT {
     @CsvSource({"../elsewhere/a", "./a", "/a", "link/a"})
     void shouldWriteNothingBelowAFolderThatIsReachedByALinkOrByDots(String name) throws Exception {
         asUser("ln -s ../elsewhere folder/link");
-        Placement leading = new Placement("m-1.1.0", USER, List.of(new Entry(folder + "/" + name, true, "")));
+        FilePlacement leading =
+                new FilePlacement("m-1.1.0", USER, List.of(new PlacedFile(folder + "/" + name, true, "")));
         try (FilePlacer placer = start(leading)) {
             assertThrows(CheckpointException.class, () -> placer.write(content("one"), LIMIT));
         }
@@ -226,10 +228,10 @@ class FilePlacerIT {
         assertEquals(List.of(), names(folder));
     }
 
-    /** The job has gone on with it: whatever is undone later, its file stays. */
+    /** The job has continued it: whatever is undone later, its file stays. */
     @Test
     void shouldTakeNoFileAwayThatWasWrittenToSince() throws Exception {
-        Placement written;
+        FilePlacement written;
         try (FilePlacer placer = start(placement("a"))) {
             written = placer.write(content("one"), LIMIT);
             placer.place();
@@ -244,7 +246,7 @@ class FilePlacerIT {
     /** Another filesystem is mounted there, or none yet: that is no reason to take anything for undone. */
     @Test
     void shouldUndoNothingInAnotherFolderOfThatName() throws Exception {
-        Placement written;
+        FilePlacement written;
         try (FilePlacer placer = start(placement("a"))) {
             written = placer.write(content("one"), LIMIT);
             placer.place();

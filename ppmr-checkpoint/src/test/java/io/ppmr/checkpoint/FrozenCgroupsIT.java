@@ -117,7 +117,7 @@ class FrozenCgroupsIT {
                 "a loop in it would take processor time");
         FrozenCgroups.recorded(frozen.paths()).thaw();
         assertFalse(isFrozen(cgroup));
-        assertTrue(Polling.until(LIMIT, () -> !processorTime(process).equals(before)), "it goes on");
+        assertTrue(Polling.until(LIMIT, () -> !processorTime(process).equals(before)), "it continues");
     }
 
     @Test

@@ -113,7 +113,7 @@ class HeldRankIT {
     @Test
     void shouldLeaveStoppedWhatTheJobHadStoppedWhenRanksAreReleased() throws Exception {
         ProcessIdentity child = ranks.get(1).processes().get(2);
-        ranks.set(1, ranks.get(1).leavingStopped(Set.of(child)));
+        ranks.set(1, ranks.get(1).withStoppedByJob(Set.of(child)));
         ranks.get(1).requireHeld();
         assertEquals(Map.of(), HeldRank.releaseAll(ranks));
         for (HeldRank rank : ranks) {
@@ -133,7 +133,7 @@ class HeldRankIT {
         List<ProcessIdentity> tree = ranks.get(1).processes();
         ProcessIdentity child = tree.get(2);
         HeldRank found = HeldRank.recorded(1, tree.subList(0, 1), List.of(child), table.snapshot());
-        assertEquals(Map.of(), AbandonedCommand.resumeAll(List.of(found)));
+        assertEquals(Map.of(), OrphanedCommand.resumeAll(List.of(found)));
         assertTrue(table.isRunning(tree.get(0)) && table.isRunning(tree.get(1)));
         assertTrue(table.isHeld(child));
     }
@@ -141,7 +141,7 @@ class HeldRankIT {
     @Test
     void shouldFindTheCopiesOfStoppedProcessesByTheirPidsOrTheirPlaces() throws Exception {
         HeldRank original =
-                ranks.get(0).leavingStopped(Set.of(ranks.get(0).processes().get(2)));
+                ranks.get(0).withStoppedByJob(Set.of(ranks.get(0).processes().get(2)));
         StoppedProcesses told = StoppedProcesses.of(original);
         assertEquals(List.of(-1, 0, 0), told.parents());
         assertEquals(original.stoppedByJob(), told.among(original), "by their PIDs");
@@ -152,7 +152,7 @@ class HeldRankIT {
     @Test
     void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
         List<ProcessIdentity> tree = ranks.get(0).processes();
-        StoppedProcesses told = StoppedProcesses.of(ranks.get(0).leavingStopped(Set.of(tree.get(2))));
+        StoppedProcesses told = StoppedProcesses.of(ranks.get(0).withStoppedByJob(Set.of(tree.get(2))));
         HeldRank fewer = new HeldRank(0, tree.subList(0, 2), List.of());
         String message =
                 assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
@@ -171,7 +171,7 @@ class HeldRankIT {
         assertTrue(Polling.until(LIMIT, () -> !table.isAlive(lost)));
         Map<Integer, String> failures = HeldRank.releaseAll(ranks);
         assertEquals(Set.of(1), failures.keySet());
-        assertEquals("rank 1 cannot go on as it was: PIDs [" + lost.pid() + "] are gone", failures.get(1));
+        assertEquals("rank 1 cannot continue as it was: PIDs [" + lost.pid() + "] are gone", failures.get(1));
         for (HeldRank rank : ranks) {
             assertTrue(Polling.until(LIMIT, () -> rank.processes().stream()
                     .filter(process -> !process.equals(lost))

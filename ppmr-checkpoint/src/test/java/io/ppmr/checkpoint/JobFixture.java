@@ -71,7 +71,7 @@ final class JobFixture implements AutoCloseable {
 
     /** Runs a short command as an ordinary user, {@link #USER}; it must succeed. */
     void asUser(String... command) throws CheckpointException {
-        Command.Result result = CommandStarter.call(launchedAsUser(command), LIMIT);
+        Command.CommandResult result = CommandStarter.call(launchedAsUser(command), LIMIT);
         assertEquals(0, result.exitCode(), result.output());
     }
 
@@ -122,7 +122,7 @@ final class JobFixture implements AutoCloseable {
         List<String> expect = new ArrayList<>(List.of(bin.resolve(program).toString()));
         expect.addAll(arguments);
         expect.add("--expect");
-        Command.Result expected = CommandStarter.call(expect, LIMIT);
+        Command.CommandResult expected = CommandStarter.call(expect, LIMIT);
         assertEquals(0, expected.exitCode(), expected.output());
 
         List<String> command = new ArrayList<>(List.of(

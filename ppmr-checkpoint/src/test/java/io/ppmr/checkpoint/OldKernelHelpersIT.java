@@ -57,12 +57,12 @@ class OldKernelHelpersIT {
         return words;
     }
 
-    private Command.Result run(String... command) throws CheckpointException {
+    private Command.CommandResult run(String... command) throws CheckpointException {
         return CommandStarter.call(onOldKernel(command), LIMIT);
     }
 
     private List<String> lines(String... command) throws CheckpointException {
-        Command.Result result = run(command);
+        Command.CommandResult result = run(command);
         assertEquals(0, result.exitCode(), result.output());
         return result.output().lines().toList();
     }
@@ -128,9 +128,9 @@ class OldKernelHelpersIT {
 
     @Test
     void shouldHaveNoDescriptorAboveTwoWhenLaunchedWithoutCloseRange() throws Exception {
-        Command.Result open = run("sh", "-c", "exec 5</dev/null 9</dev/null; exec ls /proc/self/fd");
+        Command.CommandResult open = run("sh", "-c", "exec 5</dev/null 9</dev/null; exec ls /proc/self/fd");
         assertTrue(open.output().lines().toList().containsAll(List.of("5", "9")), open.output());
-        Command.Result result = run(
+        Command.CommandResult result = run(
                 "sh", "-c", "exec 5</dev/null 9</dev/null; exec " + fixture.programs.launch() + " -- ls /proc/self/fd");
         assertEquals(List.of("0", "1", "2", "3"), result.output().lines().toList(), "3 is of ls itself");
     }

@@ -50,7 +50,7 @@ class RankCommandsIT {
     }
 
     private Checkpointer restarts(String script) {
-        return CheckpointerSettings.Command.streamed(
+        return CheckpointerSettings.CommandTool.streamed(
                         List.of("/bin/false"), List.of("/bin/sh", "-c", script, "sh", images.toString(), "{rank}"))
                 .create("command", fixture.programs, QUICK);
     }
@@ -106,14 +106,14 @@ class RankCommandsIT {
         CommandStarter direct = new CommandStarter.Direct();
         CommandStarter counting = new CommandStarter() {
             @Override
-            public Started start(String name, List<String> command, Path workDirectory, Path output)
+            public StartedCommand start(String name, List<String> command, Path workDirectory, Path output)
                     throws CheckpointException {
                 starts.incrementAndGet();
                 return direct.start(name, command, workDirectory, output);
             }
 
             @Override
-            public Command.Result run(List<String> command, Duration limit, OutputLimit output)
+            public Command.CommandResult run(List<String> command, Duration limit, OutputLimit output)
                     throws CheckpointException {
                 starts.incrementAndGet();
                 return direct.run(command, limit, output);

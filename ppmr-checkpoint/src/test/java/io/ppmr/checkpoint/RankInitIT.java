@@ -41,7 +41,7 @@ class RankInitIT {
     }
 
     private static String run(String... command) throws CheckpointException {
-        Command.Result result = CommandStarter.call(List.of(command), SOON);
+        Command.CommandResult result = CommandStarter.call(List.of(command), SOON);
         assertEquals(0, result.exitCode(), result.describe());
         return result.output();
     }
@@ -70,19 +70,19 @@ class RankInitIT {
         assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)));
     }
 
-    /** A tool of a service that dies leaves such children: this init is the tracer then, and the child stands still. */
+    /** A tool of a service that dies leaves such children: this init is the tracer then, and the child is stopped. */
     @Test
     void shouldLetAProcessGoOnThatAsksItsParentToTraceItWhenTheParentHasEnded() throws Exception {
         ProcessIdentity init = start();
         String child = "sleep(0.01) while getppid() != 1; syscall(`uname -m` =~ /x86_64/ ? 101 : 117, 0, 0, 0, 0) == 0"
-                + " or die; open(my $said, q(>), shift) or die; kill q(STOP), $$; print $said qq(went on\\n)";
+                + " or die; open(my $said, q(>), shift) or die; kill q(STOP), $$; print $said qq(continued\\n)";
         Path said = fixture.base.resolve("said");
         inside(
                 init,
                 "perl -e 'use Time::HiRes q(sleep); exit 0 if fork; " + child + "' " + said
                         + " > /dev/null 2>&1 < /dev/null");
         assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)), "the namespace is not empty");
-        assertEquals("went on\n", Files.readString(said));
+        assertEquals("continued\n", Files.readString(said));
     }
 
     @Test

@@ -47,12 +47,12 @@ class RankNamespaceIT {
         }
     }
 
-    private static Command.Result run(List<String> words) throws CheckpointException {
+    private static Command.CommandResult run(List<String> words) throws CheckpointException {
         return CommandStarter.call(words, SOON);
     }
 
     private static String output(String... words) throws CheckpointException {
-        Command.Result result = run(List.of(words));
+        Command.CommandResult result = run(List.of(words));
         assertEquals(0, result.exitCode(), result.describe());
         return result.output();
     }
@@ -62,7 +62,7 @@ class RankNamespaceIT {
         return new RankNamespace(fixture.table.of(Integer.parseInt(pid)));
     }
 
-    private Command.Result inside(RankNamespace namespace, String... words) throws CheckpointException {
+    private Command.CommandResult inside(RankNamespace namespace, String... words) throws CheckpointException {
         List<String> launch = List.of(fixture.programs.launch().toString(), "--");
         List<String> command = namespace.enter(launch, fixture.base, List.of());
         command.addAll(List.of(words));
@@ -105,7 +105,7 @@ class RankNamespaceIT {
     }
 
     private void requireNotEntered(RankNamespace namespace, String why) throws CheckpointException {
-        Command.Result result = inside(namespace, "sh", "-c", "echo entered");
+        Command.CommandResult result = inside(namespace, "sh", "-c", "echo entered");
         assertEquals(NOT_STARTED, result.exitCode(), result.describe());
         assertTrue(result.output().contains(why), result.output());
     }
@@ -250,7 +250,7 @@ class RankNamespaceIT {
                 fixture.base,
                 List.of(folder + ":/none", library.toString()));
         words.add(tool.toString());
-        Command.Result before = run(words);
+        Command.CommandResult before = run(words);
         assertEquals("tool", before.output(), before.describe());
         Path covered =
                 switch (kind) {
@@ -265,7 +265,7 @@ class RankNamespaceIT {
         } else {
             mount(namespace, "--bind", evil.toString(), covered.toString());
         }
-        Command.Result after = run(words);
+        Command.CommandResult after = run(words);
         assertEquals(NOT_STARTED, after.exitCode(), after.describe());
         assertTrue(after.output().contains("ppmr-launch: " + covered + " is another file"), after.output());
         assertTrue(after.output().contains("Remedy: "), after.output());

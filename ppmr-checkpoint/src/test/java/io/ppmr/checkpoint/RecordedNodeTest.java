@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
 import io.ppmr.os.ProcFolder;
@@ -90,7 +90,7 @@ class RecordedNodeTest {
         Set<OpenFile> files = new LinkedHashSet<>();
         Set<String> others = new LinkedHashSet<>();
         try (ProcFolder open = ProcFolder.open(process + "/fd")) {
-            RankRights.descriptors(open, files::add, others::add, (descriptor, target) -> {});
+            ProcessPrivileges.descriptors(open, files::add, others::add, (descriptor, target) -> {});
         }
         // Links of descriptors have the modes of their files; made by hand they have all.
         assertEquals(Set.of(new OpenFile("/dev/null", 0, true, true)), files);
@@ -99,7 +99,7 @@ class RecordedNodeTest {
 
     private static void read(Path process, Set<OpenFile> files, KernelFeatures kernel) throws Exception {
         try (ProcFolder own = ProcFolder.open(process.toString())) {
-            RankRights.mappings(own, files::add, kernel, new RecentTexts());
+            ProcessPrivileges.mappings(own, files::add, kernel, new RecentTexts());
         }
     }
 

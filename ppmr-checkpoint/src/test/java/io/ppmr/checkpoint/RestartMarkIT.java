@@ -94,7 +94,7 @@ class RestartMarkIT {
         Process others = start(ANOTHER_UID, mark);
         Process unmarked = start(JobFixture.USER.uid(), RestartMark.draw(JobFixture.USER));
         try {
-            AbandonedCommand.endMarked(attempt);
+            OrphanedCommand.endMarked(attempt);
             assertTrue(copy.waitFor(SECONDS, TimeUnit.SECONDS), "the restart's user's");
             assertTrue(tool.waitFor(SECONDS, TimeUnit.SECONDS), "root's");
             assertTrue(others.isAlive(), "another user's");
@@ -110,7 +110,7 @@ class RestartMarkIT {
         new RestartMark("0123456789abcdef0123456789abcdef", ANOTHER_UID).note(attempt.resolve("rank-0"));
         Process copy = start(JobFixture.USER.uid(), new RestartMark("0123456789abcdef0123456789abcdef", ANOTHER_UID));
         try {
-            AbandonedCommand.endMarked(attempt);
+            OrphanedCommand.endMarked(attempt);
             assertTrue(copy.isAlive());
         } finally {
             end(copy);
@@ -147,10 +147,10 @@ class RestartMarkIT {
                         .map(RestartMark::token)
                         .sorted()
                         .toList());
-        assertTrue(AbandonedCommand.isNoted(attempt), "an attempt whose restarts were only noted is one");
-        AbandonedCommand.forget(attempt);
+        assertTrue(OrphanedCommand.isNoted(attempt), "an attempt whose restarts were only noted is one");
+        OrphanedCommand.forget(attempt);
         assertEquals(List.of(), RestartMark.noted(attempt));
-        assertFalse(AbandonedCommand.isNoted(attempt));
+        assertFalse(OrphanedCommand.isNoted(attempt));
         Files.writeString(attempt.resolve("rank-0.mark"), "41234 not a token\n");
         String message = assertThrows(IOException.class, () -> RestartMark.noted(attempt))
                 .getMessage();

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.RankRights.OpenFile;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -43,17 +43,17 @@ class RightsComparisonTest {
         return RightsLine.of(new OpenFile(path, owner, mode.charAt(0) == 'r', mode.charAt(1) == 'w'));
     }
 
-    private static RankRights record(Path directory, int number, String... lines) throws CheckpointException {
-        ArrivingRights arriving = new ArrivingRights(directory, number);
+    private static ProcessPrivileges record(Path directory, int number, String... lines) throws CheckpointException {
+        ArrivingPrivileges arriving = new ArrivingPrivileges(directory, number);
         arriving.add(List.copyOf(new TreeSet<>(Arrays.asList(lines))));
         return arriving.end();
     }
 
-    private RankRights record(String... lines) throws CheckpointException {
+    private ProcessPrivileges record(String... lines) throws CheckpointException {
         return record(directory, records++, lines);
     }
 
-    private static Optional<String> excess(RankRights copy, RankRights original, List<OpenFile> doubtful)
+    private static Optional<String> excess(ProcessPrivileges copy, ProcessPrivileges original, List<OpenFile> doubtful)
             throws CheckpointException {
         try (copy;
                 original) {
@@ -61,7 +61,7 @@ class RightsComparisonTest {
         }
     }
 
-    private Optional<String> excess(RankRights copy, RankRights original) throws CheckpointException {
+    private Optional<String> excess(ProcessPrivileges copy, ProcessPrivileges original) throws CheckpointException {
         return excess(copy, original, new ArrayList<>());
     }
 
@@ -90,7 +90,7 @@ class RightsComparisonTest {
     /** One of another user is told by its number where numbers are kept, and else compared with all. */
     @Test
     void shouldCompareThreadsByTheirNumbersWhereAllAreKept() throws Exception {
-        RankRights original = record(thread(7, REST), thread(8, ROOTS_REST));
+        ProcessPrivileges original = record(thread(7, REST), thread(8, ROOTS_REST));
         String said =
                 excess(record(thread(7, ROOTS_REST), thread(8, REST)), original).orElseThrow();
         assertTrue(said.startsWith("thread 7: it has the user ids [0]"), said);
@@ -105,7 +105,7 @@ class RightsComparisonTest {
 
     @Test
     void shouldKnowUnnamedMemoryWhereTheOriginalSharedSome() throws Exception {
-        String memory = file(RankRights.UNNAMED_MEMORY, 0, "rw");
+        String memory = file(ProcessPrivileges.UNNAMED_MEMORY, 0, "rw");
         List<OpenFile> doubtful = new ArrayList<>();
         assertEquals(
                 Optional.empty(),
@@ -152,7 +152,7 @@ class RightsComparisonTest {
                 doubtful.stream().map(RightsLine::of).toList());
     }
 
-    private static RankRights lines(Path folder, int number, List<OpenFile> files) throws CheckpointException {
+    private static ProcessPrivileges lines(Path folder, int number, List<OpenFile> files) throws CheckpointException {
         List<String> lines = new ArrayList<>(files.stream().map(RightsLine::of).toList());
         lines.add(thread(7, REST));
         return record(folder, number, lines.toArray(String[]::new));
@@ -178,7 +178,7 @@ class RightsComparisonTest {
                 "thread 0000000007 ="
             })
     void shouldRefuseALineThatCannotBeRead(String line) throws Exception {
-        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+        try (ArrivingPrivileges arriving = new ArrivingPrivileges(directory, 0)) {
             CheckpointException e = assertThrows(CheckpointException.class, () -> arriving.add(List.of(line)));
             assertTrue(e.getMessage().contains("Remedy: install the same release"), e.getMessage());
         }
@@ -206,7 +206,7 @@ class RightsComparisonTest {
     @Test
     void shouldGiveEachThreadItsWordsWhenARecordIsRead() throws Exception {
         List<String> lines = new ArrayList<>();
-        try (RankRights rights = record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, ROOTS_REST));
+        try (ProcessPrivileges rights = record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, ROOTS_REST));
                 RightsCursor cursor = rights.open()) {
             for (String line = cursor.next(); line != null; line = cursor.next()) {
                 lines.add(line);
@@ -217,17 +217,17 @@ class RightsComparisonTest {
 
     @Test
     void shouldTakeRightsThatNoThreadHasForNoThread() throws Exception {
-        try (RankRights rights = record(shared(0, REST))) {
+        try (ProcessPrivileges rights = record(shared(0, REST))) {
             assertTrue(rights.summary().hasNoThread());
         }
-        try (RankRights rights = record(shared(0, REST), RightsLine.referring(7, "000"))) {
+        try (ProcessPrivileges rights = record(shared(0, REST), RightsLine.referring(7, "000"))) {
             assertEquals(200, rights.summary().most("nofile", ThreadRights.HARD));
         }
     }
 
     @Test
     void shouldRefuseMoreSharedRightsThanItKeeps() throws Exception {
-        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+        try (ArrivingPrivileges arriving = new ArrivingPrivileges(directory, 0)) {
             CheckpointException e = assertThrows(CheckpointException.class, () -> {
                 for (int number = 0; number < 1000; number++) {
                     arriving.add(List.of(shared(number, REST)));
@@ -236,7 +236,7 @@ class RightsComparisonTest {
             assertTrue(e.getMessage().contains("there are too many"), e.getMessage());
             assertTrue(e.getMessage().contains("'rights 256 "), e.getMessage());
         }
-        try (ArrivingRights arriving = new ArrivingRights(directory, 1)) {
+        try (ArrivingPrivileges arriving = new ArrivingPrivileges(directory, 1)) {
             arriving.add(List.of(shared(0, REST)));
             CheckpointException e =
                     assertThrows(CheckpointException.class, () -> arriving.add(List.of(shared(0, ROOTS_REST))));
@@ -266,7 +266,7 @@ class RightsComparisonTest {
 
     @Test
     void shouldRefuseLinesThatComeOutOfOrderOrTwice() throws Exception {
-        try (ArrivingRights arriving = new ArrivingRights(directory, 0)) {
+        try (ArrivingPrivileges arriving = new ArrivingPrivileges(directory, 0)) {
             arriving.add(List.of(RightsLine.root("/b")));
             for (String line : List.of("/a", "/b")) {
                 CheckpointException e =

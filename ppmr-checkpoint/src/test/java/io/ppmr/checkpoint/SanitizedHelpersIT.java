@@ -52,7 +52,7 @@ class SanitizedHelpersIT {
         // Helpers that have become a job's user write there, too.
         Files.createDirectory(base.resolve("findings"));
         Files.setPosixFilePermissions(base.resolve("findings"), PosixFilePermissions.fromString("rwxrwxrwx"));
-        Command.Result made = CommandStarter.call(
+        Command.CommandResult made = CommandStarter.call(
                 List.of(
                         "make",
                         "--silent",

@@ -41,7 +41,7 @@ class SanitizedProgramsIT {
     }
 
     private static void make(String part, String target) throws CheckpointException {
-        Command.Result made = CommandStarter.call(
+        Command.CommandResult made = CommandStarter.call(
                 List.of(
                         "make",
                         "--silent",
@@ -79,7 +79,7 @@ class SanitizedProgramsIT {
         List<String> words = new ArrayList<>(List.of(before));
         words.add(base.resolve(command[0]).toString());
         words.addAll(List.of(command).subList(1, command.length));
-        Command.Result result = CommandStarter.call(words, LIMIT);
+        Command.CommandResult result = CommandStarter.call(words, LIMIT);
         assertEquals(0, result.exitCode(), result.output());
         return result.output();
     }
@@ -170,7 +170,7 @@ class SanitizedProgramsIT {
     @Tag("soak")
     @Timeout(1200)
     void shouldTakeOrRefuseByASentenceWhenManyImagesListsAndQuestionsAreDamaged() throws Exception {
-        Command.Result result =
+        Command.CommandResult result =
                 CommandStarter.call(List.of(base.resolve("pages-fuzz").toString(), "1000000"), Duration.ofMinutes(20));
         assertEquals(0, result.exitCode(), result.output());
         System.out.println(result.output());

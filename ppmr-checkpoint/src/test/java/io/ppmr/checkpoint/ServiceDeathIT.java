@@ -61,7 +61,7 @@ class ServiceDeathIT {
             StringBuilder text = new StringBuilder();
             held.processes().forEach(process -> text.append(process.pid()).append('\n'));
             text.append("companions\n");
-            held.companions().forEach(process -> text.append(process.pid()).append('\n'));
+            held.helperProcesses().forEach(process -> text.append(process.pid()).append('\n'));
             Path part = images.resolveSibling("held.part");
             Files.writeString(part, text);
             Files.move(part, images.resolveSibling("held"));

@@ -30,7 +30,7 @@ class SessionKeyringIT {
         List<String> words = new ArrayList<>(List.of(holder, "hold"));
         words.addAll(List.of(launcher));
         words.addAll(List.of(holder, "look"));
-        Command.Result result = CommandStarter.call(words, JobFixture.LIMIT);
+        Command.CommandResult result = CommandStarter.call(words, JobFixture.LIMIT);
         Assumptions.assumeTrue(result.exitCode() != 2, "this kernel has no keys: " + result.output());
         return result.output().strip();
     }

@@ -147,7 +147,7 @@ class SignalSenderTest {
         ProcessIdentity former =
                 new ProcessIdentity(its.bootId(), its.pidNamespace(), its.pid(), its.startTimeTicks() - 1);
         assertFalse(late(former, looks).send(signal, former), "the one that it was meant for is gone");
-        assertTrue(Polling.until(LIMIT, () -> table.isRunning(its)), "it was stopped, and is set going again");
+        assertTrue(Polling.until(LIMIT, () -> table.isRunning(its)), "it was stopped, and is continued again");
         assertTrue(stranger.isAlive());
     }
 
@@ -165,7 +165,7 @@ class SignalSenderTest {
             assertTrue(signals.send(Signal.STOP, identity));
             signals.resume(0, List.of(identity), LIMIT);
             assertTrue(Polling.until(LIMIT, () -> state(identity) != 'R'));
-            assertTrue(table.isRunning(identity), "it is stopped, and nobody sets it going any more");
+            assertTrue(table.isRunning(identity), "it is stopped, and nobody continues it any more");
         }
     }
 

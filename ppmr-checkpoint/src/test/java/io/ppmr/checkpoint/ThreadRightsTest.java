@@ -38,12 +38,12 @@ class ThreadRightsTest {
     void shouldKnowTheKernelsLastCapabilityWhenItReadsAThread() throws Exception {
         Process process = new ProcessBuilder("cat").start();
         try {
-            // Ranks that are read stand still; a program that answers has mapped all that it will map.
+            // Ranks that are read are stopped; a program that answers has mapped all that it will map.
             process.getOutputStream().write('1');
             process.getOutputStream().flush();
             assertEquals('1', process.getInputStream().read());
             List<ThreadRights> threads = new ArrayList<>();
-            RankRights.threads(List.of(new ProcessTable().of((int) process.pid())), threads::add);
+            ProcessPrivileges.threads(List.of(new ProcessTable().of((int) process.pid())), threads::add);
             String said = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
                     .output();
             assertEquals(said.strip(), "" + threads.get(0).lastCapability());

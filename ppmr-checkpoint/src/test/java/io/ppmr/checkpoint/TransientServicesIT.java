@@ -73,7 +73,7 @@ class TransientServicesIT {
         return script;
     }
 
-    private CommandStarter.Started start(String... command) throws CheckpointException {
+    private CommandStarter.StartedCommand start(String... command) throws CheckpointException {
         List<String> words = new ArrayList<>(List.of(PROGRAMS.launch().toString(), "--"));
         words.addAll(List.of(command));
         return starter.start("tool", words, directory, output);
@@ -81,7 +81,7 @@ class TransientServicesIT {
 
     @Test
     void shouldTellThePidOfTheCommandAndGiveItsOutputAndStatus() throws Exception {
-        CommandStarter.Started tool = start("sh", "-c", "echo $$ $0; exit 7", "$HOME");
+        CommandStarter.StartedCommand tool = start("sh", "-c", "echo $$ $0; exit 7", "$HOME");
         assertTrue(tool.client().waitFor(60, TimeUnit.SECONDS));
         assertEquals(7, tool.client().exitValue());
         assertEquals(tool.pid() + " $HOME\n", Files.readString(output));
@@ -90,7 +90,7 @@ class TransientServicesIT {
 
     @Test
     void shouldNotTakeACommandForWellThatASignalHasEnded() throws Exception {
-        CommandStarter.Started tool = start("sleep", "60");
+        CommandStarter.StartedCommand tool = start("sleep", "60");
         ProcessTable table = new ProcessTable();
         assertTrue(Polling.until(SOON, () -> table.name(table.of(tool.pid())).equals(Optional.of("sleep"))));
         assertTrue(table.leadsSession(table.of(tool.pid())), "a session of its own");

@@ -66,9 +66,9 @@ import picocli.CommandLine.Spec;
             "0:done; a migration has committed",
             "1:anything else went wrong; the message says what",
             "2:the command line or the configuration is wrong",
-            "3:the migration was rolled back: the originals go on",
+            "3:the migration was rolled back: the originals continue",
             "4:the migration, or the restart, was refused: nothing was touched",
-            "5:in doubt: ranks are held for somebody who does not answer; ppmr status says whom"
+            "5:in doubt: ranks are held and a peer is unreachable; see ppmr status"
         },
         subcommands = {
             MigrateCommand.class,
@@ -184,7 +184,7 @@ public final class Main implements Runnable {
 
     @Command(
             name = "checkpointers",
-            description = "Says which checkpointers can run on this node, and why the others cannot.",
+            description = "Shows which checkpointers can run on this node, and why the others cannot.",
             mixinStandardHelpOptions = true)
     void checkpointers(
             @Option(
@@ -209,7 +209,7 @@ public final class Main implements Runnable {
     @Command(
             name = "cancel",
             description = {
-                "Calls a migration off: it is rolled back and the originals go on. Returns when that has begun.",
+                "Calls a migration off: it is rolled back and the originals continue. Returns when that has begun.",
                 "Refused (4) when it is not under way, or when its originals are being ended already."
             },
             mixinStandardHelpOptions = true)
@@ -219,7 +219,7 @@ public final class Main implements Runnable {
                             description = "the migration, by its name in ppmr status or its first characters; or "
                                     + MigrationQueue.WAITING + ": the jobs that a trigger has yet to move stay here")
                     String id,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+            @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         try (ControlClient client = new ControlClient(socket.path())) {
             String cancelled = client.cancel(id);

@@ -49,7 +49,7 @@ final class MigrateCommand implements Callable<Integer> {
     private Path keep;
 
     @ArgGroup(multiplicity = "1")
-    private SocketOption socket;
+    private SocketArgument socket;
 
     @Option(
             names = "--wait",
@@ -66,7 +66,7 @@ final class MigrateCommand implements Callable<Integer> {
             names = "--patience",
             paramLabel = "SECONDS",
             defaultValue = "7200",
-            description = "give up when the service says nothing for so long (default: ${DEFAULT-VALUE})")
+            description = "give up when the service says nothing for that time (default: ${DEFAULT-VALUE})")
     private long patienceSeconds;
 
     @Option(

@@ -20,7 +20,7 @@ public final class ProgressView {
 
     private final PrintWriter out;
     private final boolean terminal;
-    private MigrationProgress.Step lastStep;
+    private MigrationProgress.SourceStep lastStep;
     private double lastSeconds;
     private int drawn;
     private double rateFromSeconds;
@@ -78,14 +78,14 @@ public final class ProgressView {
 
     /** Rate and time left, as far as they are known. */
     private String pace(MigrationProgress progress) {
-        boolean moving = progress.step() == MigrationProgress.Step.CHECKPOINT
-                || progress.step() == MigrationProgress.Step.RESTART;
+        boolean moving = progress.step() == MigrationProgress.SourceStep.CHECKPOINT
+                || progress.step() == MigrationProgress.SourceStep.RESTART;
         if (!moving || bytesPerSecond <= 0) {
             return "";
         }
         String rate = "  " + MigrationText.rate(bytesPerSecond);
         // When all is written, what was written is all there is; before that the processes' memory says it about.
-        long total = progress.step() == MigrationProgress.Step.RESTART
+        long total = progress.step() == MigrationProgress.SourceStep.RESTART
                 ? progress.sentBytes()
                 : Math.max(progress.expectedBytes(), progress.sentBytes());
         long left = total - progress.arrivedBytes();

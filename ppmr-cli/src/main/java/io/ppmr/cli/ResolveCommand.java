@@ -3,7 +3,7 @@ package io.ppmr.cli;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.BufferedReader;
@@ -29,10 +29,10 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "resolve",
         description = {
-            "Decides a migration whose ranks are held because somebody who must answer is gone. Prints what the"
+            "Decides a migration whose ranks are held because a peer is unreachable. Prints what the"
                     + " decision would mean, and does it with --yes, or when that is confirmed on a terminal.",
-            "0: decided, and nothing is held there any more. 4: refused, or not confirmed: nothing was changed."
-                    + " 5: noted, but ranks stay held; the message says for whom."
+            "0: decided, and no ranks are held there. 4: refused, or not confirmed: nothing was changed."
+                    + " 5: noted, but ranks stay held; the message names the peer."
         },
         mixinStandardHelpOptions = true)
 final class ResolveCommand implements Callable<Integer> {
@@ -56,8 +56,8 @@ final class ResolveCommand implements Callable<Integer> {
         @Option(names = "--rollback", description = "the originals run, or what is left of them; every copy is ended")
         private boolean rollback;
 
-        private Outcome outcome() {
-            return commit && !rollback ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        private FinalOutcome outcome() {
+            return commit && !rollback ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
         }
     }
 
@@ -83,11 +83,11 @@ final class ResolveCommand implements Callable<Integer> {
             names = "--patience",
             paramLabel = "SECONDS",
             defaultValue = "7200",
-            description = "give up when the service has not answered for so long (default: ${DEFAULT-VALUE})")
+            description = "give up when the service has not answered for that time (default: ${DEFAULT-VALUE})")
     private long patienceSeconds;
 
     @ArgGroup(multiplicity = "1")
-    private SocketOption socket;
+    private SocketArgument socket;
 
     @Override
     public Integer call() throws Exception {
@@ -95,7 +95,7 @@ final class ResolveCommand implements Callable<Integer> {
         OperatorDecision word = new OperatorDecision(decision.outcome(), Set.copyOf(targetsOff), sourceOff, firstOff);
         Path path = socket.path();
         Resolution meaning = ask(path, word, false);
-        if (meaning.result() == Resolution.Result.REFUSED) {
+        if (meaning.result() == Resolution.ResolutionResult.REFUSED) {
             throw new CommandFailure(ExitCode.REFUSED, meaning.text());
         }
         out.println(meaning.text());
@@ -104,10 +104,10 @@ final class ResolveCommand implements Callable<Integer> {
             throw new CommandFailure(ExitCode.REFUSED, "nothing was decided: add --yes to do it");
         }
         Resolution answer = ask(path, word, true);
-        if (answer.result() == Resolution.Result.REFUSED) {
+        if (answer.result() == Resolution.ResolutionResult.REFUSED) {
             throw new CommandFailure(ExitCode.REFUSED, answer.text());
         }
-        if (answer.result() == Resolution.Result.STILL_HELD) {
+        if (answer.result() == Resolution.ResolutionResult.STILL_HELD) {
             throw new CommandFailure(ExitCode.IN_DOUBT, answer.text());
         }
         out.println(answer.text());

@@ -12,8 +12,8 @@ import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.migration.keep.HeldRestart;
+import io.ppmr.migration.keep.ImageManifest;
 import io.ppmr.migration.keep.KeptImages;
-import io.ppmr.migration.keep.Manifest;
 import io.ppmr.migration.target.TargetSettings;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -45,8 +45,7 @@ import picocli.CommandLine.Spec;
             "Restarts on this node the ranks of a copy that a migration has kept (`ppmr migrate --keep`, or keep in the"
                     + " job's table).",
             "A copy of a pod is refused: pods cannot be restarted from a copy yet.",
-            "That the same computation runs nowhere else is for whoever calls this to see to: only this node is looked"
-                    + " at."
+            "Make sure that the same computation runs nowhere else: only this node is looked" + " at."
         },
         mixinStandardHelpOptions = true)
 public final class RestartCommand implements Callable<Integer> {
@@ -86,7 +85,7 @@ public final class RestartCommand implements Callable<Integer> {
     public Integer call() throws Exception {
         PrintWriter out = spec.commandLine().getOut();
         KeptImages images = KeptImages.open(directory);
-        Manifest manifest = images.manifest();
+        ImageManifest manifest = images.manifest();
         TargetSettings settings = TargetConfig.load(config).settings();
         images.requireSealed(keyFile == null ? settings.authenticator() : PreSharedKey.load(keyFile), withoutDigest);
         Checkpointer checkpointer = checkpointer(manifest, settings);
@@ -117,7 +116,7 @@ public final class RestartCommand implements Callable<Integer> {
         return ExitCode.OK.number();
     }
 
-    private static Checkpointer checkpointer(Manifest manifest, TargetSettings settings) throws CommandFailure {
+    private static Checkpointer checkpointer(ImageManifest manifest, TargetSettings settings) throws CommandFailure {
         if (manifest.user().uid() == 0 && !settings.allowRootJobs()) {
             throw new CommandFailure(
                     ExitCode.REFUSED,
@@ -142,7 +141,7 @@ public final class RestartCommand implements Callable<Integer> {
 
     /** A restart that runs as the job's user must get to its image. */
     private static void requireReach(KeptImages images, TargetSettings settings) throws IOException, CommandFailure {
-        Manifest manifest = images.manifest();
+        ImageManifest manifest = images.manifest();
         for (int rank : manifest.originals().keySet()) {
             Path image = images.rank(rank);
             if (!Files.getAttribute(image, "unix:uid", LinkOption.NOFOLLOW_LINKS)

@@ -8,7 +8,7 @@ import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -88,11 +88,11 @@ final class ServiceReturn {
                 ExitCode.FAILED,
                 (back
                                 ? "migration " + started.id() + " is not over after " + endLimit.toSeconds()
-                                        + " s: ppmr status says for whom it waits"
+                                        + " s: ppmr status names the peer that it waits for"
                                 : "the service has not come back within " + returnLimit.toSeconds()
                                         + " s, so it is not known how migration " + started.id() + " of job "
                                         + started.job()
-                                        + " ends; until it is back, ranks may stand still here or be held"
+                                        + " ends; until it is back, ranks may be stopped here or be held"
                                         + " at the target. Start it: systemctl start ppmr-source")
                         + ". Then: ppmr show " + started.id() + " --config " + configuration);
     }
@@ -129,6 +129,6 @@ final class ServiceReturn {
                             + configuration);
         }
         view.line(known.text());
-        return Optional.of(known.ended() == Outcome.COMMITTED ? ExitCode.OK : ExitCode.ROLLED_BACK);
+        return Optional.of(known.ended() == FinalOutcome.COMMITTED ? ExitCode.OK : ExitCode.ROLLED_BACK);
     }
 }

@@ -35,7 +35,7 @@ import picocli.CommandLine.Spec;
 /** {@code ppmr status}: what a service is doing. */
 @Command(
         name = "status",
-        description = "Says whether a service is idle, or how far its migration is.",
+        description = "Shows whether a service is idle, or how far its migration is.",
         mixinStandardHelpOptions = true)
 final class StatusCommand implements Callable<Integer> {
     /** An idle service says nothing for as long as nothing is moved. */
@@ -49,12 +49,12 @@ final class StatusCommand implements Callable<Integer> {
     private CommandSpec spec;
 
     @ArgGroup(multiplicity = "1")
-    private SocketOption socket;
+    private SocketArgument socket;
 
     @Option(
             names = "--watch",
             description =
-                    "go on: show migrations as they come and go, until this command is ended, or the service ends")
+                    "continue: show migrations as they come and go, until this command is ended, or the service ends")
     private boolean watch;
 
     @Option(names = "--json", description = "one JSON object a line, with the fields of the control socket")
@@ -156,8 +156,8 @@ final class StatusCommand implements Callable<Integer> {
         String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
         return "open: migration " + one.id() + ", " + one.phase() + " since "
                 + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
-                + (one.takenUp() ? ", taken up again after a restart of the service" : "") + "; "
-                + (one.waitsFor() == null ? "it goes on by itself" : one.waitsFor());
+                + (one.takenUp() ? ", recovered after a restart of the service" : "") + "; "
+                + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
     }
 
     private void print(Object value) {

@@ -7,7 +7,7 @@ import java.io.Writer;
 /**
  * Makes harmless what commands print: {@link #println(String)} prints one line whatever line ends are in its text,
  * everything else may have several. Nothing that a terminal obeys passes, but a carriage return that is written as one
- * character, by whoever draws a line again. Flushes at each line. For any thread, as its superclass.
+ * character, by the code that draws a line again. Flushes at each line. For any thread, as its superclass.
  */
 final class TerminalWriter extends PrintWriter {
     TerminalWriter(Writer to) {

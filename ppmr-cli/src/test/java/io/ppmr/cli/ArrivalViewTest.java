@@ -16,7 +16,7 @@ class ArrivalViewTest {
                 "59568821-3c0e",
                 "solver",
                 "192.0.2.10:40000",
-                Arrival.Step.ARRIVING,
+                Arrival.ArrivalStep.ARRIVING,
                 seconds,
                 100 * MIB,
                 arrivedBytes,
@@ -43,7 +43,7 @@ class ArrivalViewTest {
 
     @Test
     void shouldSayWhatIsKnownWhenItWasTakenUpAgain() {
-        Arrival takenUp = new Arrival("abc", "", "", Arrival.Step.HELD, 0, 0, 0, 0, 0, 0);
-        assertEquals(List.of("migration abc, taken up again: held"), new ArrivalView().lines(List.of(takenUp)));
+        Arrival takenUp = new Arrival("abc", "", "", Arrival.ArrivalStep.HELD, 0, 0, 0, 0, 0, 0);
+        assertEquals(List.of("migration abc, recovered: held"), new ArrivalView().lines(List.of(takenUp)));
     }
 }

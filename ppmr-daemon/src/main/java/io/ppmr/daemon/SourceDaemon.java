@@ -172,7 +172,7 @@ public final class SourceDaemon implements Daemon.Service {
         health.ifPresent(HealthTrigger::close);
         service.close();
         if (migrations != null) {
-            // Without the mount its migration cannot go on; it still has to set the originals going.
+            // Without the mount its migration cannot continue; it still has to continue the originals.
             UninterruptedWait.of(() -> migrations.close(FAILED_MIGRATION_PATIENCE));
         }
     }

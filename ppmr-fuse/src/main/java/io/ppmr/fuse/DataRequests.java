@@ -79,7 +79,7 @@ final class DataRequests {
     void refuse(long request) {
         refusals.say(
                 "share",
-                "user " + Integer.toUnsignedString(caller(request)) + " has so many calls waiting in a mount that a"
+                "user " + Integer.toUnsignedString(caller(request)) + " has too many calls waiting in a mount:"
                         + " further one is refused (EAGAIN): at most " + WorkerShares.OF_A_USER + " of a user, "
                         + WorkerShares.OF_USERS + " of all users but root");
         answer(request, MEMORY.getLong(request + UNIQUE_OFFSET), Errno.EAGAIN.negated(), 0);
@@ -125,7 +125,8 @@ final class DataRequests {
         MEMORY.putInt(address + ANSWER_ERROR_OFFSET, Math.min(result, 0));
         MEMORY.putLong(address + UNIQUE_OFFSET, unique);
         if (LIBRARY.write(descriptor, address, lengthBytes) < 0) {
-            // ENOENT: whoever asked was killed meanwhile; ENODEV: the mount is gone. Nobody waits for this answer.
+            // ENOENT: the calling process was killed meanwhile; ENODEV: the mount is gone. No process waits for this
+            // answer.
             LOG.debug("an answer of {} bytes was not taken: errno {}", lengthBytes, LibC.errno());
         }
     }

@@ -2,7 +2,7 @@ package io.ppmr.fuse;
 
 /**
  * A filesystem call that fails with an errno; the message says why, for the log. It has no stack trace: it is an
- * answer, which whoever may enter a mount can cause as often as he likes.
+ * answer, which every user of a mount can cause any number of times.
  */
 public final class ErrnoException extends Exception {
     private static final long serialVersionUID = 1L;

@@ -21,7 +21,7 @@ public interface FilesystemView {
     /**
      * The process that makes a call, as the kernel reports it: effective user and group, and the calling thread's id.
      */
-    record Caller(int uid, int gid, int pid) {}
+    record CallingProcess(int uid, int gid, int pid) {}
 
     /** The answer of {@code statfs(2)}: block size, blocks in all, blocks free, files in use. */
     record Capacity(int blockBytes, long blocks, long freeBlocks, long files) {}
@@ -29,7 +29,7 @@ public interface FilesystemView {
     /** Attributes of a name; ENOENT where there is none. Never blocks: a blocked lookup stops its whole directory. */
     FileAttributes attributes(String path) throws ErrnoException;
 
-    /** Attributes of an open file, which may have no name any more. */
+    /** Attributes of an open file, which may no longer have a name. */
     FileAttributes attributes(long handle) throws ErrnoException;
 
     /** The names in a directory, without {@code .} and {@code ..}. */
@@ -39,10 +39,10 @@ public interface FilesystemView {
     String readLink(String path) throws ErrnoException;
 
     /** Opens an existing file; may block until it has come. Returns its handle, which {@link #release} ends. */
-    long open(String path, OpenFlags flags, Caller caller) throws ErrnoException;
+    long open(String path, OpenFlags flags, CallingProcess caller) throws ErrnoException;
 
     /** Creates and opens a regular file, owned by the caller. */
-    default long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+    default long create(String path, OpenFlags flags, int mode, CallingProcess caller) throws ErrnoException {
         throw readOnly(path);
     }
 
@@ -81,7 +81,7 @@ public interface FilesystemView {
     /** {@code fallocate(2)}; {@code mode} as there. */
     void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException;
 
-    default void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+    default void makeDirectory(String path, int mode, CallingProcess caller) throws ErrnoException {
         throw readOnly(path);
     }
 
@@ -89,7 +89,7 @@ public interface FilesystemView {
         throw readOnly(path);
     }
 
-    default void symlink(String target, String path, Caller caller) throws ErrnoException {
+    default void symlink(String target, String path, CallingProcess caller) throws ErrnoException {
         throw readOnly(path);
     }
 

@@ -84,7 +84,7 @@ public final class FuseMount implements AutoCloseable {
         return mountPoint;
     }
 
-    /** Returns true if the mount is served, and false once it was closed, or unmounted by somebody else. */
+    /** Returns true if the mount is served, and false once it was closed, or unmounted by another program. */
     public boolean isMounted() {
         return proved && !closing && !loopEnd.isDone();
     }
@@ -95,7 +95,7 @@ public final class FuseMount implements AutoCloseable {
      */
     public boolean answers(long timeoutNs) throws InterruptedException {
         try {
-            Command.Result result = MountCalls.command(List.of("stat", "--", mountPoint.toString()))
+            Command.CommandResult result = MountCalls.command(List.of("stat", "--", mountPoint.toString()))
                     .run(Duration.ofNanos(timeoutNs));
             if (!result.succeeded()) {
                 LOG.warn("{} does not answer: {}", mountPoint, result.describe());
@@ -174,7 +174,7 @@ public final class FuseMount implements AutoCloseable {
         try {
             MountCalls.abortConnection(entry.deviceMinor());
         } catch (IOException e) {
-            // An ordinary user cannot mount fusectl; whoever still holds a file then decides when this mount ends.
+            // An ordinary user cannot mount fusectl. The mount then ends when the last file is closed.
             LOG.warn("{}: its connection cannot be aborted: {}", mountPoint, e.getMessage());
         }
     }
@@ -193,17 +193,17 @@ public final class FuseMount implements AutoCloseable {
         try {
             accepted = session.serve(threadName(), arguments());
         } catch (InterruptedException e) {
-            // Nobody interrupts this thread but a JVM that ends; the mount then dies with it.
+            // Only a JVM that ends interrupts this thread; the mount then ends with it.
             Thread.currentThread().interrupt();
         } finally {
             boolean isLost = proved && !closing;
             if (isLost) {
                 ended.completeExceptionally(new MountException(mountPoint + " is no longer served: it was unmounted or"
-                        + " its connection aborted by somebody else; start the service again"));
+                        + " its connection was aborted from outside; start the service again"));
             } else {
                 ended.complete(null);
             }
-            // Whoever sees that the loop is over sees why.
+            // Set first, so that a thread that sees the end of the loop also sees the reason.
             loopEnd.complete(accepted);
             if (isLost) {
                 clearLoss();
@@ -215,7 +215,8 @@ public final class FuseMount implements AutoCloseable {
         failure().ifPresent(loss -> LOG.error("{}", loss.getMessage()));
         view.abort();
         try {
-            // After an abort the dead mount is still there, and we, its owner, still run: nobody else would clear it.
+            // After an abort the dead mount is still there, and we, its owner, still run: no other process would clear
+            // it.
             if (ownEntry().isPresent()) {
                 MountCalls.detach(mountPoint);
             }
@@ -255,7 +256,8 @@ public final class FuseMount implements AutoCloseable {
                 throw new MountException(mountPoint + " was mounted but did not answer within " + timeoutMs()
                         + " ms; the machine may be overloaded, or 'stat' (coreutils) cannot be run");
             }
-            Command.Result result = MountCalls.command(command).run(Duration.ofNanos(Math.min(leftNs, ONE_PROBE_NS)));
+            Command.CommandResult result =
+                    MountCalls.command(command).run(Duration.ofNanos(Math.min(leftNs, ONE_PROBE_NS)));
             LOG.debug("probe of {}: {}", mountPoint, result.describe());
             if (!adapter.awaitProbe(0)) {
                 awaitLoopEnd(POLL_NS);

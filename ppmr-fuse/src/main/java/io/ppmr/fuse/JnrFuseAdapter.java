@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.FilesystemView.Capacity;
 import io.ppmr.os.RareLog;
 import java.nio.ByteBuffer;
@@ -54,16 +54,16 @@ final class JnrFuseAdapter {
     private final FilesystemView view;
     private final String probePath;
     private final CountDownLatch probed = new CountDownLatch(1);
-    private Supplier<Caller> callers;
+    private Supplier<CallingProcess> callers;
 
-    /** {@code probeName} is a name in the root that nobody else uses: a lookup of it proves the mount. */
+    /** {@code probeName} is a name in the root that no other process uses: a lookup of it proves the mount. */
     JnrFuseAdapter(FilesystemView view, String probeName) {
         this.view = view;
         this.probePath = "/" + probeName;
     }
 
     /** Set once, before the first call. */
-    void askCallersFrom(Supplier<Caller> source) {
+    void askCallersFrom(Supplier<CallingProcess> source) {
         callers = source;
     }
 

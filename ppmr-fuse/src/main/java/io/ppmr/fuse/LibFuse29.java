@@ -32,7 +32,7 @@ public interface LibFuse29 {
             Pointer multithreadedOut,
             Pointer userData);
 
-    /** Unmounts where still mounted, and frees what setup made; nobody may use it any more. */
+    /** Unmounts where still mounted, and frees what setup made; it must no longer be used. */
     void fuse_teardown(Pointer fuse, Pointer mountPoint);
 
     Pointer fuse_get_session(Pointer fuse);

@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.os.LibC;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -102,9 +102,9 @@ final class LibFuseSession extends FuseStubFS {
     }
 
     /** Returns who made the call that the current thread serves. */
-    Caller caller() {
+    CallingProcess caller() {
         FuseContext context = getContext();
-        return new Caller(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());
+        return new CallingProcess(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());
     }
 
     private static void bindNames(FuseOperations operations, JnrFuseAdapter adapter) {

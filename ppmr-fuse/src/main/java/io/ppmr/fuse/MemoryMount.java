@@ -33,7 +33,7 @@ public final class MemoryMount implements AutoCloseable {
      *
      * @param mountPoint made if it is missing, in a directory where no user can change a name
      * @param sizeBytes how much its files may take
-     * @throws MountException if it cannot be mounted, or a living service or somebody else has mounted there
+     * @throws MountException if it cannot be mounted, or a living service or another program has mounted there
      */
     public static MemoryMount mount(Path mountPoint, long sizeBytes) throws IOException, InterruptedException {
         detachDead(mountPoint);
@@ -55,7 +55,7 @@ public final class MemoryMount implements AutoCloseable {
      * Detaches what killed services left there.
      *
      * @return whether there was something
-     * @throws MountException if a living service, or somebody else, has mounted there
+     * @throws MountException if a living service, or another program, has mounted there
      */
     public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
         if (!Files.isDirectory(mountPoint, LinkOption.NOFOLLOW_LINKS)) {

@@ -74,7 +74,7 @@ final class MountCalls {
         }
     }
 
-    /** Takes the topmost mount off the tree at once, whoever still holds it (MNT_DETACH of umount(2)). */
+    /** Detaches the topmost mount from the tree at once, even if it is in use (MNT_DETACH of umount(2)). */
     static void detach(Path mountPoint) throws IOException, InterruptedException {
         if (LibC.isRoot()) {
             if (LibC.CALLS.umount2(mountPoint.toString(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0) {
@@ -83,7 +83,7 @@ final class MountCalls {
             }
             return;
         }
-        Command.Result result = command(List.of("fusermount", "-u", "-z", mountPoint.toString()))
+        Command.CommandResult result = command(List.of("fusermount", "-u", "-z", mountPoint.toString()))
                 .run(FUSERMOUNT_TIMEOUT);
         if (!result.succeeded()) {
             throw new MountException("cannot unmount " + mountPoint + ": fusermount says: " + result.describe()

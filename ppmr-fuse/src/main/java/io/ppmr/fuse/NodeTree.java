@@ -33,8 +33,8 @@ public final class NodeTree<F> {
      *
      * @param <F> what stands behind a regular file
      */
-    public static final class Node<F> {
-        private final TreeMap<String, Node<F>> children;
+    public static final class TreeNode<F> {
+        private final TreeMap<String, TreeNode<F>> children;
         private final long inode;
         private final int type;
         private final F file;
@@ -46,7 +46,7 @@ public final class NodeTree<F> {
         /** Of a directory of the root: what all in it takes. */
         private long takenBytes;
 
-        private Node(long inode, int mode, int uid, int gid, long modifiedEpochNs, F file, String linkTarget) {
+        private TreeNode(long inode, int mode, int uid, int gid, long modifiedEpochNs, F file, String linkTarget) {
             this.inode = inode;
             this.type = mode & FileType.MASK;
             this.permissions = mode & ~FileType.MASK;
@@ -107,21 +107,21 @@ public final class NodeTree<F> {
         }
     }
 
-    private final Node<F> root;
+    private final TreeNode<F> root;
     private long lastInode = 1;
     private long takenBytes;
 
     /** An empty tree whose root belongs to {@code uid} and is open to all for looking. */
     public NodeTree(int uid, int gid) {
-        root = new Node<>(1, FileType.DIRECTORY | 0755, uid, gid, nowEpochNs(), null, null);
+        root = new TreeNode<>(1, FileType.DIRECTORY | 0755, uid, gid, nowEpochNs(), null, null);
     }
 
     /** The result of a change of names: the node concerned, and the node that it replaced or null. */
-    public record Renamed<F>(Node<F> node, Node<F> replaced) {}
+    public record RenameResult<F>(TreeNode<F> node, TreeNode<F> replaced) {}
 
     /** The node at a path. */
-    public synchronized Node<F> find(String path) throws ErrnoException {
-        Node<F> node = root;
+    public synchronized TreeNode<F> find(String path) throws ErrnoException {
+        TreeNode<F> node = root;
         int start = 0;
         while (start < path.length()) {
             int slash = path.indexOf('/', start);
@@ -135,23 +135,24 @@ public final class NodeTree<F> {
     }
 
     /** Adds a regular file. */
-    public synchronized Node<F> addFile(String path, int permissions, int uid, int gid, F file) throws ErrnoException {
+    public synchronized TreeNode<F> addFile(String path, int permissions, int uid, int gid, F file)
+            throws ErrnoException {
         return add(path, FileType.REGULAR | permissions, uid, gid, file, null);
     }
 
     /** Adds a directory. */
-    public synchronized Node<F> addDirectory(String path, int permissions, int uid, int gid) throws ErrnoException {
+    public synchronized TreeNode<F> addDirectory(String path, int permissions, int uid, int gid) throws ErrnoException {
         return add(path, FileType.DIRECTORY | permissions, uid, gid, null, null);
     }
 
     /** Adds a symbolic link. */
-    public synchronized Node<F> addSymlink(String path, String target, int uid, int gid) throws ErrnoException {
+    public synchronized TreeNode<F> addSymlink(String path, String target, int uid, int gid) throws ErrnoException {
         return add(path, FileType.SYMLINK | 0777, uid, gid, null, target);
     }
 
     /** Takes a file or a link out. */
-    public synchronized Node<F> removeFile(String path) throws ErrnoException {
-        Node<F> node = find(path);
+    public synchronized TreeNode<F> removeFile(String path) throws ErrnoException {
+        TreeNode<F> node = find(path);
         if (node.isDirectory()) {
             throw new ErrnoException(Errno.EISDIR, path + " is a directory");
         }
@@ -161,8 +162,8 @@ public final class NodeTree<F> {
     }
 
     /** Takes an empty directory out. */
-    public synchronized Node<F> removeDirectory(String path) throws ErrnoException {
-        Node<F> node = find(path);
+    public synchronized TreeNode<F> removeDirectory(String path) throws ErrnoException {
+        TreeNode<F> node = find(path);
         if (!node.isDirectory()) {
             throw new ErrnoException(Errno.ENOTDIR, path + " is not a directory");
         }
@@ -179,23 +180,23 @@ public final class NodeTree<F> {
 
     /** Takes a directory out with all that is in it; nothing happens where there is none. */
     public synchronized void removeTree(String path) throws ErrnoException {
-        Node<F> parent = parent(path);
-        Node<F> removed = parent.children.remove(lastName(path));
+        TreeNode<F> parent = parent(path);
+        TreeNode<F> removed = parent.children.remove(lastName(path));
         if (removed != null && parent == root) {
             takenBytes -= removed.takenBytes;
         }
     }
 
     /** Gives a node another name, in place of what had it, by the rules of rename(2). */
-    public synchronized Renamed<F> rename(String from, String to) throws ErrnoException {
-        Node<F> node = find(from);
-        Node<F> newParent = parent(to);
-        Node<F> replaced = newParent.children.get(lastName(to));
+    public synchronized RenameResult<F> rename(String from, String to) throws ErrnoException {
+        TreeNode<F> node = find(from);
+        TreeNode<F> newParent = parent(to);
+        TreeNode<F> replaced = newParent.children.get(lastName(to));
         if (node == root || to.startsWith(from + "/")) {
             throw new ErrnoException(Errno.EINVAL, from + " cannot become " + to);
         }
         if (replaced == node) {
-            return new Renamed<>(node, null);
+            return new RenameResult<>(node, null);
         }
         if (replaced != null) {
             requireReplaceable(node, replaced, to);
@@ -210,12 +211,12 @@ public final class NodeTree<F> {
         }
         parent(from).children.remove(lastName(from));
         newParent.children.put(name, node);
-        return new Renamed<>(node, replaced);
+        return new RenameResult<>(node, replaced);
     }
 
     /** The names in a directory. */
     public synchronized List<String> list(String path) throws ErrnoException {
-        Node<F> node = find(path);
+        TreeNode<F> node = find(path);
         if (!node.isDirectory()) {
             throw new ErrnoException(Errno.ENOTDIR, path + " is not a directory");
         }
@@ -231,33 +232,33 @@ public final class NodeTree<F> {
         return target;
     }
 
-    public synchronized void changeMode(Node<F> node, int permissions) {
+    public synchronized void changeMode(TreeNode<F> node, int permissions) {
         node.permissions = permissions & ~FileType.MASK;
     }
 
     /** {@code uid} or {@code gid} of -1 leaves that one as it is. */
-    public synchronized void changeOwner(Node<F> node, int uid, int gid) {
+    public synchronized void changeOwner(TreeNode<F> node, int uid, int gid) {
         node.uid = uid == -1 ? node.uid : uid;
         node.gid = gid == -1 ? node.gid : gid;
     }
 
-    public synchronized void changeModificationTime(Node<F> node, long epochNs) {
+    public synchronized void changeModificationTime(TreeNode<F> node, long epochNs) {
         node.modifiedEpochNs = epochNs;
     }
 
-    private Node<F> add(String path, int mode, int uid, int gid, F file, String linkTarget) throws ErrnoException {
-        Node<F> parent = parent(path);
+    private TreeNode<F> add(String path, int mode, int uid, int gid, F file, String linkTarget) throws ErrnoException {
+        TreeNode<F> parent = parent(path);
         String name = checkedName(path);
         if (parent.children.containsKey(name)) {
             throw new ErrnoException(Errno.EEXIST, path + " exists");
         }
-        Node<F> node = new Node<>(++lastInode, mode, uid, gid, nowEpochNs(), file, linkTarget);
+        TreeNode<F> node = new TreeNode<>(++lastInode, mode, uid, gid, nowEpochNs(), file, linkTarget);
         take(path, bytesOf(path, node));
         parent.children.put(name, node);
         return node;
     }
 
-    private static long bytesOf(String path, Node<?> node) {
+    private static long bytesOf(String path, TreeNode<?> node) {
         if (node.isFile()) {
             return FILE_BYTES + (long) CHARACTER_BYTES * path.length();
         }
@@ -266,13 +267,13 @@ public final class NodeTree<F> {
     }
 
     /** The directory of the root in which a path is; null for those directories themselves. */
-    private Node<F> migrationOf(String path) {
+    private TreeNode<F> migrationOf(String path) {
         int end = path.indexOf('/', 1);
         return end < 0 ? null : root.children.get(path.substring(1, end));
     }
 
     private void take(String path, long bytes) throws ErrnoException {
-        Node<F> migration = migrationOf(path);
+        TreeNode<F> migration = migrationOf(path);
         if (migration == null) {
             return;
         }
@@ -287,8 +288,8 @@ public final class NodeTree<F> {
     }
 
     /** Nothing comes back of a file: what stands behind it is kept, and may be open. */
-    private void give(String path, Node<F> removed) {
-        Node<F> migration = migrationOf(path);
+    private void give(String path, TreeNode<F> removed) {
+        TreeNode<F> migration = migrationOf(path);
         if (migration != null && !removed.isFile()) {
             long bytes = bytesOf(path, removed);
             migration.takenBytes -= bytes;
@@ -302,8 +303,8 @@ public final class NodeTree<F> {
      * The length of the longest path below a directory. Directories may lie in each other two thousand deep, and the
      * stacks of this service's threads are small: so it does not call itself.
      */
-    private static int deepest(Node<?> directory) {
-        record Below(Node<?> directory, int pathBytes) {}
+    private static int deepest(TreeNode<?> directory) {
+        record Below(TreeNode<?> directory, int pathBytes) {}
         ArrayDeque<Below> open = new ArrayDeque<>();
         open.add(new Below(directory, 0));
         int longest = 0;
@@ -331,7 +332,7 @@ public final class NodeTree<F> {
         }
     }
 
-    private void requireReplaceable(Node<F> node, Node<F> replaced, String to) throws ErrnoException {
+    private void requireReplaceable(TreeNode<F> node, TreeNode<F> replaced, String to) throws ErrnoException {
         if (replaced.isDirectory() && !node.isDirectory()) {
             throw new ErrnoException(Errno.EISDIR, to + " is a directory");
         }
@@ -343,20 +344,20 @@ public final class NodeTree<F> {
         }
     }
 
-    private Node<F> parent(String path) throws ErrnoException {
+    private TreeNode<F> parent(String path) throws ErrnoException {
         int slash = path.lastIndexOf('/');
-        Node<F> parent = find(path.substring(0, Math.max(slash, 0)));
+        TreeNode<F> parent = find(path.substring(0, Math.max(slash, 0)));
         if (!parent.isDirectory()) {
             throw new ErrnoException(Errno.ENOTDIR, path + ": its parent is not a directory");
         }
         return parent;
     }
 
-    private Node<F> child(Node<F> node, String name, String path) throws ErrnoException {
+    private TreeNode<F> child(TreeNode<F> node, String name, String path) throws ErrnoException {
         if (!node.isDirectory()) {
             throw new ErrnoException(Errno.ENOTDIR, path + ": a part of it is not a directory");
         }
-        Node<F> child = node.children.get(name);
+        TreeNode<F> child = node.children.get(name);
         if (child == null) {
             throw new ErrnoException(Errno.ENOENT, path + " does not exist");
         }

@@ -30,7 +30,7 @@ public final class StaleMount {
      * Clears the leftovers of dead services at a mount point.
      *
      * @return the mount point, absolute and without symbolic links: an empty directory with nothing mounted on it
-     * @throws MountException where the mount point is missing, no directory, not empty, or in use by somebody else
+     * @throws MountException where the mount point is missing, no directory, not empty, or in use by another program
      */
     public static Path clear(Path mountPoint) throws IOException, InterruptedException {
         Path named = resolveParent(mountPoint);
@@ -61,7 +61,7 @@ public final class StaleMount {
      * Takes off the mounts of dead services, without asking for an empty directory below.
      *
      * @return whether there was one
-     * @throws MountException where a living service, or somebody else, has mounted there
+     * @throws MountException if a living service, or another program, has mounted there
      */
     public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
         Path named = resolveParent(mountPoint);

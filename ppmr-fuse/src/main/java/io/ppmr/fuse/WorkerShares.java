@@ -43,7 +43,7 @@ final class WorkerShares {
      * A worker is about to serve a call that may wait.
      *
      * @param uid whose call
-     * @return false if the user's share is used up: the call is to be refused
+     * @return false if the user's share is used up: the call must be refused
      */
     boolean begin(int place, int uid) {
         if (uid == ROOT || uid == service) {

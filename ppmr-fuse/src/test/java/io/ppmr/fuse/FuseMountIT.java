@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.os.Command;
 import io.ppmr.os.MountEntry;
 import java.io.IOException;
@@ -66,7 +66,7 @@ class FuseMountIT {
     }
 
     private void create(String path, int mode, int uid) throws ErrnoException {
-        view.release(view.create(path, WRITE, mode, new Caller(uid, uid, 1)));
+        view.release(view.create(path, WRITE, mode, new CallingProcess(uid, uid, 1)));
     }
 
     private static CompletableFuture<byte[]> inBackground(java.util.concurrent.Callable<byte[]> call) {
@@ -90,7 +90,7 @@ class FuseMountIT {
         return ((FilesystemDriver.Failure) failed.getCause()).errno();
     }
 
-    private Command.Result as(int uid, String... command) throws Exception {
+    private Command.CommandResult as(int uid, String... command) throws Exception {
         List<String> whole = new java.util.ArrayList<>(List.of(
                 "setpriv", "--reuid", Integer.toString(uid), "--regid", Integer.toString(uid), "--clear-groups"));
         whole.addAll(List.of(command));
@@ -227,7 +227,7 @@ class FuseMountIT {
                 // Its call stays.
             }
         };
-        stuck.release(stuck.create("/waits", WRITE, 0644, new Caller(0, 0, 1)));
+        stuck.release(stuck.create("/waits", WRITE, 0644, new CallingProcess(0, 0, 1)));
         stuck.hold("/waits", InMemoryView.Held.OPEN);
         FuseMount first =
                 FuseMount.mount(stuck, Files.createDirectory(folder.resolve("first")), MountOptions.named("ppmr-test"));
@@ -259,8 +259,8 @@ class FuseMountIT {
 
     @Test
     void shouldLetOnlyOwnerInWhenDirectoryIsPrivate() throws Exception {
-        view.makeDirectory("/rank-0", 0700, new Caller(65534, 65534, 1));
-        view.makeDirectory("/rank-1", 0700, new Caller(12345, 12345, 1));
+        view.makeDirectory("/rank-0", 0700, new CallingProcess(65534, 65534, 1));
+        view.makeDirectory("/rank-1", 0700, new CallingProcess(12345, 12345, 1));
         create("/rank-0/image", 0600, 65534);
         create("/rank-1/image", 0644, 12345);
         String own = mountPoint.resolve("rank-0").toString();
@@ -269,7 +269,7 @@ class FuseMountIT {
         assertTrue(as(65534, "dd", "if=/dev/zero", "of=" + own + "/made", "count=1")
                 .succeeded());
         assertEquals(65534, view.attributes("/rank-0/made").uid());
-        Command.Result read = as(65534, "cat", other + "/image");
+        Command.CommandResult read = as(65534, "cat", other + "/image");
         assertFalse(read.succeeded());
         assertTrue(read.output().contains("Permission denied"), read.output());
         assertFalse(as(65534, "ls", other).succeeded());
@@ -282,7 +282,7 @@ class FuseMountIT {
         Path from = java.nio.file.Files.createTempDirectory("ppmr-copy");
         try {
             java.nio.file.Files.write(from.resolve("file"), new byte[300_000]);
-            Command.Result copied = MountCalls.command(List.of(
+            Command.CommandResult copied = MountCalls.command(List.of(
                             "cp",
                             "-a",
                             from.toString(),

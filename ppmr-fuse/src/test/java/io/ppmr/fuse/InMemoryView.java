@@ -119,7 +119,7 @@ public class InMemoryView implements FilesystemView {
     }
 
     @Override
-    public synchronized long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+    public synchronized long open(String path, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         Node node = require(path);
         if (!await(node, Held.OPEN)) {
             throw new ErrnoException(Errno.EIO, path + ": the view was aborted");
@@ -132,7 +132,8 @@ public class InMemoryView implements FilesystemView {
     }
 
     @Override
-    public synchronized long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+    public synchronized long create(String path, OpenFlags flags, int mode, CallingProcess caller)
+            throws ErrnoException {
         if (nodes.containsKey(path)) {
             if (flags.exclusive()) {
                 throw new ErrnoException(Errno.EEXIST, path + " exists");
@@ -224,7 +225,7 @@ public class InMemoryView implements FilesystemView {
     }
 
     @Override
-    public synchronized void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+    public synchronized void makeDirectory(String path, int mode, CallingProcess caller) throws ErrnoException {
         add(path, FileType.DIRECTORY, mode, caller);
     }
 
@@ -237,7 +238,7 @@ public class InMemoryView implements FilesystemView {
     }
 
     @Override
-    public synchronized void symlink(String target, String path, Caller caller) throws ErrnoException {
+    public synchronized void symlink(String target, String path, CallingProcess caller) throws ErrnoException {
         add(path, FileType.SYMLINK, 0777, caller).target = target;
     }
 
@@ -303,7 +304,7 @@ public class InMemoryView implements FilesystemView {
         return held.get(node) != what;
     }
 
-    private Node add(String path, int type, int mode, Caller caller) throws ErrnoException {
+    private Node add(String path, int type, int mode, CallingProcess caller) throws ErrnoException {
         requireDirectory(parentOf(path));
         if (nodes.containsKey(path)) {
             throw new ErrnoException(Errno.EEXIST, path + " exists");

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A service's own memory: nobody else's, and gone with the service. */
+/** A service's own memory: no other process's, and gone with the service. */
 @Timeout(60)
 class MemoryMountIT {
     private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
@@ -59,7 +59,7 @@ class MemoryMountIT {
         assertEquals(ServedMemory.READY, lines.readLine());
     }
 
-    private static Command.Result asAUser(String script, Path path) throws IOException, InterruptedException {
+    private static Command.CommandResult asAUser(String script, Path path) throws IOException, InterruptedException {
         return Command.of(List.of(
                         "setpriv", "--reuid=8", "--regid=8", "--clear-groups", "sh", "-c", script, "sh", path + ""))
                 .in(Path.of("/"))
@@ -78,7 +78,7 @@ class MemoryMountIT {
             assertTrue(line.contains("nosuid,nodev,noexec") && line.contains("tmpfs ppmr-staging@"), line);
             Files.writeString(mountPoint.resolve("of-the-service"), "x");
             for (String attempt : List.of("ls \"$1\"", "touch \"$1/x\"", "cat \"$1/of-the-service\"")) {
-                Command.Result result = asAUser(attempt, mountPoint);
+                Command.CommandResult result = asAUser(attempt, mountPoint);
                 assertFalse(result.succeeded(), attempt + ": " + result.output());
                 assertTrue(result.output().contains("ermission denied"), result.describe());
             }
@@ -126,7 +126,7 @@ class MemoryMountIT {
     void shouldFailByNameWhenItMayNotMount() throws Exception {
         List<String> words = new ArrayList<>(List.of("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"));
         words.addAll(JavaProcess.command(ServedMemory.class, mountPoint.toString()));
-        Command.Result tried = Command.of(words).run(LIMIT);
+        Command.CommandResult tried = Command.of(words).run(LIMIT);
         assertFalse(tried.succeeded());
         assertTrue(tried.output().contains("cannot mount tmpfs at " + mountPoint), tried.describe());
         assertEquals(List.of(), MountEntry.at(mountPoint));

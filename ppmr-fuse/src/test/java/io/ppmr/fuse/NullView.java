@@ -45,12 +45,12 @@ final class NullView implements FilesystemView {
     }
 
     @Override
-    public long open(String path, OpenFlags flags, Caller caller) {
+    public long open(String path, OpenFlags flags, CallingProcess caller) {
         return 1;
     }
 
     @Override
-    public long create(String path, OpenFlags flags, int mode, Caller caller) {
+    public long create(String path, OpenFlags flags, int mode, CallingProcess caller) {
         return 1;
     }
 
@@ -89,13 +89,13 @@ final class NullView implements FilesystemView {
     public void allocate(long handle, int mode, long offset, long lengthBytes) {}
 
     @Override
-    public void makeDirectory(String path, int mode, Caller caller) {}
+    public void makeDirectory(String path, int mode, CallingProcess caller) {}
 
     @Override
     public void removeDirectory(String path) {}
 
     @Override
-    public void symlink(String target, String path, Caller caller) {}
+    public void symlink(String target, String path, CallingProcess caller) {}
 
     @Override
     public void rename(String from, String to) {}

@@ -36,7 +36,7 @@ final class ThroughputMain {
     }
 
     private static void measure(NullView view, Path directory, boolean writes, int mibEach) throws Exception {
-        List<Command.Running> clients = new ArrayList<>();
+        List<Command.RunningCommand> clients = new ArrayList<>();
         long start = view.bytes.sum();
         long mark = start;
         long callsMark = view.calls.sum();
@@ -69,7 +69,7 @@ final class ThroughputMain {
                 callsMark = view.calls.sum();
             }
         }
-        for (Command.Running client : clients) {
+        for (Command.RunningCommand client : clients) {
             client.kill();
         }
     }

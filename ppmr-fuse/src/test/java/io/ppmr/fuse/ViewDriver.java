@@ -1,7 +1,7 @@
 package io.ppmr.fuse;
 
 import com.kenai.jffi.MemoryIO;
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.FilesystemView.Capacity;
 import java.io.IOException;
 import java.util.List;
@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 /** Calls a view directly, in the order in which the kernel would for the same system call. */
 public final class ViewDriver implements FilesystemDriver {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
-    private static final Caller CALLER = new Caller(0, 0, 1);
+    private static final CallingProcess CALLER = new CallingProcess(0, 0, 1);
 
     private final FilesystemView view;
     private final Map<Integer, Long> handles = new ConcurrentHashMap<>();

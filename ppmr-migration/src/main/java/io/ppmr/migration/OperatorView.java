@@ -20,7 +20,7 @@ public final class OperatorView {
     private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
 
     /** The questions to the migration, on its thread. */
-    public interface Migration extends OperatorInbox.Migration {
+    public interface ViewedMigration extends OperatorInbox.DecidableMigration {
         /** The phase that it is in, as operators are told it. */
         String phase();
 
@@ -32,7 +32,7 @@ public final class OperatorView {
     }
 
     private final String id;
-    private final Migration migration;
+    private final ViewedMigration migration;
     private final OperatorInbox inbox;
     private final LongSupplier clock;
     private boolean takenUp;
@@ -43,7 +43,7 @@ public final class OperatorView {
     private volatile OpenMigration open;
 
     /** @param clock the migration's own, in nanoseconds */
-    public OperatorView(String migrationId, Migration migration, LongSupplier clock) {
+    public OperatorView(String migrationId, ViewedMigration migration, LongSupplier clock) {
         this.clock = clock;
         this.id = migrationId;
         this.migration = migration;
@@ -51,7 +51,7 @@ public final class OperatorView {
     }
 
     /** Takes an operator's word; false once the migration's thread has ended. */
-    public boolean take(OperatorInbox.Call call) {
+    public boolean take(OperatorInbox.PendingDecision call) {
         return inbox.take(call);
     }
 

@@ -38,7 +38,7 @@ public interface RankSurroundings {
     Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
 
     /** Takes the pods' cables away for good: copies may live, and this kernel must acknowledge nothing more. */
-    void cut(String move) throws IOException;
+    void disconnect(String move) throws IOException;
 
     /** Takes away what is left of the pods, whose processes are ended. What cannot be is taken away later. */
     void ended(String move) throws IOException;
@@ -71,7 +71,7 @@ public interface RankSurroundings {
      * @return how many pods of this node are its peers
      * @throws RequestException if nothing is done about that address here
      */
-    int hearOf(ControlMessage.Away away) throws IOException, RequestException;
+    int hearOf(ControlMessage.AddressAway away) throws IOException, RequestException;
 
     // ---- either ------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ public interface RankSurroundings {
 
     /**
      * Plugs the cables in, undoes what checkpoints have left in the pods' sockets, and announces the addresses; the
-     * pods are this node's from then on, and may be set going. Where it fails at one, it goes on there when it is
+     * pods are this node's from then on, and may be continued. Where it fails at one, it continues there when it is
      * repeated.
      */
     void attach(String move) throws IOException;
@@ -107,7 +107,7 @@ public interface RankSurroundings {
         }
 
         @Override
-        public void cut(String move) {}
+        public void disconnect(String move) {}
 
         @Override
         public void ended(String move) {}
@@ -134,7 +134,7 @@ public interface RankSurroundings {
         public void discard(String move) {}
 
         @Override
-        public int hearOf(ControlMessage.Away away) throws RequestException {
+        public int hearOf(ControlMessage.AddressAway away) throws RequestException {
             throw new RequestException(NO_PODS);
         }
 

@@ -1,6 +1,6 @@
 package io.ppmr.migration;
 
-/** A request that is refused, as for a migration, a restart or a pod: nothing is done. Says why, and what to do. */
+/** A request that is refused, as for a migration, a restart or a pod: nothing is done. Returns why, and what to do. */
 public final class RequestException extends Exception {
     public RequestException(String message) {
         super(message);

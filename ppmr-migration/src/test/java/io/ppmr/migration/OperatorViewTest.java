@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 class OperatorViewTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
-    private static final class Waiting implements OperatorView.Migration {
+    private static final class Waiting implements OperatorView.ViewedMigration {
         private CompletableFuture<List<Integer>> look = new CompletableFuture<>();
         private String waitsFor = "it waits for a target";
 
@@ -35,7 +35,7 @@ class OperatorViewTest {
         }
 
         @Override
-        public OperatorDecision.Verdict ruling(OperatorDecision word) {
+        public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
             throw new AssertionError("nobody asks");
         }
 

@@ -6,8 +6,8 @@ import jnr.ffi.Runtime;
 
 /**
  * The time since this node's boot, in nanoseconds: {@code CLOCK_BOOTTIME} of clock_gettime(2). Unlike {@code
- * System.nanoTime}, which stands still while the machine is suspended, it is what has passed for all other nodes, too.
- * So whatever two nodes must agree on is counted by it. Any thread; allocates nothing but once for each thread.
+ * System.nanoTime}, which is stopped while the machine is suspended, it is what has passed for all other nodes, too. So
+ * whatever two nodes must agree on is counted by it. Any thread; allocates nothing but once for each thread.
  */
 public final class BootClock {
     /** The number of the call, which is not the same on x86-64 and AArch64. */

@@ -35,7 +35,7 @@ final class BorrowedDescriptor implements AutoCloseable {
      */
     static BorrowedDescriptor of(int pid, int number) throws IOException {
         if (UNCLOSED.get() >= MOST_UNCLOSED) {
-            throw new IOException(MOST_UNCLOSED + " files that processes have put in the place of sockets and pipes are"
+            throw new IOException(MOST_UNCLOSED + " files that processes have replaced sockets and pipes with are"
                     + " not closed yet, since their filesystems do not answer. Remedy: end the servers of these");
         }
         int process = (int) LibC.CALLS.syscall(PIDFD_OPEN, pid, 0, 0, 0);

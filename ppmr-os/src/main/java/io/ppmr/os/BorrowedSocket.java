@@ -61,7 +61,7 @@ public final class BorrowedSocket implements AutoCloseable {
         return LibC.CALLS.getsockopt(descriptor.number(), level, option, value, new int[] {value.length}) == 0;
     }
 
-    /** Reads an option of up to so many bytes; empty if the kernel does not answer. */
+    /** Reads an option of up to the given length; empty if the kernel does not answer. */
     public Optional<byte[]> value(int level, int option, int mostBytes) {
         byte[] value = new byte[mostBytes];
         int[] length = {mostBytes};

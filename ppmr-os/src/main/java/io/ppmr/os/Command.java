@@ -30,7 +30,7 @@ public final class Command {
 
     /** A message has this much of the output. */
     private static final int SHOWN_CHARACTERS = 2000;
-    /** So much is read between two looks at the deadline, and of an output that is cut so much at each look. */
+    /** Bytes that are read between two checks of the deadline, and at each check of a truncated output. */
     private static final int READ_BYTES = 1 << 20;
 
     private static final int CUT_READ_BYTES = 64 << 10;
@@ -42,7 +42,7 @@ public final class Command {
 
     private final ProcessBuilder builder;
     private int mostBytes = OUTPUT_MAX_BYTES;
-    private OutputBudget.Share share;
+    private OutputBudget.BudgetShare share;
 
     private Command(List<String> words) {
         builder = new ProcessBuilder(words).redirectInput(NULL).redirectErrorStream(true);
@@ -127,7 +127,7 @@ public final class Command {
      * Keeps of its output what the share admits. The rest is read slowly and thrown away, so its writer is neither
      * ended nor takes a processor here.
      */
-    public Command cutBy(OutputBudget.Share byShare) {
+    public Command cutBy(OutputBudget.BudgetShare byShare) {
         share = byShare;
         return this;
     }
@@ -146,7 +146,7 @@ public final class Command {
      *     deadline
      * @param output what it has printed, without blanks around it
      */
-    public record Result(List<String> words, int exitCode, String output) {
+    public record CommandResult(List<String> words, int exitCode, String output) {
         /** Returns true if it ended by itself and with 0. */
         public boolean succeeded() {
             return exitCode == 0;
@@ -188,7 +188,7 @@ public final class Command {
      * @throws IOException if it cannot be started, or prints too much
      * @throws InterruptedException if the caller is interrupted; the program is killed then
      */
-    public Result run(Duration limit) throws IOException, InterruptedException {
+    public CommandResult run(Duration limit) throws IOException, InterruptedException {
         return start().await(limit);
     }
 
@@ -198,18 +198,18 @@ public final class Command {
      *
      * @throws IOException if it cannot be started, or prints too much
      */
-    public Result runUninterruptibly(Duration limit) throws IOException {
+    public CommandResult runUninterruptibly(Duration limit) throws IOException {
         try {
             return start().await(limit, false);
         } catch (InterruptedException e) {
-            throw new IllegalStateException("this wait goes on when it is interrupted", e);
+            throw new IllegalStateException("this wait continues when it is interrupted", e);
         }
     }
 
     /** Starts it, for a caller that starts several. */
-    public Running start() throws IOException {
+    public RunningCommand start() throws IOException {
         if (!builder.redirectOutput().equals(ProcessBuilder.Redirect.PIPE)) {
-            return new Running(builder.command(), builder.start(), null, mostBytes, share);
+            return new RunningCommand(builder.command(), builder.start(), null, mostBytes, share);
         }
         int[] ends = new int[2];
         if (LibC.CALLS.pipe2(ends, LibC.OPEN_CLOSE_ON_EXEC) != 0) {
@@ -222,7 +222,7 @@ public final class Command {
             try {
                 // The builder is the caller's, and may start another one.
                 builder.redirectOutput(ownDescriptor(ends[1]));
-                return new Running(builder.command(), builder.start(), from, mostBytes, share);
+                return new RunningCommand(builder.command(), builder.start(), from, mostBytes, share);
             } catch (IOException e) {
                 from.close();
                 throw e;
@@ -239,13 +239,13 @@ public final class Command {
         return new File("/proc/self/fd/" + number);
     }
 
-    /** One that has been started; whoever started it waits for it or kills it. */
-    public static final class Running {
+    /** A program that was started; its starter waits for it or kills it. */
+    public static final class RunningCommand {
         private final List<String> words;
         private final Process process;
         private final FileInputStream from;
         private final int mostBytes;
-        private final OutputBudget.Share share;
+        private final OutputBudget.BudgetShare share;
         private final ByteArrayOutputStream output = new ByteArrayOutputStream();
         private final byte[] piece = new byte[PIECE_BYTES];
         private boolean closed;
@@ -254,8 +254,12 @@ public final class Command {
          * @param from its output; null where none is wanted
          * @param share null where it is killed when it prints more than {@code mostBytes}
          */
-        private Running(
-                List<String> words, Process process, FileInputStream from, int mostBytes, OutputBudget.Share share) {
+        private RunningCommand(
+                List<String> words,
+                Process process,
+                FileInputStream from,
+                int mostBytes,
+                OutputBudget.BudgetShare share) {
             this.words = List.copyOf(words);
             this.process = process;
             this.from = from;
@@ -265,11 +269,11 @@ public final class Command {
         }
 
         /** Waits for its end, and kills it at the deadline. */
-        public Result await(Duration limit) throws IOException, InterruptedException {
+        public CommandResult await(Duration limit) throws IOException, InterruptedException {
             return await(limit, true);
         }
 
-        private Result await(Duration limit, boolean interruptible) throws IOException, InterruptedException {
+        private CommandResult await(Duration limit, boolean interruptible) throws IOException, InterruptedException {
             long deadlineNs = System.nanoTime() + limit.toNanos();
             boolean interrupted = false;
             boolean ended = false;
@@ -296,7 +300,7 @@ public final class Command {
                     Thread.currentThread().interrupt();
                 }
             }
-            return new Result(
+            return new CommandResult(
                     words,
                     ended ? process.exitValue() : KILLED,
                     output.toString(StandardCharsets.UTF_8).strip());
@@ -306,7 +310,7 @@ public final class Command {
             return process.isAlive();
         }
 
-        /** Takes what is there: what it has left running may keep the pipe open for ever, and go on writing. */
+        /** Takes what is there: what it has left running may keep the pipe open for ever, and continue writing. */
         private void read() throws IOException {
             int leftBytes = isCut() ? CUT_READ_BYTES : READ_BYTES;
             for (int bytes = available(); bytes > 0 && leftBytes > 0; bytes = available()) {

@@ -53,7 +53,7 @@ public final class FileMappings {
 
     /** Receives mappings. */
     @FunctionalInterface
-    public interface Receiver<E extends Exception> {
+    public interface MappingReceiver<E extends Exception> {
         /** Takes the next one, in the order of their addresses. */
         void take(FileMapping mapping) throws IOException, E;
     }
@@ -63,7 +63,7 @@ public final class FileMappings {
      *
      * @param maps the path of such a file, {@code /proc/PID/maps}
      */
-    public static <E extends Exception> void each(String maps, Receiver<E> receiver) throws IOException, E {
+    public static <E extends Exception> void each(String maps, MappingReceiver<E> receiver) throws IOException, E {
         int descriptor = LibC.CALLS.open(ProcFiles.terminated(maps), O_CLOEXEC);
         if (descriptor < 0) {
             throw new IOException(maps + " cannot be read: " + LibC.describe(LibC.errno()));
@@ -80,7 +80,7 @@ public final class FileMappings {
     }
 
     /** Returns false where the kernel has no such call. */
-    private static <E extends Exception> boolean query(String maps, int descriptor, Receiver<E> receiver)
+    private static <E extends Exception> boolean query(String maps, int descriptor, MappingReceiver<E> receiver)
             throws IOException, E {
         Pointer query = Memory.allocateDirect(Runtime.getSystemRuntime(), QUERY_BYTES, true);
         long from = 0;
@@ -108,7 +108,7 @@ public final class FileMappings {
         }
     }
 
-    private static <E extends Exception> void read(String maps, Receiver<E> receiver) throws IOException, E {
+    private static <E extends Exception> void read(String maps, MappingReceiver<E> receiver) throws IOException, E {
         try (InputStream in = Files.newInputStream(Path.of(maps))) {
             byte[] buffer = new byte[BUFFER_BYTES];
             byte[] head = new byte[HEAD_BYTES];
@@ -126,10 +126,10 @@ public final class FileMappings {
         }
     }
 
-    private static <E extends Exception> void take(String head, Receiver<E> receiver) throws IOException, E {
-        Optional<Mapping> mapping = Mapping.parse(head).filter(Mapping::hasFile);
+    private static <E extends Exception> void take(String head, MappingReceiver<E> receiver) throws IOException, E {
+        Optional<MappingLine> mapping = MappingLine.parse(head).filter(MappingLine::hasFile);
         if (mapping.isPresent()) {
-            Mapping found = mapping.get();
+            MappingLine found = mapping.get();
             receiver.take(new FileMapping(
                     found.link(),
                     found.isShared(),

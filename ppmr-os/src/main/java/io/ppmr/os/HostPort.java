@@ -17,7 +17,7 @@ public record HostPort(String host, int port) {
     private static final int PORT_MAX = 0xFFFF;
     private static final int DIGITS_MAX = 5;
 
-    /** Reads what somebody has written; empty if it has another form. An address of IPv6 stands in brackets. */
+    /** Parses a text; empty if it has another form. An IPv6 address is in brackets. */
     public static Optional<HostPort> parse(String text) {
         int colon = text.lastIndexOf(':');
         String host = text.substring(0, Math.max(0, colon));
@@ -51,7 +51,7 @@ public record HostPort(String host, int port) {
         return new InetSocketAddress(host, port);
     }
 
-    /** For somebody who looks the name up later. */
+    /** Returns the unresolved address, for a later lookup of the name. */
     public InetSocketAddress unresolved() {
         return InetSocketAddress.createUnresolved(host, port);
     }

@@ -50,7 +50,7 @@ public final class Kcmp {
     }
 
     /**
-     * Tells whether an epoll(7) instance watches the open file description of a descriptor.
+     * Returns whether an epoll(7) instance watches the open file description of a descriptor.
      *
      * @param epoll the descriptor of the instance
      * @param target the number under which the description was added to it

@@ -35,7 +35,7 @@ public final class KernelFeatures {
                 "ranks live in the service's own PID namespace; CRIU, and ranks in namespaces of their own, are"
                         + " refused"),
         /** The memory that processes can still have: MemAvailable in proc_meminfo(5). */
-        MEM_AVAILABLE("MemAvailable", "3.14", "reckoned from free, file and slab pages, as the kernel would"),
+        MEM_AVAILABLE("MemAvailable", "3.14", "calculated from free, file and slab pages, as later kernels do"),
         /** Resident memory by kind: RssAnon in proc_pid_status(5). */
         RSS_ANON("RssAnon", "4.5", "added up over smaps, which costs the kernel a walk over the process's pages"),
         /** Sums over all mappings: proc_pid_smaps(5). */
@@ -55,7 +55,7 @@ public final class KernelFeatures {
         FREEZER(
                 "cgroup.freeze",
                 "5.2",
-                "ranks are held by their stop signal alone, and who sends SIGCONT sets them going");
+                "ranks are held by their stop signal alone, and who sends SIGCONT continues them");
 
         private final String label;
         private final String since;

@@ -13,7 +13,7 @@ import jnr.ffi.annotations.Out;
 /**
  * The calls of the C library that the JDK does not offer, by jnr-ffi; each is described by the manual page of its name.
  * Those that answer -1 leave errno for {@link #errno}, which is of the calling thread. Public because jnr-ffi
- * implements it. Any thread, but for those calls that say otherwise.
+ * implements it. Any thread, except for those calls that say otherwise.
  */
 public interface LibC {
     /** The calls; the library is bound when this is used for the first time, which takes some tens of milliseconds. */

@@ -16,7 +16,7 @@ public final class LogContext {
     /** The field with the number of the rank. */
     public static final String RANK = "PPMR_RANK";
 
-    /** The field with whom the thread talks: HOST:PORT of the other service as this one knows it. */
+    /** The field for the peer of the thread: HOST:PORT of the other service as this one knows it. */
     public static final String PEER = "PPMR_PEER";
 
     private static final LogContext NOTHING = new LogContext(Map.of());

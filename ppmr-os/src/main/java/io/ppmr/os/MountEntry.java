@@ -57,7 +57,7 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
     }
 
     /**
-     * Tells whether a path is the mount point or lies below it.
+     * Returns whether a path is the mount point or lies below it.
      *
      * @param path in the form of {@link #bytesOf}, absolute
      */

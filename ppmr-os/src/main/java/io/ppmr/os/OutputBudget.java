@@ -26,8 +26,8 @@ public final class OutputBudget {
     }
 
     /** Opens the share of one command; to be closed when its output is kept no longer. */
-    public Share open() {
-        return new Share();
+    public BudgetShare open() {
+        return new BudgetShare();
     }
 
     /** Takes shared bytes: as many as are wanted, or as are free. */
@@ -37,14 +37,14 @@ public final class OutputBudget {
     }
 
     /** The share of one command. For one thread, which closes it. */
-    public final class Share implements AutoCloseable {
+    public final class BudgetShare implements AutoCloseable {
         private int keptBytes;
         private int sharedBytes;
         private boolean cut;
 
-        private Share() {}
+        private BudgetShare() {}
 
-        /** Says how many of some further bytes may be kept; after the first that may not, none may. */
+        /** Returns how many of some further bytes may be kept; after the first that may not, none may. */
         int admit(int bytes) {
             if (cut) {
                 return 0;

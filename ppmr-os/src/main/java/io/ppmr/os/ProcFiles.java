@@ -83,7 +83,7 @@ public final class ProcFiles {
      * @param major of a device file, the number of its driver
      * @param minor of a device file, the number of its device
      * @param allocatedBytes what it takes on its disk or in memory; its length on kernels before Linux 4.11
-     * @param uid the user to whom it belongs
+     * @param uid its owner
      * @param gid the group to which it belongs
      */
     public record FileStatus(
@@ -219,7 +219,7 @@ public final class ProcFiles {
         }
     }
 
-    /** Returns the user to whom the file behind a path belongs, as the kernel has it in its memory. */
+    /** Returns the owner of the file behind a path, as the kernel has it in its memory. */
     public static OptionalInt owner(String path) throws IOException {
         return owner(CURRENT_DIRECTORY, "", path);
     }

@@ -30,7 +30,7 @@ public final class ProcFolder implements Closeable {
 
     /** Receives names. */
     @FunctionalInterface
-    public interface Receiver<E extends Exception> {
+    public interface NameReceiver<E extends Exception> {
         /**
          * Takes the next name, in the order of the kernel.
          *
@@ -63,7 +63,7 @@ public final class ProcFolder implements Closeable {
     }
 
     /** Tells the names in it, of which a user decides how many there are, until no more are wanted. */
-    public <E extends Exception> void each(Receiver<E> receiver) throws IOException, E {
+    public <E extends Exception> void each(NameReceiver<E> receiver) throws IOException, E {
         try (DirectoryStream<Path> found = Files.newDirectoryStream(Path.of(path))) {
             for (Path entry : found) {
                 if (!receiver.take(entry.getFileName().toString())) {
@@ -100,7 +100,7 @@ public final class ProcFolder implements Closeable {
         return ProcFiles.status(descriptor, path, name);
     }
 
-    /** Returns the user to whom the file belongs to which a link in it leads; see {@link ProcFiles#owner}. */
+    /** Returns the owner of the file that a link in it leads to; see {@link ProcFiles#owner}. */
     public OptionalInt owner(String name) throws IOException {
         return ProcFiles.owner(descriptor, path, name);
     }

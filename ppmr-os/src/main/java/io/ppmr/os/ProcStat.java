@@ -178,7 +178,7 @@ public record ProcStat(
     }
 
     /**
-     * Tells whether a process has a capability in effect.
+     * Returns whether a process has a capability in effect.
      *
      * @param process its PID, or {@code self}
      * @param number as in capabilities(7)

@@ -1,7 +1,7 @@
 package io.ppmr.os;
 
 /**
- * A process by a name that no other process ever has: a bare PID may be a stranger's after a crash or a reboot.
+ * A process by a name that no other process ever has: a bare PID may be another process's after a crash or a reboot.
  *
  * @param bootId {@code /proc/sys/kernel/random/boot_id}
  * @param pidNamespace inode of {@code /proc/PID/ns/pid}

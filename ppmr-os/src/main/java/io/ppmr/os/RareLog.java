@@ -7,9 +7,9 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
 /**
- * Log lines that somebody outside can cause as often as he likes. The first line of a kind is written at once; for the
- * next minute further lines of that kind are only counted, and the line after that says how many were left out. So the
- * log grows by one line a minute and kind at most. Safe for any thread.
+ * Log lines that a peer can cause any number of times. The first line of a kind is written at once; for the next minute
+ * further lines of that kind are only counted, and the line after that says how many were left out. So the log grows by
+ * one line a minute and kind at most. Safe for any thread.
  */
 public final class RareLog {
     private static final long INTERVAL_NS = TimeUnit.MINUTES.toNanos(1);

@@ -51,7 +51,7 @@ public final class UnifiedCgroups {
     }
 
     /**
-     * Tells whether cgroups can be frozen. The root of all has no such file on any kernel: one below it is looked at.
+     * Returns whether cgroups can be frozen. The root of all has no such file on any kernel: one below it is looked at.
      * Where there is none yet, those that will be made are taken to have it.
      *
      * @param self this process's directory in {@code /proc}

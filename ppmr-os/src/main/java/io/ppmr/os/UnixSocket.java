@@ -16,8 +16,8 @@ import java.util.function.Predicate;
  * @param inode its number, by which descriptors show it
  * @param type SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET as a number
  * @param state 1 connected, 7 not connected, 10 listening
- * @param peer the number of the socket that it is connected to; 0 if there is none, or the peer was closed, or nobody
- *     has accepted the connection
+ * @param peer the number of the socket that it is connected to; 0 if there is none, or the peer was closed, or none has
+ *     accepted the connection
  * @param name the address that it is bound to, one character for each byte; empty if it has none. An abstract address
  *     begins with a zero character
  * @param fileDevice the filesystem of that address, as MAJOR:MINOR; empty if it is no file

@@ -34,7 +34,7 @@ class AccountsTest {
     }
 
     private static String said(String... words) throws Exception {
-        Command.Result result = Command.of(List.of(words)).run(LIMIT);
+        Command.CommandResult result = Command.of(List.of(words)).run(LIMIT);
         assertTrue(result.succeeded(), result.describe());
         return result.output();
     }

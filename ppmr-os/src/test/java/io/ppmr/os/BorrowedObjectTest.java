@@ -66,7 +66,7 @@ class BorrowedObjectTest {
         });
     }
 
-    /** A user who sets a copy going could put another file in the place of a pipe. */
+    /** A user who continues a copy could put another file in the place of a pipe. */
     @Test
     void shouldGiveNoFileAwayThatIsInThePlaceOfAPipe() throws Exception {
         Path file = Files.createFile(directory.resolve("of-root"));

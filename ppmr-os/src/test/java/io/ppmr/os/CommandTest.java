@@ -71,7 +71,7 @@ class CommandTest {
 
     @Test
     void shouldGiveOutputAndStatusWhenItEnds() throws Exception {
-        Command.Result result = sh("echo out; echo err >&2; exit 3").run(LONG);
+        Command.CommandResult result = sh("echo out; echo err >&2; exit 3").run(LONG);
         assertEquals("out\nerr", result.output());
         assertEquals(3, result.exitCode());
         assertFalse(result.succeeded());
@@ -83,7 +83,7 @@ class CommandTest {
 
     @Test
     void shouldRunWithItsDirectoryAndVariableAndNothingToRead() throws Exception {
-        Command.Result result = sh("pwd; echo $PPMR_TEST; cat")
+        Command.CommandResult result = sh("pwd; echo $PPMR_TEST; cat")
                 .in(directory)
                 .with("PPMR_TEST", "x")
                 .run(LONG);
@@ -92,7 +92,8 @@ class CommandTest {
 
     @Test
     void shouldTakeMoreThanAPipeHolds() throws Exception {
-        Command.Result result = sh("head -c 1000000 /dev/zero | tr '\\0' x").run(LONG);
+        Command.CommandResult result =
+                sh("head -c 1000000 /dev/zero | tr '\\0' x").run(LONG);
         assertTrue(result.succeeded());
         assertEquals(1_000_000, result.output().length());
     }
@@ -108,8 +109,8 @@ class CommandTest {
     @Test
     void shouldCutItsOutputAndLetItEndByItselfWhenItPrintsMoreThanItsShare() throws Exception {
         OutputBudget budget = new OutputBudget(1000, 10, 500);
-        try (OutputBudget.Share share = budget.open()) {
-            Command.Result result = sh("head -c 4000000 /dev/zero | tr '\\0' x; exit 7")
+        try (OutputBudget.BudgetShare share = budget.open()) {
+            Command.CommandResult result = sh("head -c 4000000 /dev/zero | tr '\\0' x; exit 7")
                     .cutBy(share)
                     .run(LONG);
             assertEquals(7, result.exitCode());
@@ -121,8 +122,9 @@ class CommandTest {
     @Test
     void shouldBeKilledAtTheDeadlineWhenItsOutputIsCutAndHasNoEnd() throws Exception {
         OutputBudget budget = new OutputBudget(0, 10, 10);
-        try (OutputBudget.Share share = budget.open()) {
-            Command.Result result = Command.of(List.of("yes")).cutBy(share).run(Duration.ofMillis(500));
+        try (OutputBudget.BudgetShare share = budget.open()) {
+            Command.CommandResult result =
+                    Command.of(List.of("yes")).cutBy(share).run(Duration.ofMillis(500));
             assertTrue(result.timedOut());
             assertEquals("y\ny\ny\ny\ny", result.output());
         }
@@ -131,8 +133,8 @@ class CommandTest {
     @Test
     void shouldReadNoFurtherWhenItHasEndedAndWhatItLeftPrintsWithoutEnd() throws Exception {
         OutputBudget budget = new OutputBudget(0, 1000, 1000);
-        try (OutputBudget.Share share = budget.open()) {
-            Command.Result result = sh("yes & echo $! > \"$1\"", directory + "/pid")
+        try (OutputBudget.BudgetShare share = budget.open()) {
+            Command.CommandResult result = sh("yes & echo $! > \"$1\"", directory + "/pid")
                     .cutBy(share)
                     .run(LONG);
             assertTrue(result.succeeded());
@@ -145,7 +147,7 @@ class CommandTest {
 
     @Test
     void shouldShowTheBeginningOfALongOutputInAMessage() throws Exception {
-        Command.Result result =
+        Command.CommandResult result =
                 sh("head -c 100000 /dev/zero | tr '\\0' x; exit 1").run(LONG);
         assertEquals(100_000, result.output().length());
         assertTrue(
@@ -157,9 +159,9 @@ class CommandTest {
     @Test
     void shouldKillItWithItsDescendantsAtTheDeadline() throws Exception {
         String script = "echo said; sh -c 'echo $$ > \"$1\"; sleep 1000; true' sh \"$1\" & wait";
-        Command.Running shells = sh(script, directory + "/pid").start();
+        Command.RunningCommand shells = sh(script, directory + "/pid").start();
         long pid = pidIn("pid");
-        Command.Result result = shells.await(Duration.ofSeconds(2));
+        Command.CommandResult result = shells.await(Duration.ofSeconds(2));
         assertTrue(result.timedOut());
         assertFalse(result.succeeded());
         assertEquals("said", result.output());
@@ -170,7 +172,7 @@ class CommandTest {
     @Test
     void shouldNotWaitForWhatItLeavesRunning() throws Exception {
         long startNs = System.nanoTime();
-        Command.Result result = sh("sleep 1000 & echo $! > \"$1\"; echo done", directory + "/pid")
+        Command.CommandResult result = sh("sleep 1000 & echo $! > \"$1\"; echo done", directory + "/pid")
                 .run(LONG);
         assertEquals("done", result.output());
         assertTrue(result.succeeded());
@@ -205,7 +207,7 @@ class CommandTest {
     void shouldGoOnAndKeepTheFlagWhenAnInterruptMustNotStopIt() throws Exception {
         Thread.currentThread().interrupt();
         try {
-            Command.Result result = sh("sleep 0.2; echo whole").runUninterruptibly(LONG);
+            Command.CommandResult result = sh("sleep 0.2; echo whole").runUninterruptibly(LONG);
             assertEquals("whole", result.output());
         } finally {
             assertTrue(Thread.interrupted(), "the interrupt is lost");

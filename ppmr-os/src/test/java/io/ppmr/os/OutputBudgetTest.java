@@ -16,9 +16,9 @@ class OutputBudgetTest {
     @Test
     void shouldKeepAShortOutputWholeWhenOthersHoldAllThatIsShared() {
         OutputBudget budget = new OutputBudget(1000, 100, 600);
-        try (OutputBudget.Share first = budget.open();
-                OutputBudget.Share second = budget.open();
-                OutputBudget.Share third = budget.open()) {
+        try (OutputBudget.BudgetShare first = budget.open();
+                OutputBudget.BudgetShare second = budget.open();
+                OutputBudget.BudgetShare third = budget.open()) {
             assertEquals(600, first.admit(5000));
             assertTrue(first.isCut());
             assertEquals(600, second.admit(5000));
@@ -33,7 +33,7 @@ class OutputBudgetTest {
     void shouldGiveBackWhatAShareHasTakenWhenItIsClosed() {
         OutputBudget budget = new OutputBudget(500, 0, 500);
         for (int i = 0; i < 3; i++) {
-            try (OutputBudget.Share share = budget.open()) {
+            try (OutputBudget.BudgetShare share = budget.open()) {
                 assertEquals(500, share.admit(500));
                 share.close();
                 assertEquals(0, share.admit(1), "it is closed");
@@ -44,7 +44,7 @@ class OutputBudgetTest {
     @Property(tries = 300)
     void shouldNeverAdmitMoreThanTheBudget(@ForAll @Size(max = 60) List<@IntRange(min = 0, max = 400) Integer> pieces) {
         OutputBudget budget = new OutputBudget(1000, 50, 300);
-        List<OutputBudget.Share> shares = new ArrayList<>();
+        List<OutputBudget.BudgetShare> shares = new ArrayList<>();
         int[] kept = new int[4];
         for (int i = 0; i < kept.length; i++) {
             shares.add(budget.open());
@@ -58,8 +58,8 @@ class OutputBudgetTest {
             beyondTheirOwn += Math.max(0, bytes - 50);
         }
         assertTrue(beyondTheirOwn <= 1000, "more than is shared");
-        shares.forEach(OutputBudget.Share::close);
-        try (OutputBudget.Share last = budget.open()) {
+        shares.forEach(OutputBudget.BudgetShare::close);
+        try (OutputBudget.BudgetShare last = budget.open()) {
             assertEquals(300, last.admit(300));
         }
     }

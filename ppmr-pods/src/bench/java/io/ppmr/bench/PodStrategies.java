@@ -129,7 +129,7 @@ final class PodStrategies {
         a.startSource();
     }
 
-    /** Tells whether sockets can be given a longest time between two tries. */
+    /** Returns whether sockets can be given a longest time between two tries. */
     static boolean knowsCap() {
         return Files.exists(CAP);
     }

@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Tells this node's pods, and the services of the nodes where other peers may be, that a pod's address is away, again
- * and again for as long as it is, and when it is back. Nobody waits for that: a node that does not answer never makes
- * a pause longer. Safe for any thread. It has threads only while a pod is on its way, and some seconds more.
+ * and again for as long as it is, and when it is back. No thread waits for that: a node that does not answer never
+ * makes a pause longer. Safe for any thread. It has threads only while a pod is on its way, and some seconds more.
  */
 final class PeerNotices {
     /** For how long a peer believes that an address is away. */
@@ -55,14 +55,14 @@ final class PeerNotices {
 
     /** One word to one peer; the peer is null for this node's own pods. */
     private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
-        ControlMessage.Away message() {
-            return new ControlMessage.Away(
+        ControlMessage.AddressAway message() {
+            return new ControlMessage.AddressAway(
                     address, migration, lease.toMillis(), lease.isZero() ? token.text() : token.lock());
         }
     }
 
     /**
-     * Nobody is told anything yet.
+     * Sends nothing yet.
      *
      * @param peers where the services of the peers' nodes listen
      * @param key by which the nodes know each other
@@ -94,7 +94,7 @@ final class PeerNotices {
         }
     }
 
-    /** Says no more of what that move has taken away: somebody else does, or it ends by itself. */
+    /** Sends no more notices about that move: another service sends them, or the leases end. */
     synchronized void leave(String move) {
         away.remove(move);
         notifyAll();
@@ -106,7 +106,7 @@ final class PeerNotices {
         notifyAll();
     }
 
-    /** Says no more of it but to this node's pods: that it is back, as nobody else may tell them. */
+    /** Says no more of it but to this node's pods: that it is back, as no other process may tell them. */
     synchronized void hasGone(String move, String address, ReturnToken token) {
         leave(move, address);
         submit(new Notice(null, address, migrationOf(move), Duration.ZERO, token));
@@ -162,7 +162,7 @@ final class PeerNotices {
                 : HostPort.participant(notice.peer().unresolved());
         try {
             if (notice.peer() == null) {
-                here.hear(notice.message());
+                here.onNotice(notice.message());
             } else {
                 tell(notice);
             }
@@ -172,7 +172,7 @@ final class PeerNotices {
                     whom + " cannot be told that address " + notice.address()
                             + (notice.lease().isZero() ? " is back" : " is away")
                             + ", so connections of peers there may"
-                            + " take longer to go on: " + e.getMessage());
+                            + " take longer to continue: " + e.getMessage());
         } finally {
             synchronized (this) {
                 beingSaid.remove(notice);
@@ -186,7 +186,7 @@ final class PeerNotices {
         if (answer instanceof ControlMessage.Refuse refuse) {
             throw new IOException("it refuses: " + refuse.reason());
         }
-        if (!(answer instanceof ControlMessage.Told)) {
+        if (!(answer instanceof ControlMessage.AddressAwayAck)) {
             throw new IOException("it answers with " + answer);
         }
     }

@@ -20,7 +20,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it in the place of ssh(1), so that a node's launcher
+ * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it instead of ssh(1), so that a node's launcher
  * daemon runs in that node's pod; docs/pods.md. It takes the words that they give ssh: options, a host, a command.
  */
 @Command(
@@ -29,7 +29,7 @@ import picocli.CommandLine.Spec;
         customSynopsis = "Usage: ppmr pod agent [--pods FILE] [SSH-OPTION...] HOST COMMAND...",
         description = {
             "Runs a COMMAND as ssh would, in the pod that FILE names for HOST. For mpirun and mpiexec.",
-            "It goes on as a child of the pod's init, with /tmp/launcher.log in the pod as its output.",
+            "It continues as a child of the pod's init, with /tmp/launcher.log in the pod as its output.",
             "FILE, or what the variable PPMR_PODS names, has a line for each host: HOST POD SOCKET [WORD...]. SOCKET is"
                     + " the control_socket of the source's service on the pod's node. The WORDs run ppmr on that node,"
                     + " as in: ssh -x node7 ppmr. Without them the node is this one."
@@ -132,7 +132,7 @@ final class PodAgentCommand implements Callable<Integer> {
             List<String> all = new ArrayList<>(place.way());
             all.addAll(List.of("pod", "agent", THERE, place.socket().toString(), place.pod()));
             all.add(Base64.getUrlEncoder().withoutPadding().encodeToString(command.getBytes(StandardCharsets.UTF_8)));
-            io.ppmr.os.Command.Result result = io.ppmr.os.Command.of(all).run(LIMIT);
+            io.ppmr.os.Command.CommandResult result = io.ppmr.os.Command.of(all).run(LIMIT);
             if (!result.succeeded()) {
                 throw new IOException("the way to the node of pod " + place.pod() + ": " + result.describe());
             }

@@ -150,7 +150,7 @@ record PodBundle(Path folder, Path podInit) {
         mount(mounts, directory.toString(), "none", directory.toString(), "bind", access, "nosuid", "nodev");
     }
 
-    /** Says why a directory is not mounted: a user who can exchange it could have root mount another one. */
+    /** Returns why a directory is not mounted: a user who can exchange it could have root mount another one. */
     private static Optional<String> whyUnfit(Path directory) throws IOException {
         if (!Files.isDirectory(directory)) {
             return Optional.of("it is no directory of this node");

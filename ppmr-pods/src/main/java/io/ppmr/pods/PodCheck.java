@@ -38,7 +38,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     /** Shows a bridge of this network, whatever network the node's own /sys shows; the mount ends with the command. */
     private static final String LOOK = "mount -t sysfs none /sys && cd \"/sys/class/net/$1\" && test -d bridge"
             + " && cat addr_assign_type address";
-    /** The kernel's word for a MAC address that somebody has set (sysfs-class-net). */
+    /** The kernel's value for a MAC address that was set by a user (sysfs-class-net). */
     private static final String SET = "3";
     /** Tries what is used of nftables, in a network that ends with the command. */
     private static final String TRY = "ip link add eth0 type veth peer name eth1 && nft 'add table netdev t; add chain"
@@ -74,7 +74,8 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                         Files.exists(Path.of("/proc/sys/net/ipv4", RTO_MAX)),
                         "pod-timers",
                         "no more than a second lies between two tries of a pod's TCP (" + RTO_MAX + ")",
-                        "this kernel has no " + RTO_MAX + ": a peer that is not told that an address is away may go on"
+                        "this kernel has no " + RTO_MAX
+                                + ": a peer that is not told that an address is away may continue"
                                 + " only after as long as the pause took",
                         "Linux 6.15 has it")
                 .atMostAWarning());
@@ -122,7 +123,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
 
     private static boolean addQuiet(List<Finding> findings) {
         try {
-            Command.Result tried = run("unshare", "--net", "--", "sh", "-ec", TRY);
+            Command.CommandResult tried = run("unshare", "--net", "--", "sh", "-ec", TRY);
             findings.add(Finding.failUnless(
                             tried.succeeded(),
                             "pod-quiet",
@@ -142,7 +143,8 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         if (settings.peers().isEmpty()) {
             findings.add(Finding.warn(
                     "pod-peers",
-                    "nobody is told when a pod's address is away, so peers on other nodes wait longer and longer, or"
+                    "no node is notified when a pod's address is away, so peers on other nodes wait longer and"
+                            + " longer, or"
                             + " give up",
                     "name the targets of the nodes with pods in peers of [pod_runtime]"));
             return false;
@@ -256,7 +258,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         return run(all.toArray(String[]::new)).requireOutput();
     }
 
-    private static Command.Result run(String... words) throws IOException {
+    private static Command.CommandResult run(String... words) throws IOException {
         return Command.of(List.of(words)).runUninterruptibly(LIMIT);
     }
 }

@@ -43,7 +43,7 @@ public final class PodClient implements AutoCloseable {
      * Has a further command run in a pod.
      *
      * @param order the command; its name is the pod's
-     * @param detached whether it goes on in the pod; else it is waited for
+     * @param detached whether it continues in the pod; else it is waited for
      */
     public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RequestException {
         return client.askPart(

@@ -1,6 +1,6 @@
 package io.ppmr.pods;
 
-import io.ppmr.cli.SocketOption;
+import io.ppmr.cli.SocketArgument;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.migration.RequestException;
 import java.io.IOException;
@@ -24,7 +24,7 @@ import picocli.CommandLine.Spec;
         description = {
             "Runs processes in pods of this node: namespaces, /tmp and a network address of their own, as templates of"
                     + " the source's configuration grant them. Asks the source's service, which makes them as root.",
-            "A pod's NAME is what its user calls it; whoever controls the service says UID/NAME for another user's.",
+            "A pod's NAME is given by its user. If you control the service, write UID/NAME for another user's pod.",
             "Refused (4) where no template grants it, or the pod is not yours."
         },
         subcommands = PodAgentCommand.class,
@@ -126,7 +126,7 @@ public final class PodCommand implements Runnable {
                                     + " in words for programs")
                     boolean keep,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+            @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         Optional<PodWatch> watch = keep ? Optional.of(new PodWatch(socket.path(), System.in, out())) : Optional.empty();
         PodOrder order = or(streams).order(name, job, template, address, user, command);
@@ -157,7 +157,7 @@ public final class PodCommand implements Runnable {
                             defaultValue = "0",
                             description = "how long it may take to come (default: ${DEFAULT-VALUE})")
                     int withinSeconds,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+            @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         PodWatch watch = new PodWatch(socket.path(), System.in, out());
         watch.keep(watch.find(name, Duration.ofSeconds(withinSeconds)));
@@ -165,9 +165,10 @@ public final class PodCommand implements Runnable {
 
     @Command(
             name = "list",
-            description = "Lists your pods of this node; everybody's to whoever controls the service.",
+            description = "Lists your pods of this node, or all pods if you control the service.",
             mixinStandardHelpOptions = true)
-    void list(@ArgGroup(multiplicity = "1") SocketOption socket) throws ConfigException, IOException, RequestException {
+    void list(@ArgGroup(multiplicity = "1") SocketArgument socket)
+            throws ConfigException, IOException, RequestException {
         try (PodClient client = new PodClient(socket.path())) {
             List<PodStatus> pods = client.pods();
             if (pods.isEmpty()) {
@@ -184,7 +185,7 @@ public final class PodCommand implements Runnable {
     @Command(name = "show", description = "Shows one pod.", mixinStandardHelpOptions = true)
     void show(
             @Parameters(paramLabel = "NAME", description = "the pod") String name,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+            @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         try (PodClient client = new PodClient(socket.path())) {
             PodStatus pod = client.showPod(name);
@@ -207,7 +208,7 @@ public final class PodCommand implements Runnable {
                 "Runs a further COMMAND in a pod, as its user and without any privilege; for its user and root.",
                 "Without --detach it is waited for, a minute at most, its output is printed, and its exit status is"
                         + " this command's. While it runs, or where it leaves processes behind, it holds a pipe from"
-                        + " outside of the pod. With --detach it goes on as a child of the pod's init, with files of"
+                        + " outside of the pod. With --detach it continues as a child of the pod's init, with files of"
                         + " the pod as its streams."
             },
             mixinStandardHelpOptions = true)
@@ -219,10 +220,10 @@ public final class PodCommand implements Runnable {
                             paramLabel = "COMMAND",
                             description = "after --, the command and its arguments")
                     List<String> command,
-            @Option(names = "--detach", description = "let it go on in the pod; its output goes to --output")
+            @Option(names = "--detach", description = "let it continue in the pod; its output goes to --output")
                     boolean detach,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
-            @ArgGroup(multiplicity = "1") SocketOption socket)
+            @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         Streams given = or(streams);
         if (!detach && given.given()) {
@@ -247,7 +248,7 @@ public final class PodCommand implements Runnable {
             description = "Ends a pod, or all pods of a job that are here: its command gets SIGTERM, and all of it is"
                     + " killed after ten seconds. Nothing of it is left when this returns.",
             mixinStandardHelpOptions = true)
-    void stop(@ArgGroup(multiplicity = "1") Stopped stopped, @ArgGroup(multiplicity = "1") SocketOption socket)
+    void stop(@ArgGroup(multiplicity = "1") StopArguments stopped, @ArgGroup(multiplicity = "1") SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         // A connection carries one request.
         for (String name : stopped.job == null ? List.of(stopped.name) : namesOf(stopped.job, socket)) {
@@ -257,7 +258,7 @@ public final class PodCommand implements Runnable {
         }
     }
 
-    private static List<String> namesOf(String job, SocketOption socket)
+    private static List<String> namesOf(String job, SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         try (PodClient client = new PodClient(socket.path())) {
             return client.pods().stream()
@@ -267,8 +268,8 @@ public final class PodCommand implements Runnable {
         }
     }
 
-    /** Says what is to be ended. */
-    static final class Stopped {
+    /** Says what must be ended. */
+    static final class StopArguments {
         @Parameters(paramLabel = "NAME", description = "the pod")
         private String name;
 

@@ -49,18 +49,18 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             "cgroups",
             ValueType.choice(PodSettings.Cgroups.class),
             "cgroupfs",
-            "who makes the pods' cgroups: the runtime itself, systemd, or nobody; then pods have no limits");
+            "who makes the pods' cgroups: the runtime itself, systemd, or none; then pods have no limits");
 
     private static final ConfigKey<List<String>> PEERS = RUNTIME.withDefault(
             "peers",
             ValueType.WORDS,
             List.of(),
             "where targets listen on other nodes with pods, such as [\"node-07:7411\"]; they are told when a pod's"
-                    + " address is away and when it is back, so that connections go on soon"
+                    + " address is away and when it is back, so that connections continue soon"
                     + " ([how](pods.md#while-a-pod-is-held)). The same list will do on all nodes");
 
     private static final ConfigSection TEMPLATES = ConfigSection.many(
-            "pods", "What root grants to users who run [pods](pods.md) of that kind; without any nobody can run one.");
+            "pods", "What root grants to users who run [pods](pods.md) of that kind; without any no user can run one.");
     private static final ConfigKey<String> BRIDGE =
             TEMPLATES.required("bridge", ValueType.TEXT, "the bridge of this node that they are plugged into");
     private static final ConfigKey<Integer> PREFIX = TEMPLATES.withDefault(

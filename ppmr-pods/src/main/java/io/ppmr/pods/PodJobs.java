@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The pods of this node as jobs of their users: a rank for each pod of the job, in the order of their names. What is
- * known of them is root's, so nothing is taken on trust from a user. Immutable; for any thread; all is read anew at
+ * known of them is root's, so nothing is taken on trust from a user. Immutable; for any thread; all is read again at
  * each call.
  *
  * @param pods those of this node

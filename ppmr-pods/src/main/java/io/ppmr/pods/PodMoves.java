@@ -48,7 +48,10 @@ final class PodMoves implements RankSurroundings {
     private static final long LOOK_NS = 5_000_000;
     /** The name by which CRIU is told of the network namespace, in which it makes nothing itself. */
     private static final String NETWORK = "extnet";
-    /** Becomes the tool: in the pod's cgroups, with its root as a mount point and its network as a descriptor. */
+    /**
+     * Shell script that joins the pod's cgroups, bind-mounts its root, opens its network namespace as fd 9 and execs
+     * the tool.
+     */
     private static final String ENTER = "for cgroup in $3; do echo 0 >\"$cgroup/cgroup.procs\" || exit 1; done;"
             + " mount --bind \"$1\" \"$1\" && exec 9<\"$2\" && shift 3 && exec \"$@\"";
 
@@ -97,7 +100,7 @@ final class PodMoves implements RankSurroundings {
                 .forEach(pod -> notices.leaves(pod.move(), pod.address(), pod.returnToken()));
     }
 
-    /** Tells whether a move is not over; a record that cannot be read counts as one of a move that goes on. */
+    /** Returns whether a move is not over; a record that cannot be read counts as one of a move that continues. */
     private boolean isUnderWay(String move) {
         try {
             return has(move);
@@ -153,9 +156,9 @@ final class PodMoves implements RankSurroundings {
         pod.moving(move, token).write(pods.folderOf(pod));
         long network = PodRuntime.number(networkOf(pod));
         notices.leaves(move, pod.address(), token);
-        quiet.hush(pods.folderOf(pod), pod, networkOf(pod));
-        runtime.pullCable(pod);
-        runtime.mendSockets(network);
+        quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
+        runtime.setVethDown(pod);
+        runtime.resetTcpTimers(network);
         LOG.info("pod {}: its cable is out, for migration {}", pod.fullName(), move);
         List<String> arguments =
                 Command.words("--tcp-established --network-lock skip --external %s", "net[" + network + "]:" + NETWORK);
@@ -168,8 +171,8 @@ final class PodMoves implements RankSurroundings {
     private List<String> mountsOf(PodRecord pod) throws IOException {
         return pods.facts(pod)
                 .map(PodFacts::mounts)
-                .orElseThrow(() -> new IOException("there is no [pods." + pod.template()
-                        + "] in this node's configuration any more, of which pod " + pod.fullName() + " is"));
+                .orElseThrow(() -> new IOException("pod " + pod.fullName() + " is of [pods." + pod.template()
+                        + "], which is not in this node's configuration"));
     }
 
     /** Names a mount in the image; both sides make the same name of its path. */
@@ -181,7 +184,7 @@ final class PodMoves implements RankSurroundings {
         return pods.running().stream()
                 .filter(pod -> init.equals(pod.init()))
                 .findFirst()
-                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no pod's init any more: it has ended"));
+                .orElseThrow(() -> new IOException("PID " + init.pid() + " is no longer a pod's init: it has ended"));
     }
 
     private Path networkOf(PodRecord pod) {
@@ -189,7 +192,7 @@ final class PodMoves implements RankSurroundings {
     }
 
     @Override
-    public void cut(String move) throws IOException {
+    public void disconnect(String move) throws IOException {
         notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             runtime.disconnect(pod);
@@ -219,14 +222,14 @@ final class PodMoves implements RankSurroundings {
             List<Finding> findings = new ArrayList<>();
             reasons.forEach((pod, against) -> {
                 if (against.isEmpty()) {
-                    findings.add(Finding.ok(Finding.PODS, "the pod can go on here, at " + pod.address()));
+                    findings.add(Finding.ok(Finding.PODS, "the pod can continue here, at " + pod.address()));
                 }
                 against.forEach(reason -> findings.add(Finding.fail(Finding.PODS, reason, "")));
             });
             return findings;
         } catch (IOException e) {
             return List.of(Finding.fail(
-                    Finding.PODS, "whether the pods can go on here cannot be said: " + e.getMessage(), ""));
+                    Finding.PODS, "whether the pods can continue here cannot be said: " + e.getMessage(), ""));
         }
     }
 
@@ -295,7 +298,7 @@ final class PodMoves implements RankSurroundings {
 
     /**
      * Asks on each bridge once who has the addresses of all pods that nothing else speaks against: each pod itself,
-     * where it is, and nobody else.
+     * where it is, and no other process.
      */
     private void addThoseOfNetworks(Map<PodFacts, List<String>> reasons) throws IOException {
         Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
@@ -386,7 +389,7 @@ final class PodMoves implements RankSurroundings {
         runtime.makeNetwork(folder, pod, template);
         Path network = PodRuntime.networkFile(folder);
         pod.into(PodRuntime.number(network)).write(folder);
-        quiet.hush(folder, pod, network);
+        quiet.mute(folder, pod, network);
         PodCgroup cgroup = PodCgroup.of(pod, runtime.settings());
         cgroup.make(template);
         String cgroups = cgroup.directories().stream().map(Path::toString).collect(Collectors.joining(" "));
@@ -485,8 +488,8 @@ final class PodMoves implements RankSurroundings {
     // ---- peers -------------------------------------------------------------------------------------------------
 
     @Override
-    public int hearOf(ControlMessage.Away away) throws IOException, RequestException {
-        return peers.hear(away);
+    public int hearOf(ControlMessage.AddressAway away) throws IOException, RequestException {
+        return peers.onNotice(away);
     }
 
     // ---- either ------------------------------------------------------------------------------------------------
@@ -520,11 +523,11 @@ final class PodMoves implements RankSurroundings {
         Path folder = pods.folderOf(pod);
         Path network = networkOf(pod);
         if (processes.isAlive(pod.init())) {
-            runtime.plugCable(pod);
-            quiet.unhush(folder, network);
+            runtime.setVethUp(pod);
+            quiet.unmute(folder, network);
             notices.isBack(move, pod.address(), pod.returnToken());
             runtime.announce(pod, network);
-            runtime.mendSockets(PodRuntime.number(network));
+            runtime.resetTcpTimers(PodRuntime.number(network));
         }
         PodRecord here = pod.settled();
         here.write(folder);

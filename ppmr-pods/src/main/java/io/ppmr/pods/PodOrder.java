@@ -81,7 +81,7 @@ public record PodOrder(
         }
     }
 
-    /** Gives an environment with this order's variables in the place of those of the same names. */
+    /** Returns an environment in which this order's variables replace those with the same names. */
     List<String> environmentOver(List<String> base) {
         Map<String, String> byName = new LinkedHashMap<>();
         for (String variable : base) {

@@ -18,8 +18,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * This node's pods as peers of a pod that is being moved: while its address is away nothing leaves them for it, so that
- * their connections go on soon when it is back. That lasts for a lease, which whoever moves the pod renews; the kernel
- * ends it where nobody does. Safe for any thread. It has a thread only while there are leases.
+ * their connections continue soon when it is back. That lasts for a lease, which the service that moves the pod renews;
+ * without renewal the kernel ends it. Safe for any thread. It has a thread only while there are leases.
  */
 final class PodPeers {
     private static final Logger LOG = LoggerFactory.getLogger(PodPeers.class);
@@ -49,13 +49,13 @@ final class PodPeers {
     }
 
     /**
-     * Hears that an address is away for as long as the lease, or, where that is nothing, that it is back. Every node
-     * that has the key can say so: that it is back ends nothing but what the same lock has begun, and no word makes
-     * another one's lease shorter.
+     * Is called when an address is away for as long as the lease, or, where that is nothing, that it is back. Every
+     * node that has the key can say so: that it is back ends nothing but what the same lock has begun, and no word
+     * makes another one's lease shorter.
      *
      * @return how many pods here are peers
      */
-    synchronized int hear(ControlMessage.Away said) throws IOException, RequestException {
+    synchronized int onNotice(ControlMessage.AddressAway said) throws IOException, RequestException {
         Optional<Ipv4Address> known = Ipv4Address.parse(said.address());
         Optional<PodTemplate> granting = known.flatMap(pods::granting);
         if (granting.isEmpty()) {
@@ -94,7 +94,7 @@ final class PodPeers {
         watchLeases();
         if (!wasAway) {
             // What an earlier run of this service has kept quiet the kernel ends.
-            LOG.debug("nobody has said with that token that address {} is away: what keeps it so stays", address);
+            LOG.debug("no notice with that token that address {} is away; it stays away", address);
         } else if (all.values().stream().noneMatch(PodPeers::isAway)) {
             peers.forEach(pod -> speakTo(address, pod));
             LOG.info(
@@ -116,7 +116,7 @@ final class PodPeers {
 
     private void isAway(
             Ipv4Address address,
-            ControlMessage.Away said,
+            ControlMessage.AddressAway said,
             Map<String, Lease> all,
             PodTemplate template,
             List<PodRecord> peers)
@@ -131,7 +131,7 @@ final class PodPeers {
                 .filter(PodPeers::isAway)
                 .mapToLong(lease -> lease.endNs() - nowNs)
                 .reduce(PeerNotices.LEASE.toNanos(), Math::max);
-        hushTowards(address, peers, template, Duration.ofNanos(longestNs));
+        muteTowards(address, peers, template, Duration.ofNanos(longestNs));
         if (first) {
             LOG.info(
                     "address {} is away by migration {}: {} pods here wait for it",
@@ -152,7 +152,7 @@ final class PodPeers {
     }
 
     /** All of them; then it throws if that has failed for one. */
-    private void hushTowards(Ipv4Address address, List<PodRecord> peers, PodTemplate template, Duration lease)
+    private void muteTowards(Ipv4Address address, List<PodRecord> peers, PodTemplate template, Duration lease)
             throws IOException {
         IOException failure = null;
         for (PodRecord pod : peers) {
@@ -162,7 +162,7 @@ final class PodPeers {
             try {
                 // Whose own cable is out says nothing to anybody.
                 if (pod.move() == null) {
-                    quiet.hushTowards(
+                    quiet.muteTowards(
                             pod,
                             networkOf(pod),
                             address,
@@ -184,7 +184,7 @@ final class PodPeers {
 
     private void speakTo(Ipv4Address address, PodRecord pod) {
         try {
-            quiet.unhushTowards(networkOf(pod), address);
+            quiet.unmuteTowards(networkOf(pod), address);
         } catch (IOException e) {
             LOG.warn(
                     "pod {}: it speaks to {} again only when the lease ends: {}",
@@ -253,7 +253,7 @@ final class PodPeers {
         leases.values().removeIf(Map::isEmpty);
         over.forEach((address, migration) -> {
             LOG.warn(
-                    "nobody says any more that address {} is away by migration {}: the pods here speak to it again",
+                    "the lease for address {}, away by migration {}, has ended: the pods here send to it again",
                     address,
                     migration);
             try {

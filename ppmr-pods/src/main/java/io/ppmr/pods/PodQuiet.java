@@ -13,7 +13,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps TCP's timers from backing off while nobody can answer: what leaves a pod's network is dropped there by
+ * Keeps TCP's timers from backing off while no peer can answer: what leaves a pod's network is dropped there by
  * nftables(8), before the link, so that the sender hears of it and tries again each half second, however often, without
  * counting it as a peer's silence.
  *
@@ -44,12 +44,12 @@ record PodQuiet(PodRuntime runtime) {
      * A sender that asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that
      * is not dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
      */
-    private static final List<String> HUSH = List.of(
+    private static final List<String> MUTE = List.of(
             "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }; add chain netdev "
                     + WHOLE + " inside" + egress("lo") + "policy drop; }" + INSIDE + "'",
             "ip link set dev " + LINK + " arp off");
     /** The same of the loopback alone, for kernels without netdev egress. */
-    private static final List<String> HUSH_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
+    private static final List<String> MUTE_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
     /** The same without nftables; packets that are on their way come in. */
     private static final List<String> CLOSE_INSIDE = List.of("tc qdisc replace dev lo root pfifo limit 0");
 
@@ -58,7 +58,7 @@ record PodQuiet(PodRuntime runtime) {
     /** In the mark, where the loopback was closed that way. */
     private static final String CLOSED = "closed";
     /** ARP comes last, as its questions would be dropped; the kernel forgets the neighbours then. */
-    private static final List<String> UNHUSH = List.of(
+    private static final List<String> UNMUTE = List.of(
             "\"$1\" wait " + LINK,
             "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "' || if nft list table netdev "
                     + WHOLE + "; then exit 1; fi",
@@ -73,7 +73,7 @@ record PodQuiet(PodRuntime runtime) {
         return " { type filter hook egress device \"" + link + "\" priority 0; ";
     }
 
-    /** Begins a table anew; nothing happens between the words of one transaction. */
+    /** Begins a table again; nothing happens between the words of one transaction. */
     private static String fresh(String table) {
         return "add table netdev " + table + "; delete table netdev " + table + "; add table netdev " + table;
     }
@@ -90,26 +90,26 @@ record PodQuiet(PodRuntime runtime) {
      * Has nothing leave a pod's network, nor go from one of its processes to another, as far as this node can; the log
      * says what it cannot.
      */
-    void hush(Path folder, PodRecord pod, Path network) throws IOException {
+    void mute(Path folder, PodRecord pod, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
         if (!Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
             Files.createFile(mark);
         }
-        Command.Result hushed = runtime.inNetwork(network, HUSH);
-        if (hushed.succeeded()) {
+        Command.CommandResult muted = runtime.inNetwork(network, MUTE);
+        if (muted.succeeded()) {
             return;
         }
         LOG.warn(
-                "pod {}: its connections may take longer to go on: {}",
+                "pod {}: its connections may take longer to continue: {}",
                 pod.fullName(),
                 isPossible()
-                        ? hushed.describe() + " (needs netdev egress of nf_tables, Linux 5.16)"
+                        ? muted.describe() + " (needs netdev egress of nf_tables, Linux 5.16)"
                         : "there is no nft on this node (package nftables)");
-        if (runtime.inNetwork(network, HUSH_INSIDE).succeeded()) {
+        if (runtime.inNetwork(network, MUTE_INSIDE).succeeded()) {
             return;
         }
         Files.writeString(mark, CLOSED);
-        Command.Result closed = runtime.inNetwork(network, CLOSE_INSIDE);
+        Command.CommandResult closed = runtime.inNetwork(network, CLOSE_INSIDE);
         if (!closed.succeeded()) {
             LOG.warn(
                     "pod {}: connections between its own processes may break: {} (needs nft of package nftables, or tc"
@@ -120,10 +120,10 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     /** Ends that, once the cable is in. */
-    void unhush(Path folder, Path network) throws IOException {
+    void unmute(Path folder, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
         if (Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
-            List<String> commands = new ArrayList<>(UNHUSH);
+            List<String> commands = new ArrayList<>(UNMUTE);
             if (Files.readString(mark).equals(CLOSED)) {
                 commands.add(OPEN_INSIDE);
             }
@@ -141,7 +141,7 @@ record PodQuiet(PodRuntime runtime) {
      * @param address6 empty where the pod of that address has none
      * @param mac what the address has; empty where it is not in this pod's network
      */
-    void hushTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
+    void muteTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {
         String table = AWAY + address.bytes("%02x", "");
         boolean both = !address6.isEmpty() && !pod.address6().isEmpty();
@@ -150,7 +150,7 @@ record PodQuiet(PodRuntime runtime) {
                 + drop(table, "away", "ipv4_addr", "ip", address.toString(), limit)
                 + (both ? "; " + drop(table, "away6", "ipv6_addr", "ip6", address6, limit) : "") + "'");
         if (!mac.isEmpty()) {
-            // The kernel asks again by itself when nobody confirms it, so this ends, too, if we do.
+            // The kernel asks again by itself without a confirmation, so this ends, too, if the service ends.
             String reachable = " lladdr " + mac + " nud reachable dev " + LINK;
             commands.add("ip neighbour replace " + address + reachable);
             if (both) {
@@ -168,7 +168,7 @@ record PodQuiet(PodRuntime runtime) {
     }
 
     /** Ends that. */
-    void unhushTowards(Path network, Ipv4Address address) throws IOException {
+    void unmuteTowards(Path network, Ipv4Address address) throws IOException {
         String table = AWAY + address.bytes("%02x", "");
         runtime.inNetwork(network, List.of("nft 'add table netdev " + table + "; delete table netdev " + table + "'"))
                 .requireOutput();

@@ -8,7 +8,7 @@ import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.Accounts;
 import io.ppmr.os.OutputBudget;
-import io.ppmr.pods.Pods.Caller;
+import io.ppmr.pods.Pods.PodUser;
 import java.io.IOException;
 import java.util.Map;
 
@@ -54,7 +54,7 @@ public record PodRequests(Pods pods) {
      * Has a further command run in a pod.
      *
      * @param order the command; its name is the pod's
-     * @param detached whether nobody waits for it
+     * @param detached whether no client waits for it
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     record Execute(PodOrder order, boolean detached) {}
@@ -62,13 +62,13 @@ public record PodRequests(Pods pods) {
     /** Carries out a request of a caller, and gives the answer. */
     @FunctionalInterface
     private interface Question<T> {
-        Object answer(T request, Caller caller) throws IOException, RequestException;
+        Object answer(T request, PodUser caller) throws IOException, RequestException;
     }
 
     /** Carries out a request of a caller, and sends the answer. */
     @FunctionalInterface
     private interface Work<T> {
-        void carryOut(T request, Caller caller, Exchange with) throws IOException, RequestException;
+        void carryOut(T request, PodUser caller, Exchange with) throws IOException, RequestException;
     }
 
     /** All of them, by their names in the protocol. */
@@ -86,11 +86,11 @@ public record PodRequests(Pods pods) {
                 request(Named.class, POD, (named, caller) -> pods.stop(caller, named.name())));
     }
 
-    private void execute(Execute request, Caller caller, Exchange with) throws IOException, RequestException {
+    private void execute(Execute request, PodUser caller, Exchange with) throws IOException, RequestException {
         if (request.order() == null) {
             throw new RequestException("there is no command to run in the pod: give one behind --");
         }
-        try (OutputBudget.Share output = OUTPUTS.open()) {
+        try (OutputBudget.BudgetShare output = OUTPUTS.open()) {
             with.say(EXECUTED, pods.execute(caller, request.order(), request.detached(), output));
         }
     }
@@ -112,9 +112,9 @@ public record PodRequests(Pods pods) {
     }
 
     /** Finds the caller by number, since names may be shared. */
-    private static Caller caller(Exchange with) throws IOException {
+    private static PodUser caller(Exchange with) throws IOException {
         String user = with.user();
         int uid = Accounts.uidOf(user);
-        return new Caller(user, uid, uid == ROOT, with.controls());
+        return new PodUser(user, uid, uid == ROOT, with.controls());
     }
 }

@@ -29,7 +29,7 @@ import java.util.stream.Collectors;
  * @param settings the configuration's
  * @param podNet the program that looks at pods' sockets and speaks ARP
  * @param podEnter the program that runs commands in pods that have come from another node
- * @param starter by whom the programs are started
+ * @param starter starts the programs
  */
 record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
     /** The time limit of one command; a busy node needs a second. */
@@ -78,7 +78,8 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /** Runs a further command in it to its end; it has no descriptors but its output, a pipe. */
-    Command.Result execute(Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.Share output)
+    Command.CommandResult execute(
+            Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.BudgetShare output)
             throws IOException {
         return result(
                 crun(folder, "exec", "--process", process.toString(), pod.id()),
@@ -91,13 +92,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
      *
      * @param environment a file of NAME=VALUE, a zero byte behind each
      */
-    Command.Result enter(
+    Command.CommandResult enter(
             PodRecord pod,
             Collection<Integer> groups,
             Path environment,
             List<String> words,
             Duration limit,
-            OutputBudget.Share output)
+            OutputBudget.BudgetShare output)
             throws IOException {
         List<String> all = new ArrayList<>(withoutInput());
         all.addAll(Command.words(
@@ -157,7 +158,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     /** Takes the node's end of a cable away, and with it the pod's; nothing happens if it is not there. */
     void disconnect(PodRecord pod) throws IOException {
         if (isThere(pod.link())) {
-            Command.Result gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
+            Command.CommandResult gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
             // The kernel takes it away itself a moment after a pod has ended.
             if (!gone.succeeded() && isThere(pod.link())) {
                 throw new IOException(gone.describe());
@@ -168,12 +169,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     // ---- moving ------------------------------------------------------------------------------------------------
 
     /** Pulls the cable at the node's end: nothing comes to the pod or from it, and it keeps its addresses. */
-    void pullCable(PodRecord pod) throws IOException {
+    void setVethDown(PodRecord pod) throws IOException {
         run("ip link set dev %s down", pod.link());
     }
 
     /** Plugs it in. */
-    void plugCable(PodRecord pod) throws IOException {
+    void setVethUp(PodRecord pod) throws IOException {
         run("ip link set dev %s master %s up", pod.link(), pod.bridge());
     }
 
@@ -184,13 +185,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /** Runs lines of sh(1) in a network, in which {@code $1} is ppmr-pod-net. */
-    Command.Result inNetwork(Path network, List<String> lines) throws IOException {
+    Command.CommandResult inNetwork(Path network, List<String> lines) throws IOException {
         return result(
                 Command.words("nsenter --net=%s -- sh -ec %s sh %s", network, String.join("\n", lines), podNet), LIMIT);
     }
 
     /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
-    void mendSockets(long namespace) throws IOException {
+    void resetTcpTimers(long namespace) throws IOException {
         run("%s mend %s", podNet, namespace);
     }
 
@@ -286,9 +287,9 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return result(List.of("ip", "link", "show", "dev", link), LIMIT).succeeded();
     }
 
-    /** Says why pods cannot be plugged into a bridge; empty if they can. */
+    /** Returns why pods cannot be plugged into a bridge; empty if they can. */
     Optional<String> whyNoBridge(String bridge) throws IOException {
-        Command.Result shown =
+        Command.CommandResult shown =
                 result(List.of("ip", "-oneline", "link", "show", "dev", bridge, "type", "bridge"), LIMIT);
         return shown.succeeded() && !shown.output().isEmpty()
                 ? Optional.empty()
@@ -303,11 +304,11 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run(Command.words(line, values));
     }
 
-    Command.Result result(List<String> words, Duration limit) throws IOException {
+    Command.CommandResult result(List<String> words, Duration limit) throws IOException {
         return result(words, limit, CommandStarter.OutputLimit.USUAL);
     }
 
-    private Command.Result result(List<String> words, Duration limit, CommandStarter.OutputLimit output)
+    private Command.CommandResult result(List<String> words, Duration limit, CommandStarter.OutputLimit output)
             throws IOException {
         try {
             return starter.run(words, limit, output);

@@ -24,7 +24,7 @@ public record PodSettings(Path directory, List<String> program, Cgroups cgroups,
         CGROUPFS,
         /** The node's systemd, as the runtime asks it. */
         SYSTEMD,
-        /** Nobody: pods have no limits. */
+        /** None: pods have no limits. */
         DISABLED
     }
 }

@@ -43,7 +43,7 @@ final class PodWatch {
                 // What it says is of no matter.
             }
         } catch (IOException e) {
-            // Whoever has asked for the pod is gone, as when it ends.
+            // The client that asked for the pod is gone, as when it ends.
             out.println("ppmr: the standard input broke off: " + e.getMessage());
         }
         told.complete(null);
@@ -64,7 +64,7 @@ final class PodWatch {
         }
     }
 
-    /** Says where the pod is, and returns when it is not there any more; what it prints is for programs. */
+    /** Says where the pod is, and returns when it is no longer there; what it prints is for programs. */
     void keep(PodStatus pod) throws IOException, RequestException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
@@ -78,7 +78,7 @@ final class PodWatch {
         }
     }
 
-    /** Ends the pod, once no migration has it; false if it is not there any more. */
+    /** Ends the pod, once no migration has it; false if it is no longer there. */
     private boolean stopped(PodStatus pod) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {

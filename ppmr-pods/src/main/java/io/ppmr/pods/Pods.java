@@ -64,7 +64,7 @@ public final class Pods {
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
     private static final String UNNAMED = ".new-";
-    /** A folder that is being removed: nobody takes it for a pod's, or removes it as well. */
+    /** A folder that is being removed, so that it is not taken for a pod's or removed twice. */
     private static final String REMOVED = ".gone-";
     /** To fill a folder, or to remove it, takes some milliseconds. */
     private static final Duration LEFT_BEHIND = Duration.ofMinutes(1);
@@ -94,7 +94,7 @@ public final class Pods {
      * @param root whether that is root, who may act for everybody
      * @param controls whether the user may control the service, and so see and end everybody's pods
      */
-    public record Caller(String user, int uid, boolean root, boolean controls) {}
+    public record PodUser(String user, int uid, boolean root, boolean controls) {}
 
     /**
      * The end of a further command.
@@ -111,7 +111,7 @@ public final class Pods {
      * @param templates what root grants, by name
      * @param settings of all pods
      * @param programs the native helpers
-     * @param environment the service's, which says by whom programs are started
+     * @param environment the service's, which names the starter of programs
      * @param key by which the nodes know each other
      */
     public Pods(
@@ -172,7 +172,7 @@ public final class Pods {
     // ---- making one --------------------------------------------------------------------------------------------
 
     /** Makes a pod and starts its command; nothing of it is left if that fails. */
-    public PodStatus run(Caller caller, PodOrder order) throws IOException, RequestException {
+    public PodStatus run(PodUser caller, PodOrder order) throws IOException, RequestException {
         if (!PodOrder.isName(order.name())) {
             throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
                     + " its ends: name it so");
@@ -211,7 +211,7 @@ public final class Pods {
         return statusOf(made).orElseGet(() -> PodStatus.ended(made));
     }
 
-    private static Accounts.User ownerOf(Caller caller, PodOrder order) throws IOException, RequestException {
+    private static Accounts.User ownerOf(PodUser caller, PodOrder order) throws IOException, RequestException {
         String named = order.user();
         if (named != null && !caller.root() && !named.equals(caller.user())) {
             throw new RequestException("only root may run a pod for another user: leave --user out");
@@ -283,12 +283,12 @@ public final class Pods {
         if (busy.containsKey(pod.id()) || Files.exists(folderOf(pod))) {
             throw new RequestException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
         }
-        // It has its name when it has its record and its lock, so nobody takes it for one of which nothing was made.
+        // It gets its name after its record and its lock, so that it is not taken for an empty one.
         Path folder = Files.createTempDirectory(runtime.settings().directory(), UNNAMED);
         boolean noted = false;
         try {
             pod.write(folder);
-            FileChannel lock = lock(folder).orElseThrow(() -> new IOException("a lock that nobody can have is taken"));
+            FileChannel lock = lock(folder).orElseThrow(() -> new IOException("the lock of a new pod is taken"));
             busy.put(pod.id(), lock);
             Files.move(folder, folderOf(pod));
             noted = true;
@@ -315,7 +315,7 @@ public final class Pods {
         return taken ? Optional.of(channel) : Optional.empty();
     }
 
-    /** Takes a pod for this caller to work on; false if somebody works on it, here or in another service. */
+    /** Locks a pod for this caller; false if another caller has locked it, here or in another service. */
     private synchronized boolean take(PodRecord pod) throws IOException {
         if (busy.containsKey(pod.id())) {
             return false;
@@ -362,7 +362,7 @@ public final class Pods {
             }
             PodRecord made = connected.with(init, false);
             made.write(folder);
-            runtime.plugCable(made);
+            runtime.setVethUp(made);
             runtime.start(folder, made);
             requireBegun(made);
             PodSeccomp.require(processes, init);
@@ -468,7 +468,7 @@ public final class Pods {
     }
 
     /** Lists the caller's pods, and everybody's to a caller who controls the service. */
-    public List<PodStatus> list(Caller caller) throws IOException {
+    public List<PodStatus> list(PodUser caller) throws IOException {
         if (!offered()) {
             return List.of();
         }
@@ -485,20 +485,20 @@ public final class Pods {
     }
 
     /** Shows one pod. */
-    public PodStatus show(Caller caller, String name) throws IOException, RequestException {
+    public PodStatus show(PodUser caller, String name) throws IOException, RequestException {
         return list(caller).stream()
                 .filter(pod -> isMeant(caller, pod.name(), name))
                 .findFirst()
                 .orElseThrow(() -> unknown(name));
     }
 
-    private static boolean isMeant(Caller caller, String fullName, String name) {
+    private static boolean isMeant(PodUser caller, String fullName, String name) {
         return fullName.equals(name) || fullName.equals(Integer.toUnsignedString(caller.uid()) + "/" + name);
     }
 
     private static RequestException unknown(String name) {
         String shown = name == null ? "" : name.substring(0, Math.min(name.length(), 64));
-        return new RequestException("you have no pod '" + shown + "' here: ppmr pod list shows those that there are");
+        return new RequestException("no pod '" + shown + "' on this node; list your pods with: ppmr pod list");
     }
 
     private Optional<PodStatus> statusOf(PodRecord pod) {
@@ -513,28 +513,29 @@ public final class Pods {
     /**
      * Runs a further command in a pod, as the pod's user and without any privilege, for its user and for root alone.
      *
-     * @param detached whether it is to go on as a child of the pod's init; else its output is wanted, within
-     *     {@link #EXECUTE_LIMIT}
+     * @param detached whether it is to continue as a child of the pod's init; else its output is wanted, within {@link
+     *     #EXECUTE_LIMIT}
      * @param output what of its output may be kept; stays open as long as the caller keeps the answer
      */
-    public Executed execute(Caller caller, PodOrder order, boolean detached, OutputBudget.Share output)
+    public Executed execute(PodUser caller, PodOrder order, boolean detached, OutputBudget.BudgetShare output)
             throws IOException, RequestException {
         order.requireCommand();
         PodRecord pod = find(caller, order.name());
         if (pod.uid() != caller.uid() && !caller.root()) {
             throw new RequestException("only its user and root may run commands in pod " + pod.fullName()
-                    + ": whoever controls the service may end it");
+                    + ": a user who controls the service may end it");
         }
         requireStill(pod);
         List<String> environment = order.environmentOver(pod.environment());
         List<String> words = detached ? order.initWords(true) : order.command();
-        Command.Result result = runtime.knows(folderOf(pod), pod)
+        Command.CommandResult result = runtime.knows(folderOf(pod), pod)
                 ? executeByRuntime(pod, environment, words, output)
                 : enter(pod, environment, words, output);
         return new Executed(result.exitCode(), result.output(), output.isCut());
     }
 
-    private Command.Result enter(PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output)
+    private Command.CommandResult enter(
+            PodRecord pod, List<String> environment, List<String> words, OutputBudget.BudgetShare output)
             throws IOException {
         Path variables = Files.createTempFile(folderOf(pod), "exec-", ".environment");
         try {
@@ -545,8 +546,9 @@ public final class Pods {
         }
     }
 
-    private Command.Result executeByRuntime(
-            PodRecord pod, List<String> environment, List<String> words, OutputBudget.Share output) throws IOException {
+    private Command.CommandResult executeByRuntime(
+            PodRecord pod, List<String> environment, List<String> words, OutputBudget.BudgetShare output)
+            throws IOException {
         Path folder = folderOf(pod);
         Path process = new PodBundle(folder, podInit).writeProcess(pod, groupsOf(pod), environment, words);
         try {
@@ -557,7 +559,7 @@ public final class Pods {
     }
 
     /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
-    public PodStatus stop(Caller caller, String name) throws IOException, RequestException {
+    public PodStatus stop(PodUser caller, String name) throws IOException, RequestException {
         PodRecord pod = find(caller, name);
         requireStill(pod);
         if (!take(pod)) {
@@ -583,7 +585,7 @@ public final class Pods {
         }
     }
 
-    private PodRecord find(Caller caller, String name) throws IOException, RequestException {
+    private PodRecord find(PodUser caller, String name) throws IOException, RequestException {
         if (offered()) {
             synchronized (this) {
                 for (PodRecord pod : records()) {
@@ -645,7 +647,7 @@ public final class Pods {
         }
     }
 
-    /** Takes away one that has gone elsewhere, unless somebody does. */
+    /** Removes a pod that was moved away, unless another thread does. */
     void takeAway(PodRecord pod) throws IOException {
         if (take(pod)) {
             try {
@@ -675,7 +677,7 @@ public final class Pods {
         }
     }
 
-    /** Takes all of it away, whatever of it is there; may be repeated. The record goes last. */
+    /** Removes all resources of the pod; idempotent. The record is deleted last. */
     void remove(Path folder, PodRecord pod) throws IOException {
         if (pod.init() != null) {
             try {

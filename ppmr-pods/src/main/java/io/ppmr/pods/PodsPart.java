@@ -32,7 +32,7 @@ public final class PodsPart implements ServicePart {
 
     @Override
     public Configured read(ConfigFile file, Side side, Tools tools) {
-        return new Granted(PodConfig.read(file), side, tools);
+        return new GrantedPods(PodConfig.read(file), side, tools);
     }
 
     @Override
@@ -41,7 +41,7 @@ public final class PodsPart implements ServicePart {
     }
 
     /** The pods that a file grants to users. */
-    record Granted(PodConfig config, Side side, Tools tools) implements Configured {
+    record GrantedPods(PodConfig config, Side side, Tools tools) implements Configured {
         @Override
         public boolean isForUsers() {
             return !config.templates().isEmpty();

@@ -337,7 +337,7 @@ final class MovingNode {
 
     /**
      * The same of whatever is here of a pod, half restored or about to be ended; what the services here have started
-     * ends, too. A service goes on, which stands for one on another node.
+     * ends, too. A service continues, which stands for one on another node.
      */
     void loseAllOf(PodStatus pod) throws IOException, InterruptedException {
         run("sh", "-c", """

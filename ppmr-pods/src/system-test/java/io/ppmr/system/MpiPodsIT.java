@@ -101,7 +101,7 @@ class MpiPodsIT {
         List<String> inPods =
                 new ArrayList<>(mpi.equals("mpich") ? ring.mpich(pods(), "10.20.0.1", HUNG) : ring.openMpi(pods()));
         inPods.addAll(List.of(ring.program(mpi), "" + ROUNDS, "0"));
-        Command.Result run =
+        Command.CommandResult run =
                 Command.of(NODE.get(0).words(inPods.toArray(String[]::new))).run(MpiRing.LIMIT);
         assertEquals(
                 ring.apart(pods(), ROUNDS).sum(),
@@ -111,15 +111,15 @@ class MpiPodsIT {
     @Test
     void shouldSayWhatIsWrongWhenAHostHasNoPod() throws Exception {
         Path file = Files.writeString(ring.folder().resolve("wrong"), "pod1 1/ring\n");
-        Command.Result unknown = agent(file, "pod7", "true");
+        Command.CommandResult unknown = agent(file, "pod7", "true");
         assertTrue(unknown.output().contains("wrong has no line for host pod7"), unknown.describe());
-        Command.Result halfALine = agent(file, "-x", "-l", "somebody", "pod1", "true");
+        Command.CommandResult halfALine = agent(file, "-x", "-l", "somebody", "pod1", "true");
         assertTrue(halfALine.output().contains("the line of host pod1 has no pod or no socket"), halfALine.describe());
-        Command.Result noCommand = agent(file, "-x", "pod1");
+        Command.CommandResult noCommand = agent(file, "-x", "pod1");
         assertEquals(2, noCommand.exitCode(), noCommand.describe());
     }
 
-    private static Command.Result agent(Path file, String... words) throws Exception {
+    private static Command.CommandResult agent(Path file, String... words) throws Exception {
         List<String> all = new ArrayList<>(List.of("pod", "agent", "--pods", file.toString()));
         all.addAll(List.of(words));
         return Command.of(ServiceProcess.command(all.toArray(String[]::new))).run(MpiRing.LIMIT);

@@ -36,7 +36,7 @@ class PodFaultIT {
     /**
      * A column is a step that is about to be done when the fault comes: the original's cable goes out; CRIU dumps it;
      * CRIU restores it; the target has voted; the decision is on the disk and the original's cable is about to be
-     * deleted; the copy's cable goes in; the copy's address is announced, after which it is set going.
+     * deleted; the copy's cable goes in; the copy's address is announced, after which it is continued.
      */
     static final String TABLE = """
             | Fault | cable out | dump | restore | vote | decision | cable in | announcement |
@@ -241,7 +241,7 @@ class PodFaultIT {
             b.awaitWholeImage(migration);
             a.source().freeze();
             place.node().letGo(place.step());
-            b.awaitRecord("target", migration, TransactionRecord.Prepared.class);
+            b.awaitRecord("target", migration, TransactionRecord.PreparedHere.class);
         }
     }
 
@@ -287,7 +287,7 @@ class PodFaultIT {
         Files.createFile(b.folder().resolve("off"));
     }
 
-    /** It comes back empty, but for the peer, which stands for one on another node. */
+    /** It comes back empty, except for the peer, which stands for one on another node. */
     private void targetNodeLost(Place place) throws Exception {
         b.target().kill();
         b.loseAllOf(pair.client());
@@ -351,7 +351,7 @@ class PodFaultIT {
         }
     }
 
-    /** Waits until a node has it and no migration has it any more; then its connection goes on. */
+    /** Waits until a node has it and no migration has it any more; then its connection continues. */
     private static void requireLives(MovingNode node, PpmrCommand said) throws Exception {
         Conditions.until(
                 MovingNode.LIMIT,

@@ -191,7 +191,7 @@ class PodIT {
         }
     }
 
-    /** Says whether this machine lets root make cgroups of version 1 or 2 where the runtime makes them. */
+    /** Returns whether this machine lets root make cgroups of version 1 or 2 where the runtime makes them. */
     private static boolean hasCgroups() {
         return Stream.of("/sys/fs/cgroup", "/sys/fs/cgroup/pids")
                 .map(Path::of)
@@ -359,7 +359,7 @@ class PodIT {
                                 "-c",
                                 "echo more; exec sleep 500")
                         .exitCode());
-        Conditions.until("it goes on below the init", () -> a.execute(
+        Conditions.until("it continues below the init", () -> a.execute(
                         "1/typed", "sh", "-c", "cat /tmp/more; grep -h PPid /proc/[0-9]*/status")
                 .output()
                 .startsWith("more"));

@@ -107,14 +107,14 @@ class PodLimitsIT {
                 execute("for one in /proc/[0-9]*; do grep -q '3133[7]' $one/cmdline && cut -d' ' -f4 $one/stat; done;"
                                 + " true")
                         .strip(),
-                "the parent of what goes on is the pod's init");
+                "the parent of what continues is the pod's init");
         PpmrCommand missing =
                 PpmrCommand.run("pod", "exec", "--socket", b.socket().toString(), POD, "--", "no-such-program");
         assertEquals(125, missing.exitCode(), missing.said());
         assertTrue(missing.said().contains("no-such-program: No such file or directory"), missing.said());
         String order = "{\"request\": \"pod_exec\", \"order\": {\"name\": \"1/limited\", \"command\": [\"id\"]}}";
         String other = b.askAs(8, order);
-        assertTrue(other.contains("you have no pod"), other);
+        assertTrue(other.contains("no pod '"), other);
     }
 
     private static String execute(String line) throws Exception {

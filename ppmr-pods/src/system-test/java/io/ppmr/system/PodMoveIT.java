@@ -348,7 +348,7 @@ class PodMoveIT {
                 "blocks come back",
                 () -> b.said(there).lines().count() > rounds);
         System.out.printf(
-                "figure: after a hold of %d s the connection goes on %.1f s after the command's end%n",
+                "figure: after a hold of %d s the connection continues %.1f s after the command's end%n",
                 HOLD.toSeconds(), (System.nanoTime() - movedNs) / 1e9);
         requireMoreRounds(b, there);
     }
@@ -431,7 +431,7 @@ class PodMoveIT {
         a.startSource();
     }
 
-    /** Waits until one node alone has the pod, which goes on with its connection. */
+    /** Waits until one node alone has the pod, which continues with its connection. */
     private static MovingNode requireOneLives(PodPair pair) throws Exception {
         String full = pair.client().name();
         Conditions.until(MovingNode.LIMIT, "one node has the pod, and no migration does", () -> {
@@ -458,7 +458,7 @@ class PodMoveIT {
         return has;
     }
 
-    /** The source stands still while the target votes, so that no decision has been made when they are killed. */
+    /** The source is stopped while the target votes, so that no decision has been made when they are killed. */
     @Tag("soak")
     @Test
     void shouldGoOnWhereItIsWithItsConnectionWhenServicesAreKilledAfterTheVote() throws Exception {
@@ -468,9 +468,9 @@ class PodMoveIT {
         b.awaitWholeImage(id);
         a.source().freeze();
         endTheWait();
-        b.awaitRecord("target", id, TransactionRecord.Prepared.class);
+        b.awaitRecord("target", id, TransactionRecord.PreparedHere.class);
         killBothAndStartThemAgain();
-        assertEquals(a, requireOneLives(pair), "nothing was decided, so the original goes on");
+        assertEquals(a, requireOneLives(pair), "nothing was decided, so the original continues");
         moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         requireOneLives(pair);
     }
@@ -510,7 +510,7 @@ class PodMoveIT {
         return a.runPodOf("both", name, at, "perl", "-MIO::Socket::INET", "-e", memory.client(), server.address());
     }
 
-    /** Waits until one node alone has both, which go on with their connections. */
+    /** Waits until one node alone has both, which continue with their connections. */
     private static MovingNode requireBothLiveTogether(List<PodPair> pairs) throws Exception {
         MovingNode has = requireOneLives(pairs.get(0));
         assertEquals(has, requireOneLives(pairs.get(1)), "the pods of a job are on one node");
@@ -635,7 +635,7 @@ class PodMoveIT {
         b.awaitWholeImage(id);
         a.source().freeze();
         endTheWait();
-        b.awaitRecord("target", id, TransactionRecord.Prepared.class);
+        b.awaitRecord("target", id, TransactionRecord.PreparedHere.class);
         a.source().kill();
         Conditions.until(
                 MovingNode.LIMIT,
@@ -651,7 +651,7 @@ class PodMoveIT {
                 "nobody has proved that the original is gone");
         a.losePod(pair.client());
         Files.createFile(b.folder().resolve("off"));
-        Conditions.until(MovingNode.LIMIT, "it goes on", () -> !b.journal("1-client")
+        Conditions.until(MovingNode.LIMIT, "it continues", () -> !b.journal("1-client")
                 .path("move")
                 .isTextual());
         PodStatus there = b.list("target").stream()

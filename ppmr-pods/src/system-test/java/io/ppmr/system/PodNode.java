@@ -10,9 +10,9 @@ import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;
 import io.ppmr.pods.Pods;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -51,14 +51,14 @@ final class PodNode {
     private final Testbed testbed;
     private final Path folder;
     private final int number;
-    private final Node node;
+    private final TestNode node;
     private ServiceProcess service;
 
     PodNode(Testbed testbed, int number) throws Exception {
         this.testbed = testbed;
         this.number = number;
         folder = testbed.folder("node-" + number);
-        node = testbed.add(Node.create("pods-" + number));
+        node = testbed.add(TestNode.create("pods-" + number));
         run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
         run("ip", "link", "set", "br0", "up");
         // The runtime refuses a node with cgroups of both versions, as containers may be.
@@ -95,7 +95,7 @@ final class PodNode {
 
     /** Joins them by a cable of a name that neither of them has yet. */
     static void connect(PodNode a, PodNode b, String cable) throws Exception {
-        Node.cable(a.node, cable, b.node, cable);
+        TestNode.cable(a.node, cable, b.node, cable);
         a.run("ip", "link", "set", cable, "master", "br0", "up");
         b.run("ip", "link", "set", cable, "master", "br0", "up");
     }
@@ -163,7 +163,7 @@ final class PodNode {
         return node.run(LIMIT, words);
     }
 
-    /** Says whether a network interface is there. */
+    /** Returns whether a network interface is there. */
     boolean hasLink(String name) throws IOException, InterruptedException {
         return Command.of(
                         node.command(List.of("ip", "link", "show", "dev", name)).command())

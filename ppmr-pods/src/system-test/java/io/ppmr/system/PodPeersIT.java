@@ -115,7 +115,7 @@ class PodPeersIT {
         MovingNode.connect(a, b);
         MovingNode.connect(b, c);
         for (MovingNode node : List.of(a, b, c)) {
-            // At the last one nobody listens.
+            // At the last one no service listens.
             node.tellPeers(List.of(a.endpoint(), b.endpoint(), c.endpoint(), "10.20.0.209:7411"));
             node.start();
         }
@@ -163,11 +163,11 @@ class PodPeersIT {
     }
 
     /** Asks for the move, and waits until the copy is about to be restored, which waits. */
-    private static CompletableFuture<Command.Result> moveIntoAWait() throws Exception {
+    private static CompletableFuture<Command.CommandResult> moveIntoAWait() throws Exception {
         Files.createFile(b.folder().resolve("wait"));
         List<String> words =
                 PpmrCommand.words("migrate", "--socket", a.socket().toString(), "1/client", "--to", b.endpoint());
-        CompletableFuture<Command.Result> moving = CompletableFuture.supplyAsync(() -> {
+        CompletableFuture<Command.CommandResult> moving = CompletableFuture.supplyAsync(() -> {
             try {
                 return Command.of(words).run(MovingNode.LIMIT.plusSeconds(120));
             } catch (IOException | InterruptedException e) {
@@ -250,14 +250,14 @@ class PodPeersIT {
 
     private void requireItGoesOnThereAfter(MovingNode at, Duration hold) throws Exception {
         pair(at);
-        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        CompletableFuture<Command.CommandResult> moving = moveIntoAWait();
         requireQuietPeer();
         String atFirst = backoff();
         LockSupport.parkNanos(hold.toNanos());
         assertEquals(atFirst, backoff(), "it waits longer from try to try");
         CompletableFuture<Double> cableIn = cableIn(b);
         Files.delete(b.folder().resolve("wait"));
-        Command.Result moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        Command.CommandResult moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         assertTrue(moved.succeeded(), moved.output());
         requireItGoesOnSoon(b, cableIn);
         // Who does not answer is named, and holds nobody up.
@@ -327,7 +327,7 @@ class PodPeersIT {
     @EnumSource
     void shouldGoOnSoonWhereItIsWhenItWasHeldAndIsRolledBack(End end) throws Exception {
         pair();
-        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        CompletableFuture<Command.CommandResult> moving = moveIntoAWait();
         requireQuietPeer();
         LockSupport.parkNanos(HOLD.toNanos());
         CompletableFuture<Double> cableIn = cableIn(a);
@@ -355,14 +355,14 @@ class PodPeersIT {
     @Test
     void shouldSpeakAgainByItselfWhenThePeersServiceWasKilledMeanwhile() throws Exception {
         pair();
-        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        CompletableFuture<Command.CommandResult> moving = moveIntoAWait();
         requireQuietPeer();
         assertTrue(tables(c, server).contains("expires"), tables(c, server));
         c.target().kill();
         Conditions.until(
                 LEASE_ENDS, "the kernel ends it", () -> !tables(c, server).contains("expires"));
         Files.delete(b.folder().resolve("wait"));
-        Command.Result moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        Command.CommandResult moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         assertTrue(moved.succeeded(), moved.output());
         PodStatus there = find(b, "1/client");
         long rounds = b.said(there).lines().count();
@@ -375,12 +375,12 @@ class PodPeersIT {
         assertEquals("", tables(c, server).strip());
     }
 
-    /** The services that move it die on both sides, so that nobody renews anything, until both go on. */
+    /** The services that move it die on both sides, so that nobody renews anything, until both continue. */
     @Tag("soak")
     @Test
     void shouldSpeakAgainWhenWhoeverMovesItHasDied() throws Exception {
         pair();
-        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        CompletableFuture<Command.CommandResult> moving = moveIntoAWait();
         requireQuietPeer();
         a.source().kill();
         b.target().kill();
@@ -456,7 +456,7 @@ class PodPeersIT {
         String stranger = tell(other, "10.20.0.12", "10000");
         assertFalse(stranger.contains("Told"), stranger);
         assertTrue(stranger.contains("Exception"), stranger);
-        // A node of the same site: what it says of others' addresses, and of what stands still, is not believed.
+        // A node of the same site: what it says of others' addresses, and of what is stopped, is not believed.
         for (String address : List.of("10.20.0.203", "192.0.2.1", "10.20.0.9", "::1", "10.20.0.012")) {
             String answer = tell(key, address, "10000");
             assertTrue(answer.contains("Refuse") && answer.contains("grants that address"), answer);
@@ -482,7 +482,7 @@ class PodPeersIT {
     @Test
     void shouldStayQuietWhenAnotherNodeSaysThatTheAddressIsBack() throws Exception {
         pair();
-        CompletableFuture<Command.Result> moving = moveIntoAWait();
+        CompletableFuture<Command.CommandResult> moving = moveIntoAWait();
         requireQuietPeer();
         Path key = testbed.folder().resolve("key");
         String atFirst = backoff();
@@ -499,7 +499,7 @@ class PodPeersIT {
         assertEquals(atFirst, backoff(), "it waits longer from try to try");
         CompletableFuture<Double> cableIn = cableIn(b);
         Files.delete(b.folder().resolve("wait"));
-        Command.Result moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
+        Command.CommandResult moved = moving.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         assertTrue(moved.succeeded(), moved.output());
         cableIn.get(MovingNode.LIMIT.toSeconds(), TimeUnit.SECONDS);
         Conditions.until(MovingNode.LIMIT, "no table is left with the peer", () -> tables(c, server)

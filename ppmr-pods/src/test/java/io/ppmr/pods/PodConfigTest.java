@@ -28,7 +28,7 @@ class PodConfigTest {
     private PodConfig load(String text) throws Exception {
         KeyFile.create(folder.resolve("key"));
         SourceConfig read = SourceConfig.load(Files.writeString(folder.resolve("source.toml"), WITHOUT + text));
-        return ((PodsPart.Granted) read.parts().byName().get("pods")).config();
+        return ((PodsPart.GrantedPods) read.parts().byName().get("pods")).config();
     }
 
     @Test

@@ -40,14 +40,14 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The jobs that users have announced on this node. {@code DIRECTORY/jobs} is the service's own. Each user who has asked
- * for it has a folder {@code UID} in it, which the service has made and given to that user, so nobody else can have
- * it. In it is a folder for each job, with a file {@code rank-N} for each rank that runs: its PID, when that process
- * started (proc(5), field 22, so that a stale file names nobody else's process), its checkpointer and, where the job
- * has some, its own spare nodes, of which the first is asked.
+ * for it has a folder {@code UID} in it, which the service has made and given to that user, so no other process can
+ * have it. In it is a folder for each job, with a file {@code rank-N} for each rank that runs: its PID, when that
+ * process started (proc(5), field 22, so that a stale file names no other process's process), its checkpointer and,
+ * where the job has some, its own spare nodes, of which the first is asked.
  *
  * <p>A user can have no more moved than the user's own: everything must belong to the user whose number the folder has,
  * symbolic links are not followed, and the processes are checked when the migration starts. A user has a share: so many
- * jobs and ranks are looked at, and no more. Immutable; for any thread; everything is read anew at each call.
+ * jobs and ranks are looked at, and no more. Immutable; for any thread; everything is read again at each call.
  */
 public final class AnnouncedJobs implements JobSource {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
@@ -109,7 +109,7 @@ public final class AnnouncedJobs implements JobSource {
                 LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
             }
         }
-        // An earlier release could leave so many that to remove them takes longer than a start may.
+        // An earlier release could leave more files than can be removed during a start.
         LogContext.thread(this::removeLeft, "ppmr-announcements").start();
     }
 
@@ -129,7 +129,7 @@ public final class AnnouncedJobs implements JobSource {
 
     private static void makeDirectory(Path path) throws IOException {
         Folders.create(path, Folders.PASSABLE);
-        // An earlier release let everybody write in it: whoever could, cannot any more.
+        // An earlier release made it writable for all users; this ends that.
         Files.setAttribute(path, "unix:mode", 0755);
     }
 
@@ -199,7 +199,9 @@ public final class AnnouncedJobs implements JobSource {
         return users;
     }
 
-    /** All that have a rank which runs. The users take turns, so nobody's many jobs come before another's first. */
+    /**
+     * All that have a rank which runs. The users take turns, so that one user's many jobs do not delay another's first.
+     */
     @Override
     public List<JobName> names() {
         List<List<JobName>> ofUsers = users().stream().map(this::namesIn).toList();
@@ -269,7 +271,7 @@ public final class AnnouncedJobs implements JobSource {
         try {
             return Files.getOwner(folder, LinkOption.NOFOLLOW_LINKS).getName().equals(user);
         } catch (IOException e) {
-            LOG.debug("nobody announces a job in {}", folder, e);
+            LOG.debug("no job is announced in {}", folder, e);
             return false;
         }
     }

@@ -2,8 +2,8 @@ package io.ppmr.slurm;
 
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.JavaCommand;
+import io.ppmr.slurm.JobStep.RunEvent;
 import io.ppmr.slurm.SlurmRun.Allocation;
-import io.ppmr.slurm.Step.Event;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
@@ -23,7 +23,7 @@ import java.util.concurrent.TimeUnit;
  * #stop} are for any.
  */
 public abstract class JobRun {
-    /** After a migration a draining node is left alone for so long. */
+    /** After a migration a draining node is left alone for that time. */
     private static final Duration PAUSE = Duration.ofSeconds(60);
 
     private static final Duration NO_CHECK = Duration.ofHours(1);
@@ -39,7 +39,7 @@ public abstract class JobRun {
      * @param java how a further ppmr is started
      * @param err what happens is told there
      */
-    public record Setting(
+    public record RunContext(
             Allocation allocation,
             List<String> targets,
             Path socket,
@@ -48,19 +48,19 @@ public abstract class JobRun {
             boolean giveBack,
             JavaCommand java,
             PrintWriter err) {
-        public Setting {
+        public RunContext {
             targets = List.copyOf(targets);
             program = List.copyOf(program);
         }
     }
 
-    final Setting setting;
+    final RunContext setting;
     final Allocation allocation;
     final Scontrol slurm = new Scontrol();
-    final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
-    final Set<Step> steps = new LinkedHashSet<>();
+    final BlockingQueue<RunEvent> events = new LinkedBlockingQueue<>();
+    final Set<JobStep> steps = new LinkedHashSet<>();
     /** Those under way, by the node that they are to empty. */
-    final Map<String, Step> migrations = new HashMap<>();
+    final Map<String, JobStep> migrations = new HashMap<>();
 
     private final String moved;
     private final Map<String, Long> notBeforeNs = new HashMap<>();
@@ -68,7 +68,7 @@ public abstract class JobRun {
     private long nextLookNs = System.nanoTime();
 
     /** @param moved what is moved, for messages: a rank, or a pod */
-    JobRun(Setting setting, String moved) {
+    JobRun(RunContext setting, String moved) {
         this.setting = setting;
         this.allocation = setting.allocation();
         this.moved = moved;
@@ -76,22 +76,22 @@ public abstract class JobRun {
 
     /** Has what runs on the node that is going moved. */
     public final void trigger() {
-        events.add(new Event.Trigger());
+        events.add(new RunEvent.Trigger());
     }
 
     /** Ends the job. */
     public final void stop() {
-        events.add(new Event.Stop());
+        events.add(new RunEvent.Stop());
     }
 
     /** Runs the job; gives the exit status of {@code ppmr slurm-run}. */
     public abstract int run() throws IOException, InterruptedException, CommandFailure;
 
     /** Takes a line of a step's; false if it is none of its own, but the program's. */
-    abstract boolean hear(Step step, String line) throws IOException, InterruptedException;
+    abstract boolean onOutput(JobStep step, String line) throws IOException, InterruptedException;
 
     /** Goes on when a step has ended; {@code emptied} is the node that it was to empty, null if it was no migration. */
-    abstract void ended(Step step, String emptied, int exit) throws IOException, InterruptedException;
+    abstract void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException;
 
     /** Ends the job's steps. */
     abstract void end();
@@ -105,7 +105,7 @@ public abstract class JobRun {
     /** Gives the words that say to the source of a node what is moved, and where to. */
     abstract List<String> order(String node);
 
-    final Step begin(Step step) {
+    final JobStep begin(JobStep step) {
         steps.add(step);
         return step;
     }
@@ -113,7 +113,7 @@ public abstract class JobRun {
     /** Deals with all that happens until the last step has ended. */
     final void awaitSteps() throws IOException, InterruptedException {
         while (!steps.isEmpty()) {
-            Event event = events.poll(waitNs(), TimeUnit.NANOSECONDS);
+            RunEvent event = events.poll(waitNs(), TimeUnit.NANOSECONDS);
             if (event != null) {
                 handle(event);
             }
@@ -129,15 +129,15 @@ public abstract class JobRun {
         return isUnderWay() && !setting.drainCheck().isZero();
     }
 
-    private void handle(Event event) throws IOException, InterruptedException {
-        if (event instanceof Event.Said said) {
-            if (!hear(said.step(), said.line())) {
+    private void handle(RunEvent event) throws IOException, InterruptedException {
+        if (event instanceof RunEvent.StepOutput said) {
+            if (!onOutput(said.step(), said.line())) {
                 setting.err().println(said.line());
             }
-        } else if (event instanceof Event.Ended ended) {
+        } else if (event instanceof RunEvent.StepEnded ended) {
             ended(ended.step(), ended.status());
-        } else if (event instanceof Event.Trigger) {
-            say("SIGUSR2");
+        } else if (event instanceof RunEvent.Trigger) {
+            print("SIGUSR2");
             triggered = true;
             moveOnTrigger();
         } else {
@@ -145,7 +145,7 @@ public abstract class JobRun {
         }
     }
 
-    private void ended(Step step, int exit) throws IOException, InterruptedException {
+    private void ended(JobStep step, int exit) throws IOException, InterruptedException {
         step.markOver();
         steps.remove(step);
         String node = migrations.entrySet().stream()
@@ -158,7 +158,7 @@ public abstract class JobRun {
             // Where it has succeeded, what has moved is heard of elsewhere in a moment.
             notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
             if (exit != 0) {
-                say("the " + moved + "s on " + node + " were not moved (ppmr migrate ended with " + exit
+                print("the " + moved + "s on " + node + " were not moved (ppmr migrate ended with " + exit
                         + "; docs/operations.md says what it means)");
             }
         }
@@ -169,7 +169,7 @@ public abstract class JobRun {
     final void moveOnTrigger() throws IOException, InterruptedException {
         if (triggered && isUnderWay()) {
             triggered = false;
-            for (String node : slurm.meant(inhabited(), moved, this::say)) {
+            for (String node : slurm.meant(inhabited(), moved, this::print)) {
                 migrate(node);
             }
         }
@@ -180,10 +180,10 @@ public abstract class JobRun {
             return;
         }
         nextLookNs = System.nanoTime() + setting.drainCheck().toNanos();
-        for (String node : slurm.going(inhabited(), this::say)) {
+        for (String node : slurm.going(inhabited(), this::print)) {
             Long notBefore = notBeforeNs.get(node);
             if (!migrations.containsKey(node) && (notBefore == null || System.nanoTime() - notBefore >= 0)) {
-                say(node + " is set to drain");
+                print(node + " is set to drain");
                 migrate(node);
             }
         }
@@ -191,22 +191,22 @@ public abstract class JobRun {
 
     private void migrate(String node) throws IOException {
         if (migrations.containsKey(node)) {
-            say("the " + moved + "s on " + node + " are being moved already");
+            print("the " + moved + "s on " + node + " are being moved already");
             return;
         }
         List<String> order = order(node);
-        say("moving the " + moved + "s of " + node + " (job " + order.get(0) + " there)"
+        print("moving the " + moved + "s of " + node + " (job " + order.get(0) + " there)"
                 + (order.size() > 1 ? " to " + order.get(order.size() - 1) : ""));
         // It is given on that node through its control socket.
-        List<String> words = Step.beside(node, 1);
+        List<String> words = JobStep.beside(node, 1);
         words.add("--input=none");
         words.addAll(setting.java()
                 .with(List.of("migrate", "--socket", setting.socket().toString())));
         words.addAll(order);
-        migrations.put(node, begin(Step.start("the migration from " + node, words, events)));
+        migrations.put(node, begin(JobStep.start("the migration from " + node, words, events)));
     }
 
-    final void say(String text) {
+    final void print(String text) {
         setting.err().println("ppmr slurm-run: " + text);
     }
 }

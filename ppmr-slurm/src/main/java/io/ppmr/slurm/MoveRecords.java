@@ -26,11 +26,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Records of what became of announced jobs, a file each in a directory that only the service writes and all may read:
- * whoever waits for a rank's process learns there that it has not died but moved. The first line is {@code underway},
- * {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed}; after it,
- * a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them. Each user's are in a folder
- * {@code UID}, so a job of one user is never taken for another's of the same name.
+ * Records of what became of announced jobs, a file each in a directory that only the service writes and all may read: a
+ * program that waits for a rank's process finds there that it did not die but was moved. The first line is {@code
+ * underway}, {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed};
+ * after it, a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them. Each user's are in a
+ * folder {@code UID}, so a job of one user is never taken for another's of the same name.
  *
  * <p>Used by the thread of the migration. A record that cannot be written is logged: the migration matters more.
  *

@@ -23,7 +23,7 @@ import java.util.stream.Collectors;
 /**
  * An MPI job in pods, from its start to its end: a step on each node that has a pod made there and keeps it, and the
  * MPI's own launcher, whose daemons are started in the pods. All pods of a node move to the first spare. A pod ends
- * with the step that keeps it, which ends with this process at the latest.
+ * with the step that keeps it, which ends with this process at most.
  */
 public final class MpiRun extends JobRun {
     /** The limit on ending the pods when the job is over. */
@@ -34,7 +34,7 @@ public final class MpiRun extends JobRun {
     /** The limit on the spare's service to show a pod that has come, when the other node has given it up. */
     private static final Duration ARRIVAL = Duration.ofSeconds(60);
 
-    /** Matches what a step says that keeps a pod: where the pod is, or that it is not there any more. */
+    /** Matches what a step says that keeps a pod: where the pod is, or that it is no longer there. */
     private static final Pattern KEPT = Pattern.compile("ppmr-pod \\S+ (?:at ([0-9.]+)/([0-9]{1,2})|gone)");
     /** Of Slurm's variables the one that does not say that this is a job. */
     private static final String SLURM_CONF = "SLURM_CONF";
@@ -64,8 +64,9 @@ public final class MpiRun extends JobRun {
      * @param template which template the pods are of; empty for the only one
      * @param launcher further words for the launcher
      */
-    public record Options(Mpi mpi, String mpirun, Path spareSocket, Optional<String> template, List<String> launcher) {
-        public Options {
+    public record MpiOptions(
+            Mpi mpi, String mpirun, Path spareSocket, Optional<String> template, List<String> launcher) {
+        public MpiOptions {
             launcher = List.copyOf(launcher);
         }
     }
@@ -74,7 +75,7 @@ public final class MpiRun extends JobRun {
     private static final class Pod {
         private final String name;
         private String node;
-        private Step keeper;
+        private JobStep keeper;
         private Ipv4Address address;
         private int prefixBits;
         private boolean gone;
@@ -85,17 +86,17 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    private final Options options;
+    private final MpiOptions options;
     private final Map<String, String> environment;
     private final List<Pod> pods = new ArrayList<>();
     private Path folder;
-    private Step launcher;
+    private JobStep launcher;
     private Integer status;
     private boolean ending;
     private long endNs;
 
     /** @param environment of this process */
-    public MpiRun(Setting setting, Options options, Map<String, String> environment) {
+    public MpiRun(RunContext setting, MpiOptions options, Map<String, String> environment) {
         super(setting, "pod");
         this.options = options;
         this.environment = Map.copyOf(environment);
@@ -110,15 +111,15 @@ public final class MpiRun extends JobRun {
             for (String node : allocation.computing()) {
                 Pod pod = new Pod(jobName() + "-" + pods.size(), node);
                 pods.add(pod);
-                pod.keeper = begin(Step.holding("pod " + pod.name + " on " + node, makeCommand(pod), events));
+                pod.keeper = begin(JobStep.holding("pod " + pod.name + " on " + node, makeCommand(pod), events));
             }
             awaitSteps();
         } finally {
-            steps.forEach(Step::stop);
+            steps.forEach(JobStep::stop);
             WorkDirectories.remove(folder);
         }
         int result = status == null ? 1 : status;
-        say("the job has ended; exit status " + result);
+        print("the job has ended; exit status " + result);
         return result;
     }
 
@@ -132,7 +133,7 @@ public final class MpiRun extends JobRun {
     }
 
     @Override
-    boolean hear(Step step, String line) throws IOException, InterruptedException {
+    boolean onOutput(JobStep step, String line) throws IOException, InterruptedException {
         Matcher kept = KEPT.matcher(line);
         if (kept.matches()) {
             kept(step, kept);
@@ -140,7 +141,7 @@ public final class MpiRun extends JobRun {
         return kept.matches();
     }
 
-    private void kept(Step keeper, Matcher said) throws IOException, InterruptedException {
+    private void kept(JobStep keeper, Matcher said) throws IOException, InterruptedException {
         for (Pod pod : pods) {
             if (keeper.equals(pod.keeper) && said.group(1) == null) {
                 pod.gone = true;
@@ -164,18 +165,18 @@ public final class MpiRun extends JobRun {
                 .findFirst();
         Optional<String> own = ownAddress(first);
         if (elsewhere.isPresent()) {
-            say("pod " + elsewhere.get().name + " on " + elsewhere.get().node + " is at " + elsewhere.get().address
+            print("pod " + elsewhere.get().name + " on " + elsewhere.get().node + " is at " + elsewhere.get().address
                     + ", outside of the network " + network + " of the others. Remedy: write the same template on all"
                     + " nodes");
             endAll();
         } else if (own.isEmpty()) {
-            say("this node has no address in the network " + network + " of the pods, which the launcher needs. Remedy:"
-                    + " give its bridge one");
+            print("this node has no address in the network " + network
+                    + " of the pods, which the launcher needs. Remedy:" + " give its bridge one");
             endAll();
         } else {
-            say(allocation.tasks() + " ranks are started in pods on " + String.join(", ", allocation.computing())
+            print(allocation.tasks() + " ranks are started in pods on " + String.join(", ", allocation.computing())
                     + "; spare is " + spare());
-            launcher = begin(Step.inheriting("the launcher", launchCommand(network, own.get()), events));
+            launcher = begin(JobStep.inheriting("the launcher", launchCommand(network, own.get()), events));
             moveOnTrigger();
         }
     }
@@ -191,11 +192,11 @@ public final class MpiRun extends JobRun {
     }
 
     @Override
-    void ended(Step step, String emptied, int exit) throws IOException, InterruptedException {
+    void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException {
         if (step.equals(launcher)) {
             status = exit;
             if (exit != 0) {
-                say("the launcher has ended with status " + exit);
+                print("the launcher has ended with status " + exit);
             }
             endAll();
         } else if (emptied != null) {
@@ -216,17 +217,17 @@ public final class MpiRun extends JobRun {
             return;
         }
         if (!pod.gone || before.equals(spare())) {
-            say("pod " + pod.name + " on " + before + " has ended (status " + exit + "): so does the job");
+            print("pod " + pod.name + " on " + before + " has ended (status " + exit + "): so does the job");
             endAll();
             return;
         }
         pod.gone = false;
         pod.node = spare();
-        pod.keeper = begin(Step.holding("pod " + pod.name + " on " + pod.node, keepCommand(pod), events));
+        pod.keeper = begin(JobStep.holding("pod " + pod.name + " on " + pod.node, keepCommand(pod), events));
         if (ending) {
-            pod.keeper.letGo();
+            pod.keeper.release();
         }
-        say("pod " + pod.name + " has left " + before + ": it is kept on " + pod.node);
+        print("pod " + pod.name + " has left " + before + ": it is kept on " + pod.node);
         giveBack(before);
     }
 
@@ -236,7 +237,7 @@ public final class MpiRun extends JobRun {
 
     @Override
     void end() {
-        say("told to end: the job and its pods are ended");
+        print("told to end: the job and its pods are ended");
         endAll();
     }
 
@@ -250,7 +251,7 @@ public final class MpiRun extends JobRun {
         if (launcher != null && !launcher.isOver()) {
             launcher.stop();
         }
-        pods.stream().map(pod -> pod.keeper).forEach(Step::letGo);
+        pods.stream().map(pod -> pod.keeper).forEach(JobStep::release);
     }
 
     @Override
@@ -275,9 +276,9 @@ public final class MpiRun extends JobRun {
     @Override
     void look() throws IOException, InterruptedException {
         if (ending && System.nanoTime() - endNs >= 0) {
-            say("after " + END_LIMIT.toSeconds() + " s these steps have not ended, and are given up: "
-                    + String.join(", ", steps.stream().map(Step::what).toList()));
-            steps.forEach(Step::stop);
+            print("after " + END_LIMIT.toSeconds() + " s these steps have not ended, and are given up: "
+                    + String.join(", ", steps.stream().map(JobStep::what).toList()));
+            steps.forEach(JobStep::stop);
             steps.clear();
         }
         super.look();
@@ -290,12 +291,12 @@ public final class MpiRun extends JobRun {
                 || inhabited().contains(node)
                 || migrations.containsKey(node)
                 || !allocation.computing().contains(node)
-                || slurm.going(List.of(node), this::say).isEmpty()) {
+                || slurm.going(List.of(node), this::print).isEmpty()) {
             return;
         }
         List<String> kept = new ArrayList<>(allocation.spares());
         kept.addAll(inhabited());
-        slurm.giveBack(allocation.job(), kept, node, this::say);
+        slurm.giveBack(allocation.job(), kept, node, this::print);
     }
 
     // ---- commands ------------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ public final class MpiRun extends JobRun {
 
     /** Has a pod made on its node, and keeps it, until the step's input ends. */
     private List<String> makeCommand(Pod pod) {
-        List<String> words = Step.beside(pod.node, 1);
+        List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
                 .with(List.of(
                         "pod", "run", "--keep", "--socket", setting.socket().toString())));
@@ -325,7 +326,7 @@ public final class MpiRun extends JobRun {
 
     /** Keeps a pod that has come to the spare. */
     private List<String> keepCommand(Pod pod) {
-        List<String> words = Step.beside(pod.node, 1);
+        List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
                 .with(Command.words(
                         "pod keep --within %s --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
@@ -367,13 +368,13 @@ public final class MpiRun extends JobRun {
         return words;
     }
 
-    /** Writes where the pods are, and what the launcher starts in the place of ssh. */
+    /** Writes the places of the pods, and the program that the launcher starts instead of ssh. */
     private Path writeAgent() throws IOException {
         StringBuilder lines = new StringBuilder();
         for (Pod pod : pods) {
             List<String> words =
                     new ArrayList<>(List.of(pod.name, pod.name, setting.socket().toString()));
-            words.addAll(Step.beside(pod.node, 1));
+            words.addAll(JobStep.beside(pod.node, 1));
             words.addAll(List.of("--input=none", "--jobid=" + allocation.job(), "--chdir=/"));
             words.addAll(setting.java().words());
             lines.append(String.join(" ", words)).append('\n');

@@ -61,7 +61,7 @@ public final class Scontrol {
 
     /**
      * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is.
-     * None where nobody can tell, which is said.
+     * None if unknown, which is logged.
      *
      * @param names of the nodes that can be left
      * @param what is moved from there, for what is said
@@ -143,7 +143,7 @@ public final class Scontrol {
     }
 
     private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
-        // It leaves two scripts in the working directory, for shells that go on afterwards; nobody runs them here.
+        // It leaves two scripts in the working directory, for shells that continue afterwards; they are not run here.
         Path directory = Files.createTempDirectory("ppmr-slurm");
         try {
             run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));
@@ -159,7 +159,7 @@ public final class Scontrol {
     private static String run(Path directory, String... arguments) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("scontrol"));
         words.addAll(List.of(arguments));
-        Command.Result result = Command.of(words).in(directory).run(LIMIT);
+        Command.CommandResult result = Command.of(words).in(directory).run(LIMIT);
         if (result.timedOut()) {
             throw new IOException(String.join(" ", words) + " has not answered within " + LIMIT.toSeconds()
                     + " s: does slurmctld run?");

@@ -23,25 +23,25 @@ import java.util.regex.Pattern;
  */
 public final class SlurmRun extends JobRun {
     /** The user's options; see {@code ppmr slurm-run --help}. */
-    public record Options(
+    public record SlurmOptions(
             String checkpointer, String output, String error, Path announcements, int unknownExit, List<String> srun) {
-        public Options {
+        public SlurmOptions {
             srun = List.copyOf(srun);
         }
     }
 
-    private final Options options;
+    private final SlurmOptions options;
     private final Path task;
-    private final Map<Integer, RankLine.Started> running = new TreeMap<>();
+    private final Map<Integer, RankLine.RankStarted> running = new TreeMap<>();
     private final Map<String, List<RankLine.Moved>> toBeKept = new HashMap<>();
     private final Set<String> left = new TreeSet<>();
-    private Step ranks;
+    private JobStep ranks;
     private int started;
     private int status;
     private boolean stopping;
 
     /** @param task ppmr-slurm-task */
-    public SlurmRun(Setting setting, Options options, Path task) {
+    public SlurmRun(RunContext setting, SlurmOptions options, Path task) {
         super(setting, "rank");
         this.options = options;
         this.task = task;
@@ -50,47 +50,47 @@ public final class SlurmRun extends JobRun {
     /** Runs the job; gives the highest exit status of a rank. */
     @Override
     public int run() throws IOException, InterruptedException {
-        ranks = begin(Step.start("the ranks", ranksCommand(), events));
+        ranks = begin(JobStep.start("the ranks", ranksCommand(), events));
         awaitSteps();
-        say("all ranks have ended; exit status " + status);
+        print("all ranks have ended; exit status " + status);
         return status;
     }
 
     @Override
     void end() {
-        say("told to end: the ranks are ended");
+        print("told to end: the ranks are ended");
         stopping = true;
-        steps.forEach(Step::stop);
+        steps.forEach(JobStep::stop);
     }
 
     @Override
-    boolean hear(Step step, String text) throws IOException, InterruptedException {
+    boolean onOutput(JobStep step, String text) throws IOException, InterruptedException {
         Optional<RankLine> line = RankLine.parse(text);
         if (line.isPresent()) {
-            hear(line.get());
+            onOutput(line.get());
         }
         return line.isPresent();
     }
 
-    private void hear(RankLine line) throws IOException, InterruptedException {
-        if (line instanceof RankLine.Started rank) {
+    private void onOutput(RankLine line) throws IOException, InterruptedException {
+        if (line instanceof RankLine.RankStarted rank) {
             running.put(rank.rank(), rank);
             started++;
             if (started == allocation.tasks()) {
-                say(started + " ranks run on " + String.join(", ", allocation.computing()) + "; spare is "
+                print(started + " ranks run on " + String.join(", ", allocation.computing()) + "; spare is "
                         + String.join(", ", allocation.spares()));
                 moveOnTrigger();
             }
         } else if (line instanceof RankLine.Moved moved) {
-            RankLine.Started before = running.remove(moved.rank());
+            RankLine.RankStarted before = running.remove(moved.rank());
             String node = before == null ? "" : before.node();
             toBeKept.computeIfAbsent(node, any -> new ArrayList<>()).add(moved);
             if (running.values().stream().noneMatch(rank -> rank.node().equals(node))) {
                 keep(node);
             }
-        } else if (line instanceof RankLine.Ended ended) {
+        } else if (line instanceof RankLine.RankEnded ended) {
             running.remove(ended.rank());
-            say("rank " + ended.rank() + " has ended with status " + ended.status()
+            print("rank " + ended.rank() + " has ended with status " + ended.status()
                     + (ended.known() ? "" : ", which stands for \"not known\""));
         }
     }
@@ -105,19 +105,20 @@ public final class SlurmRun extends JobRun {
         }
         if (spare.isEmpty()) {
             status = Math.max(status, 1);
-            say("the ranks of " + node + " run at " + address + ", which is no spare of this job: nobody watches them."
+            print("the ranks of " + node + " run at " + address
+                    + ", which is no spare of this job: they are not watched."
                     + " Remedy: have the source's target be one of the job's nodes");
             return;
         }
-        say(moved.size() + " ranks have moved from " + node + " to " + spare.get());
-        begin(Step.start("the watch over the ranks from " + node, keepCommand(spare.get(), moved), events));
+        print(moved.size() + " ranks have moved from " + node + " to " + spare.get());
+        begin(JobStep.start("the watch over the ranks from " + node, keepCommand(spare.get(), moved), events));
     }
 
     @Override
-    void ended(Step step, String emptied, int exit) throws IOException, InterruptedException {
+    void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException {
         if (emptied == null) {
             if (exit != 0) {
-                say(step.what() + " ended with status " + exit);
+                print(step.what() + " ended with status " + exit);
             }
             status = Math.max(status, exit);
         }
@@ -140,7 +141,7 @@ public final class SlurmRun extends JobRun {
     @Override
     List<String> inhabited() {
         return running.values().stream()
-                .map(RankLine.Started::node)
+                .map(RankLine.RankStarted::node)
                 .distinct()
                 .sorted()
                 .toList();
@@ -150,26 +151,27 @@ public final class SlurmRun extends JobRun {
     List<String> order(String node) {
         return running.values().stream()
                 .filter(rank -> rank.node().equals(node))
-                .map(RankLine.Started::job)
+                .map(RankLine.RankStarted::job)
                 .limit(1)
                 .toList();
     }
 
     /** No step of this run is left on the nodes with ranks: those of them that are set to drain are of no more use. */
     private void giveBack() throws InterruptedException {
-        List<String> drained = setting.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::say) : List.of();
+        List<String> drained =
+                setting.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::print) : List.of();
         left.clear();
         if (drained.isEmpty()) {
             return;
         }
         List<String> kept = new ArrayList<>(allocation.spares());
         allocation.computing().stream().filter(node -> !drained.contains(node)).forEach(kept::add);
-        slurm.giveBack(allocation.job(), kept, String.join(", ", drained), this::say);
+        slurm.giveBack(allocation.job(), kept, String.join(", ", drained), this::print);
     }
 
     /**
-     * The ranks. Unless the user's options say otherwise, the step goes on when a node of it fails (--no-kill), when a
-     * task ends before the others (--wait=0), and when one ends with another status than 0.
+     * The ranks. Unless the user's options say otherwise, the step continues when a node of it fails (--no-kill), when
+     * a task ends before the others (--wait=0), and when one ends with another status than 0.
      */
     private List<String> ranksCommand() {
         List<String> words = Command.words(
@@ -193,7 +195,7 @@ public final class SlurmRun extends JobRun {
 
     /** Watches over ranks that were moved to a node, a task for each. */
     private List<String> keepCommand(String node, List<RankLine.Moved> ranks) {
-        List<String> words = Step.beside(node, ranks.size());
+        List<String> words = JobStep.beside(node, ranks.size());
         words.add("--input=none");
         words.addAll(List.of(task.toString(), "keep", "--unknown-exit", Integer.toString(options.unknownExit())));
         for (RankLine.Moved rank : ranks) {
@@ -263,9 +265,9 @@ public final class SlurmRun extends JobRun {
         int rank();
 
         /** It runs. */
-        record Started(int rank, String job, String node) implements RankLine {}
+        record RankStarted(int rank, String job, String node) implements RankLine {}
 
-        /** Its original is gone, and it goes on at that address. */
+        /** Its original is gone, and it continues at that address. */
         record Moved(int rank, String address, List<Integer> pids) implements RankLine {
             public Moved {
                 pids = List.copyOf(pids);
@@ -273,12 +275,12 @@ public final class SlurmRun extends JobRun {
         }
 
         /** It is watched after its move. */
-        record Kept(int rank) implements RankLine {}
+        record RankKept(int rank) implements RankLine {}
 
         /** It has ended; {@code known} says whether the status is its own. */
-        record Ended(int rank, int status, boolean known) implements RankLine {}
+        record RankEnded(int rank, int status, boolean known) implements RankLine {}
 
-        /** The line's meaning; empty if it is none of these, but words of srun or of somebody else. */
+        /** The line's meaning; empty if it is none of these, but output of srun or of another program. */
         static Optional<RankLine> parse(String line) {
             Matcher words = WORDS.matcher(line);
             if (!words.matches()) {
@@ -288,11 +290,11 @@ public final class SlurmRun extends JobRun {
             List<String> rest = List.of(words.group(3).strip().split(" ", -1));
             try {
                 return switch (words.group(2)) {
-                    case "started" -> Optional.of(new Started(rank, rest.get(0), rest.get(1)));
+                    case "started" -> Optional.of(new RankStarted(rank, rest.get(0), rest.get(1)));
                     case "moved" -> Optional.of(new Moved(rank, rest.get(0), pids(rest.get(1))));
-                    case "kept" -> Optional.of(new Kept(rank));
-                    case "ended" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), true));
-                    case "unknown" -> Optional.of(new Ended(rank, Integer.parseInt(rest.get(0)), false));
+                    case "kept" -> Optional.of(new RankKept(rank));
+                    case "ended" -> Optional.of(new RankEnded(rank, Integer.parseInt(rest.get(0)), true));
+                    case "unknown" -> Optional.of(new RankEnded(rank, Integer.parseInt(rest.get(0)), false));
                     default -> Optional.empty();
                 };
             } catch (IndexOutOfBoundsException | NumberFormatException e) {

@@ -162,7 +162,7 @@ public final class SlurmRunCommand implements Callable<Integer> {
         }
         NativePrograms programs = NativePrograms.fromSystemProperty();
         JavaCommand java = JavaCommand.from(System.getenv(), programs.directory());
-        JobRun.Setting setting = new JobRun.Setting(
+        JobRun.RunContext setting = new JobRun.RunContext(
                 allocation,
                 slurm.nodes(allocation.spares()).stream()
                         .map(node -> node.address() + ":" + targetPort)
@@ -179,17 +179,17 @@ public final class SlurmRunCommand implements Callable<Integer> {
         return run.run();
     }
 
-    private JobRun ofRanks(JobRun.Setting setting, Path task) {
+    private JobRun ofRanks(JobRun.RunContext setting, Path task) {
         return new SlurmRun(
                 setting,
-                new SlurmRun.Options(checkpointer, output, error, announcements, unknownExit, srunOptions),
+                new SlurmRun.SlurmOptions(checkpointer, output, error, announcements, unknownExit, srunOptions),
                 task);
     }
 
-    private JobRun inPods(JobRun.Setting setting) {
+    private JobRun inPods(JobRun.RunContext setting) {
         String started = mpirun == null ? mpi.launcher() : mpirun;
-        MpiRun.Options options =
-                new MpiRun.Options(mpi, started, targetSocket, Optional.ofNullable(template), launcher);
+        MpiRun.MpiOptions options =
+                new MpiRun.MpiOptions(mpi, started, targetSocket, Optional.ofNullable(template), launcher);
         return new MpiRun(setting, options, System.getenv());
     }
 }

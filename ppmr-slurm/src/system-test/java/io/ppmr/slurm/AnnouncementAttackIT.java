@@ -86,7 +86,8 @@ class AnnouncementAttackIT {
                         () -> null,
                         () -> null,
                         List::of,
-                        (id, word, carryOut, by) -> new Resolution(id, Resolution.Result.REFUSED, "not known here"))
+                        (id, word, carryOut, by) ->
+                                new Resolution(id, Resolution.ResolutionResult.REFUSED, "not known here"))
                 .requests());
         requests.putAll(new SlurmPart.Taking(ServicePart.Side.SOURCE, Optional.of(jobs)).requests());
         server = new ControlServer(directory.resolve("sock"), ControlAccess.OWNER.withJobOwners(), requests);

@@ -1,7 +1,7 @@
 package io.ppmr.system;
 
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -46,9 +46,9 @@ final class SlurmCluster implements AutoCloseable {
     /** Further lines of the template of pods; empty for a cluster without. */
     private final Optional<String> pods;
 
-    private Node n0;
-    private Node n1;
-    private Node n2;
+    private TestNode n0;
+    private TestNode n1;
+    private TestNode n2;
 
     private SlurmCluster(Testbed testbed, Optional<String> pods) {
         this.testbed = testbed;
@@ -209,10 +209,10 @@ final class SlurmCluster implements AutoCloseable {
     }
 
     private void startSlurm() throws Exception {
-        n0 = testbed.add(Node.create("n0"));
-        n1 = testbed.add(Node.create("n1"));
-        Node.connect(n0, ADDRESS_0, n1, ADDRESS_1);
-        n2 = testbed.add(Node.create("n2"));
+        n0 = testbed.add(TestNode.create("n0"));
+        n1 = testbed.add(TestNode.create("n1"));
+        TestNode.connect(n0, ADDRESS_0, n1, ADDRESS_1);
+        n2 = testbed.add(TestNode.create("n2"));
         connectThird();
         if (pods.isPresent()) {
             layPodsNetwork();
@@ -238,7 +238,7 @@ final class SlurmCluster implements AutoCloseable {
 
     /** A second cable to n0, over which n2 finds n0's usual address, too; and places of its own for its source. */
     private void connectThird() throws IOException, InterruptedException {
-        Node.cable(n0, "third", n2, "third");
+        TestNode.cable(n0, "third", n2, "third");
         n0.raise("third", ADDRESS_0_FOR_2 + "/30");
         n2.raise("third", ADDRESS_2 + "/30");
         n2.run(LIMIT, "ip", "link", "set", "lo", "up");
@@ -250,9 +250,9 @@ final class SlurmCluster implements AutoCloseable {
 
     /** A bridge on each node, all of one network. */
     private void layPodsNetwork() throws IOException, InterruptedException {
-        List<Node> nodes = List.of(n0, n1, n2);
+        List<TestNode> nodes = List.of(n0, n1, n2);
         for (int number = 0; number < nodes.size(); number++) {
-            Node node = nodes.get(number);
+            TestNode node = nodes.get(number);
             node.run(LIMIT, "ip", "link", "add", "br0", "address", "02:51:00:00:00:1" + number, "type", "bridge");
             node.raise("br0", "10.20.0.20" + number + "/24");
             // The runtime refuses a node with cgroups of both versions, as containers may be.
@@ -262,7 +262,7 @@ final class SlurmCluster implements AutoCloseable {
                     "-c",
                     "! mountpoint -q /sys/fs/cgroup/unified || mount -t tmpfs none /sys/fs/cgroup/unified");
             if (number > 0) {
-                Node.cable(n0, "pods" + number, node, "pods0");
+                TestNode.cable(n0, "pods" + number, node, "pods0");
                 n0.run(LIMIT, "ip", "link", "set", "pods" + number, "master", "br0", "up");
                 node.run(LIMIT, "ip", "link", "set", "pods0", "master", "br0", "up");
             }
@@ -277,7 +277,7 @@ final class SlurmCluster implements AutoCloseable {
     /** Lists the pods of all nodes, by node and full name. */
     List<String> pods() throws IOException, InterruptedException {
         List<String> all = new ArrayList<>();
-        for (Node node : List.of(n0, n1, n2)) {
+        for (TestNode node : List.of(n0, n1, n2)) {
             Path socket = node.equals(n0) ? targetSocket() : sourceSocket();
             node.run(LIMIT, ppmr().toString(), "pod", "list", "--socket", socket.toString())
                     .lines()
@@ -313,7 +313,7 @@ final class SlurmCluster implements AutoCloseable {
         }
     }
 
-    private void service(Node node, String name, String role) throws IOException {
+    private void service(TestNode node, String name, String role) throws IOException {
         start(
                 node,
                 name,
@@ -323,14 +323,14 @@ final class SlurmCluster implements AutoCloseable {
                 folder.resolve(name + ".toml").toString());
     }
 
-    private void daemon(Node node, String... words) throws IOException {
+    private void daemon(TestNode node, String... words) throws IOException {
         String program = find(words[0]).orElseThrow().toString();
         List<String> all = new ArrayList<>(Arrays.asList(words));
         all.set(0, program);
         start(node, node.name() + "." + words[0], all.toArray(String[]::new));
     }
 
-    private void start(Node node, String name, String... words) throws IOException {
+    private void start(TestNode node, String name, String... words) throws IOException {
         List<String> all = new ArrayList<>(List.of("env", "SLURM_CONF=" + folder.resolve("slurm.conf")));
         all.addAll(Arrays.asList(words));
         Process process = node.command(all)

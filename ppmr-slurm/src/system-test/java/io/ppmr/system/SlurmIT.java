@@ -135,7 +135,9 @@ class SlurmIT {
         return field("JobState");
     }
 
-    /** Such as IDLE, MIXED+DRAIN. By scontrol, since sinfo may go on to call a node mixed that a job has given back. */
+    /**
+     * Such as IDLE, MIXED+DRAIN. By scontrol, since sinfo may continue to call a node mixed that a job has given back.
+     */
     private static String nodeState(String node) throws IOException, InterruptedException {
         return cluster.slurm("scontrol", "--oneliner", "show", "node", node).replaceAll("(?s).* State=(\\S+) .*", "$1");
     }

@@ -146,7 +146,7 @@ class SlurmMpiIT {
         cluster.await("end of all pods", () -> cluster.pods().isEmpty());
     }
 
-    /** Sets a node to drain while the ranks of its pod compute, and waits until they go on on the spare. */
+    /** Sets a node to drain while the ranks of its pod compute, and waits until they continue on the spare. */
     private void drainTheFirst() throws Exception {
         cluster.slurm("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test");
         cluster.await("move in what the batch script prints", () -> batchOutput()

@@ -163,7 +163,7 @@ class AnnouncedJobsTest {
                 () -> null,
                 () -> null,
                 List::of,
-                (id, word, carryOut, by) -> new Resolution(id, Resolution.Result.REFUSED, "not known here"));
+                (id, word, carryOut, by) -> new Resolution(id, Resolution.ResolutionResult.REFUSED, "not known here"));
         assertTrue(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), null, true), owner));
         assertFalse(requests.isOwner(new ControlRequest.Migrate("slurm-7.0", List.of(), "/etc", true), owner));
         assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
@@ -307,7 +307,7 @@ class AnnouncedJobsTest {
         Process mkfifo =
                 new ProcessBuilder("mkfifo", folder.resolveSibling("fifo").toString()).start();
         assertEquals(0, mkfifo.waitFor());
-        // One user's name stops nobody else's job.
+        // One user's name stops no other process's job.
         assertEquals(List.of(name("slurm-7.0")), jobs.names());
         RequestException refused = assertThrows(RequestException.class, () -> jobs.find(name("fifo")));
         assertTrue(refused.getMessage().contains("fifo is no directory"), refused.getMessage());

@@ -11,14 +11,14 @@ class RankLineTest {
     @Test
     void shouldReadWhatATaskSaysWhenItIsWellFormed() {
         assertEquals(
-                Optional.of(new RankLine.Started(3, "slurm-7.0", "n1")),
+                Optional.of(new RankLine.RankStarted(3, "slurm-7.0", "n1")),
                 RankLine.parse("ppmr-rank 3 started slurm-7.0 n1"));
         assertEquals(
                 Optional.of(new RankLine.Moved(0, "192.0.2.20:7411", List.of(12, 13))),
                 RankLine.parse("ppmr-rank 0 moved 192.0.2.20:7411 12,13"));
-        assertEquals(Optional.of(new RankLine.Ended(1, 137, true)), RankLine.parse("ppmr-rank 1 ended 137"));
-        assertEquals(Optional.of(new RankLine.Ended(1, 75, false)), RankLine.parse("ppmr-rank 1 unknown 75"));
-        assertEquals(Optional.of(new RankLine.Kept(2)), RankLine.parse("ppmr-rank 2 kept 4711"));
+        assertEquals(Optional.of(new RankLine.RankEnded(1, 137, true)), RankLine.parse("ppmr-rank 1 ended 137"));
+        assertEquals(Optional.of(new RankLine.RankEnded(1, 75, false)), RankLine.parse("ppmr-rank 1 unknown 75"));
+        assertEquals(Optional.of(new RankLine.RankKept(2)), RankLine.parse("ppmr-rank 2 kept 4711"));
     }
 
     @Test

@@ -87,7 +87,7 @@ final class ArchitectureRules {
                 .allowEmptyShould(true);
     }
 
-    /** No class of the core is named after a part, but for {@code allowed}, the messages that nodes exchange. */
+    /** No class of the core is named after a part, except for {@code allowed}, the messages that nodes exchange. */
     static ArchRule coreIsNamedAfterNoPart(String root, String... allowed) {
         return noClasses()
                 .that()

@@ -163,7 +163,7 @@ public final class Fuzz {
         return text + (input.length > SHOWN_BYTES ? "..." : "");
     }
 
-    /** Says which input hangs, and where, and has the run end if it can be interrupted. */
+    /** Returns which input hangs, and where, and has the run end if it can be interrupted. */
     private Thread watch(Thread runner, long seed, CountDownLatch over) {
         Thread thread = new Thread(
                 () -> {

@@ -48,7 +48,7 @@ class JudgementTest {
                 print_summary "$failed" 61
                 exit "$failed"
                 """.formatted(home, SCRIPTS, passesAgain, mavenStatus, logFile);
-        Command.Result result = Command.of(List.of("bash", "-c", script)).run(LIMIT);
+        Command.CommandResult result = Command.of(List.of("bash", "-c", script)).run(LIMIT);
         return new Verdict(result.exitCode() == 0, result.output());
     }
 

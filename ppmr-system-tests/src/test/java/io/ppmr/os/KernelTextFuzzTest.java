@@ -65,7 +65,7 @@ class KernelTextFuzzTest {
     }
 
     private static void mapping(byte[] input) throws IOException {
-        requireTaken(Mapping.parse(text(input)));
+        requireTaken(MappingLine.parse(text(input)));
     }
 
     private static Fuzz stats() throws IOException {

@@ -19,7 +19,8 @@ final class AwayNotice {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);
         System.out.println(service.ask(
-                () -> new ControlMessage.Away(arguments[2], arguments[3], Long.parseLong(arguments[4]), arguments[5]),
+                () -> new ControlMessage.AddressAway(
+                        arguments[2], arguments[3], Long.parseLong(arguments[4]), arguments[5]),
                 ControlMessage::read,
                 LIMIT));
     }

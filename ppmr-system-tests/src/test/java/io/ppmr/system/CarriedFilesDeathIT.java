@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -40,8 +40,8 @@ class CarriedFilesDeathIT {
     private static final int MOST_TURNS = 5;
 
     private static ScratchJob job;
-    private static Node here;
-    private static Node there;
+    private static TestNode here;
+    private static TestNode there;
 
     @BeforeAll
     static void startServices() throws Exception {
@@ -86,7 +86,7 @@ class CarriedFilesDeathIT {
                             yield identified;
                         }
                         case PLACED -> Files.size(job.in(there, "scratch/a/0")) > "old\n".length();
-                        case VOTED -> has(TransactionRecord.Prepared.class);
+                        case VOTED -> has(TransactionRecord.PreparedHere.class);
                         case COMMITTED -> has(TransactionRecord.CommittedHere.class);
                     };
             return reached;

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import java.nio.file.Files;
 import java.time.Duration;
 import java.util.List;
@@ -33,8 +33,8 @@ class CarriedFilesIT {
     private static final JobUser USER = new JobUser(41_378, 41_378);
 
     private static ScratchJob job;
-    private static Node here;
-    private static Node there;
+    private static TestNode here;
+    private static TestNode there;
 
     @BeforeAll
     static void startServices() throws Exception {
@@ -134,7 +134,7 @@ class CarriedFilesIT {
     void shouldRefuseAJobBeforeThePauseWhenAFileCannotTravel(
             String hereAs, String hereLine, String thereAs, String thereLine, String further, String why)
             throws Exception {
-        for (Node node : new Node[] {here, there}) {
+        for (TestNode node : new TestNode[] {here, there}) {
             job.asUser(node, "mkdir -p scratch/a");
         }
         run(here, hereAs, hereLine);
@@ -150,7 +150,7 @@ class CarriedFilesIT {
         assertEquals(before, job.shell(there, "find . | sort"));
     }
 
-    private static void run(Node node, String as, String line) throws Exception {
+    private static void run(TestNode node, String as, String line) throws Exception {
         if (as.equals("user")) {
             job.asUser(node, line);
         } else {
@@ -160,7 +160,7 @@ class CarriedFilesIT {
 
     @Test
     void shouldRefuseAJobBeforeThePauseWhenAProcessOutsideWritesToItsFile() throws Exception {
-        for (Node node : new Node[] {here, there}) {
+        for (TestNode node : new TestNode[] {here, there}) {
             job.asUser(node, "mkdir -p scratch/a");
         }
         job.start(0, "scratch/a/out", "");

@@ -3,8 +3,8 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A target that puts the files of a job at their places, and stops at it: the job stands still for its budget only. */
+/** A target that puts the files of a job at their places, and stops at it: the job is stopped for its budget only. */
 @Tag("soak")
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CarriedFilesPauseIT {
@@ -24,7 +24,7 @@ class CarriedFilesPauseIT {
     void shouldGoOnHereWhenItsFilesTakeLongerThanThePauseBudget() throws Exception {
         try (ScratchJob job =
                 new ScratchJob("carried-files-pause", USER, 1, "[migration]\npause_budget = \"8s\"", "")) {
-            Node there = job.nodes().b();
+            TestNode there = job.nodes().b();
             job.asUser(job.nodes().a(), "mkdir -p scratch/a");
             job.asUser(there, "mkdir -p scratch/a");
             job.start(0, "scratch/a/out", "");

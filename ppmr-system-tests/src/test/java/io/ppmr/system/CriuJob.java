@@ -98,7 +98,7 @@ final class CriuJob implements AutoCloseable {
         return directory.resolve(name);
     }
 
-    /** Reads the file in which the job notes that it goes on. */
+    /** Reads the file in which the job notes that it continues. */
     private String turns() throws IOException {
         Path turns = file("turns");
         return Files.exists(turns) ? Files.readString(turns) : "";
@@ -108,7 +108,7 @@ final class CriuJob implements AutoCloseable {
     void requireTurns() throws Exception {
         for (int turn = 0; turn < 2; turn++) {
             String before = turns();
-            Conditions.until(LIMIT, directory + " goes on", () -> !turns().equals(before));
+            Conditions.until(LIMIT, directory + " continues", () -> !turns().equals(before));
         }
     }
 

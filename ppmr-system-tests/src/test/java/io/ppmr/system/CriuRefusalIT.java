@@ -21,7 +21,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Jobs that real CRIU does not move, or makes into something else: each is refused before it is stopped, with the
- * process, the cause and the remedy, and goes on.
+ * process, the cause and the remedy, and continues.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CriuRefusalIT {

@@ -63,7 +63,7 @@ class DemoIT {
                 migration.get("targetPeakRssBytes").asLong() <= sharedBytes + (256 << 20), migration::toPrettyString);
     }
 
-    /** Runs the demo with one checkpointer and gives its migration, whose processes all went on rightly. */
+    /** Runs the demo with one checkpointer and gives its migration, whose processes all continued rightly. */
     static JsonNode migration(Path directory, String checkpointer, String... more) throws Exception {
         Path json = directory.resolve("demo.json");
         Path log = directory.resolve("demo.log");

@@ -23,7 +23,7 @@ class DmtcpExampleIT {
     private Path directory;
 
     private static void run(String... command) throws Exception {
-        Command.Result result = Command.of(List.of(command)).run(LIMIT);
+        Command.CommandResult result = Command.of(List.of(command)).run(LIMIT);
         assertTrue(result.succeeded(), result.describe());
     }
 

@@ -51,7 +51,7 @@ class FaultIT {
     private ServicePair pair(ReplayJob job, ChunkWay way, IntFunction<Drawn> faultOf, Duration stall) throws Exception {
         AtomicInteger chunks = new AtomicInteger();
         TransportChoice choice = new TransportChoice(
-                TransportChoice.Wish.RDMA,
+                TransportChoice.Preference.RDMA,
                 () -> new FaultyTransport(way, () -> faultOf.apply(chunks.getAndIncrement())));
         return new ServicePair(
                 directory,

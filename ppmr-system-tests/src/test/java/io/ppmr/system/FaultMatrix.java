@@ -80,11 +80,11 @@ final class FaultMatrix {
 
     /** The promised end of a case. */
     enum End {
-        /** The originals go on, and no copy is left. */
+        /** The originals continue, and no copy is left. */
         HERE,
-        /** The copies go on, and no original is left. */
+        /** The copies continue, and no original is left. */
         THERE,
-        /** The processes that are left stand still, and a service says so. */
+        /** The processes that are left are stopped, and a service says so. */
         HELD,
         /** Nothing is left: the named cases, in which the computation is lost. */
         NOWHERE

@@ -4,8 +4,8 @@ import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.RequestException;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -37,7 +37,7 @@ final class FaultRig implements AutoCloseable {
 
     private final Path directory;
     private final Shape shape;
-    private final Map<String, Node> nodes = new LinkedHashMap<>();
+    private final Map<String, TestNode> nodes = new LinkedHashMap<>();
     private final Map<String, Relay> relays = new LinkedHashMap<>();
     private final Map<String, Integer> ports = new HashMap<>();
     private final Map<String, ServiceProcess> services = new LinkedHashMap<>();
@@ -63,10 +63,10 @@ final class FaultRig implements AutoCloseable {
         KeyFile.create(directory.resolve("key"));
         try {
             for (String name : names()) {
-                nodes.put(name, Node.create(name, (nodes.size() + 1) * PIDS_APART, shape.cable()));
+                nodes.put(name, TestNode.create(name, (nodes.size() + 1) * PIDS_APART, shape.cable()));
             }
             if (shape.cable()) {
-                Node.connect(nodes.get(SOURCE), CABLE_SOURCE, nodes.get(FIRST), CABLE_TARGET);
+                TestNode.connect(nodes.get(SOURCE), CABLE_SOURCE, nodes.get(FIRST), CABLE_TARGET);
             }
             for (String target : targets()) {
                 ports.put(target, shape.cable() ? CABLE_PORT : Nodes.nobody().getPort());
@@ -180,7 +180,7 @@ final class FaultRig implements AutoCloseable {
         return services.get(name);
     }
 
-    Node node(String name) {
+    TestNode node(String name) {
         return nodes.get(name);
     }
 
@@ -196,7 +196,7 @@ final class FaultRig implements AutoCloseable {
     }
 
     /**
-     * Has the job moved, once the source has ended what it took up again; the migration's name.
+     * Has the job moved, once the source has ended what it recovered again; the migration's name.
      *
      * @param spread over all targets; else to the first that takes it
      */
@@ -254,7 +254,7 @@ final class FaultRig implements AutoCloseable {
     /** Returns true if every node and service lives and can take the next job. */
     boolean isWell() {
         return services.size() == nodes.size()
-                && nodes.values().stream().allMatch(Node::isAlive)
+                && nodes.values().stream().allMatch(TestNode::isAlive)
                 && services.values().stream().allMatch(ServiceProcess::isAlive);
     }
 
@@ -273,7 +273,7 @@ final class FaultRig implements AutoCloseable {
     @Override
     public void close() throws IOException {
         IOException failure = null;
-        for (Node node : nodes.values()) {
+        for (TestNode node : nodes.values()) {
             try {
                 node.close();
             } catch (IOException e) {

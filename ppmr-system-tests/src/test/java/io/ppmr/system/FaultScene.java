@@ -93,7 +93,7 @@ final class FaultScene {
                 job.awaitMark("read");
                 awaitFirstRankRestored();
                 if (spread) {
-                    rig.awaitRecord(FIRST, migration, TransactionRecord.Prepared.class);
+                    rig.awaitRecord(FIRST, migration, TransactionRecord.PreparedHere.class);
                 }
             }
             default -> {
@@ -104,7 +104,7 @@ final class FaultScene {
                 rig.relay(rig.last()).holdAt(now.moment().message().orElseThrow());
                 migration = rig.migrate(spread);
                 if (spread) {
-                    rig.awaitRecord(FIRST, migration, TransactionRecord.Prepared.class);
+                    rig.awaitRecord(FIRST, migration, TransactionRecord.PreparedHere.class);
                     job.set("first");
                 }
                 rig.relay(rig.last()).awaitHeld();
@@ -116,7 +116,7 @@ final class FaultScene {
         rig.awaitSaid(SOURCE, "migration " + migration + ": rank 0 is restored and held");
     }
 
-    /** Scripts that wait go on, where there are any. */
+    /** Scripts that wait continue, where there are any. */
     private void scriptsGoOn() throws Exception {
         if (!VOTED.contains(now.moment())) {
             job.set("go");
@@ -150,7 +150,7 @@ final class FaultScene {
             rig.awaitRecord(SOURCE, migration, TransactionRecord.Done.class);
         }
         for (String target : rig.targets()) {
-            if (rig.node(target).isAlive() && rig.has(target, migration, TransactionRecord.Prepared.class)) {
+            if (rig.node(target).isAlive() && rig.has(target, migration, TransactionRecord.PreparedHere.class)) {
                 rig.awaitRecord(target, migration, TransactionRecord.Done.class);
             }
         }
@@ -307,7 +307,7 @@ final class FaultScene {
             job.runsHere();
         } else {
             // It votes, and the vote does not arrive.
-            rig.awaitRecord(FIRST, migration, TransactionRecord.Prepared.class);
+            rig.awaitRecord(FIRST, migration, TransactionRecord.PreparedHere.class);
             rig.awaitRecord(SOURCE, migration, TransactionRecord.RollBackDecided.class);
             job.standsStill();
         }

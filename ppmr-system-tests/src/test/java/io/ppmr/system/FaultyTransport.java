@@ -11,7 +11,7 @@ import io.ppmr.system.transport.SocketExporter;
 import io.ppmr.system.transport.SocketPuller;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.Transport;
@@ -63,23 +63,24 @@ public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults)
     }
 
     @Override
-    public Rails.Line connectRail(
+    public RailSender.RailConnection connectRail(
             BufferPool pool, InetAddress from, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException {
-        return (Rails.Line) connect(pool, target, deadline, onFailure);
+        return (RailSender.RailConnection) connect(pool, target, deadline, onFailure);
     }
 
     @Override
-    public Listener listen(BufferPool pool, InetAddress address) throws IOException {
+    public TransportListener listen(BufferPool pool, InetAddress address) throws IOException {
         ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress(address, 0));
-        return new Listener() {
+        return new TransportListener() {
             @Override
             public int port() {
                 return server.socket().getLocalPort();
             }
 
             @Override
-            public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
+            public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
+                    throws IOException {
                 long deadlineNs = System.nanoTime() + deadline.toNanos();
                 server.socket().setSoTimeout(SLICE_MS);
                 List<SocketChannel> channels = new ArrayList<>();
@@ -107,7 +108,7 @@ public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults)
         };
     }
 
-    private final class FaultyPeer implements Peer {
+    private final class FaultyPeer implements TransportPeer {
         private final BufferPool pool;
         private final List<SocketChannel> channels;
         private final MemoryChunkReceiver written;

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -184,7 +184,7 @@ class FieldCasesIT {
             Path program = folder.resolve("solver");
             nodes.shell(nodes.a(), "cp " + JobNodes.program("feature-job") + " " + program + "; strip " + program);
             List<String> words =
-                    List.of(program.toString(), folder.toString(), Node.DISK.toString(), "1", "plain", "threads");
+                    List.of(program.toString(), folder.toString(), TestNode.DISK.toString(), "1", "plain", "threads");
             try (JobNodes.Running job = nodes.run(folder, words)) {
                 String line = change.replace("$0", program.toString()) + " " + program;
                 nodes.shell(nodes.a(), line);
@@ -220,7 +220,7 @@ class FieldCasesIT {
                 .findFirst();
         Assumptions.assumeTrue(nscd.isPresent(), "needs nscd on the PATH (package nscd; it need not run)");
         try (JobNodes nodes = new JobNodes("nscd")) {
-            for (Node node : List.of(nodes.a(), nodes.b())) {
+            for (TestNode node : List.of(nodes.a(), nodes.b())) {
                 nodes.shell(
                         node,
                         "mount -t tmpfs none /var/cache; mkdir /run/nscd /var/cache/nscd; for line in enable-cache"
@@ -352,7 +352,7 @@ class FieldCasesIT {
                 assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
                 long steps = Files.size(job.folder().resolve("steps"));
                 Conditions.until(
-                        LIMIT, "it goes on", () -> Files.size(job.folder().resolve("steps")) > steps + 10);
+                        LIMIT, "it continues", () -> Files.size(job.folder().resolve("steps")) > steps + 10);
             } finally {
                 nodes.shell(nodes.b(), "pkill -9 -u " + JobNodes.USER + "; true");
             }
@@ -373,7 +373,7 @@ class FieldCasesIT {
     }
 
     private static void forbidPrograms(JobNodes nodes) throws Exception {
-        for (Node node : List.of(nodes.a(), nodes.b())) {
+        for (TestNode node : List.of(nodes.a(), nodes.b())) {
             nodes.shell(
                     node,
                     "for place in /tmp /dev/shm /run; do mount -o remount,noexec,nosuid,nodev $place; done;"
@@ -388,7 +388,7 @@ class FieldCasesIT {
         try (JobNodes nodes = new JobNodes("closed")) {
             nodes.startedBy("sh", "-c", "exec \"$@\" " + closed, "sh").start();
             move(nodes, "pipe-child", "unlinked");
-            for (Node node : List.of(nodes.a(), nodes.b())) {
+            for (TestNode node : List.of(nodes.a(), nodes.b())) {
                 String streams = nodes.shell(
                         node, "for pid in $(pgrep -f io.ppmr.cli.Main); do readlink /proc/$pid/fd/[012]; done; true");
                 assertFalse(streams.contains("journal") || streams.contains("-work"), streams);
@@ -422,7 +422,7 @@ class FieldCasesIT {
             nodes.named("my, \u00fc source=1", "my, \u00fc target=1").start();
             move(nodes, "shared-file");
             List<String> standing = new ArrayList<>();
-            for (Node node : List.of(nodes.a(), nodes.b())) {
+            for (TestNode node : List.of(nodes.a(), nodes.b())) {
                 standing.add(nodes.shell(
                         node, "cd " + nodes.folder() + "/my*-mount; sleep 600 </dev/null >/dev/null 2>&1 & echo $!"));
             }
@@ -431,7 +431,7 @@ class FieldCasesIT {
             nodes.start();
             move(nodes, "anon");
             assertEquals(2, standing.size());
-            for (Node node : List.of(nodes.a(), nodes.b())) {
+            for (TestNode node : List.of(nodes.a(), nodes.b())) {
                 assertEquals("1", nodes.shell(node, "grep -c 'fuse.ppmr' /proc/mounts"));
             }
         }

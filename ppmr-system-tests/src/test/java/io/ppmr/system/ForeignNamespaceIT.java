@@ -47,7 +47,7 @@ class ForeignNamespaceIT {
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(30));
     private static final Path BUILT = Path.of(System.getProperty("ppmr.native.dir"));
 
-    /** Becomes the job, which notes that it goes on, and ends with its folder. */
+    /** Becomes the job, which notes that it continues, and ends with its folder. */
     private static final String TURNS = "exec ./job";
 
     @TempDir
@@ -97,7 +97,7 @@ class ForeignNamespaceIT {
         }
     }
 
-    /** Starts words in the shared folder, the last of which is a shell's script; gives the process that goes on. */
+    /** Starts words in the shared folder, the last of which is a shell's script; gives the process that continues. */
     private int start(List<String> words, String script) throws Exception {
         List<String> command = new ArrayList<>(words);
         if (!words.contains("-c") || words.contains("setsid")) {
@@ -130,7 +130,7 @@ class ForeignNamespaceIT {
 
     private void requireTurns() throws Exception {
         long before = turns();
-        Conditions.until(LIMIT, "the job goes on", () -> turns() > before + 1);
+        Conditions.until(LIMIT, "the job continues", () -> turns() > before + 1);
     }
 
     private Checkpointer checkpointer(String kind) throws IOException {
@@ -156,7 +156,7 @@ class ForeignNamespaceIT {
     private Checkpointer command(RunAs runAs) throws IOException {
         String prefix = runAs == RunAs.ROOT ? "unshare --mount " + String.join(" ", AS_USER) : "";
         String copy = "cd %s; setsid %s sh -c 'kill -STOP $$; %s' &".formatted(shared, prefix, TURNS);
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of(
                                 script("checkpoint", "cat /etc/hostname >\"$2\" && kill -STOP \"$1\""),
                                 "{pid}",

@@ -4,7 +4,7 @@ import static io.ppmr.system.KillablePair.SOURCE;
 import static io.ppmr.system.KillablePair.TARGET;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.VoterState;
@@ -48,14 +48,14 @@ class ForgedWordIT {
         Connector connector = new Connector(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), port), PreSharedKey.load(key), LIMIT);
         int refusals = refusals(pair);
-        try (PersistentLink link = new PersistentLink(
+        try (ReconnectingLink link = new ReconnectingLink(
                 () -> connector,
                 pair.targetName(),
                 1,
                 LIMIT,
-                new ControlMessage.Peer(word.migrationId(), participant, MigrationSecret.random()),
+                new ControlMessage.Participation(word.migrationId(), participant, MigrationSecret.random()),
                 (answer, lengthBytes) -> answers.add(answer.toString()))) {
-            link.say(word);
+            link.send(word);
             Conditions.until(
                     "the target answers, or says why it does not",
                     () -> !answers.isEmpty() || refusals(pair) > refusals);
@@ -63,7 +63,7 @@ class ForgedWordIT {
     }
 
     private static int refusals(KillablePair pair) throws Exception {
-        return pair.service(TARGET).log().split("does not know its secret", -1).length;
+        return pair.service(TARGET).log().split("wrong migration secret", -1).length;
     }
 
     @Test
@@ -78,10 +78,10 @@ class ForgedWordIT {
             forge(pair, key, "", new ControlMessage.Confirm(id));
             // Of this attempt, and of none.
             for (String participant : List.of(pair.targetName(), "127.0.0.1:9")) {
-                forge(pair, key, participant, new ControlMessage.Ask(id, 1, 60_000));
+                forge(pair, key, participant, new ControlMessage.StatusQuery(id, 1, 60_000));
                 forge(pair, key, participant, new ControlMessage.TakeOver(id));
                 for (VoterState state : VoterState.values()) {
-                    forge(pair, key, participant, new ControlMessage.Standing(id, state, 0));
+                    forge(pair, key, participant, new ControlMessage.ParticipantStatus(id, state, 0));
                 }
                 forge(pair, key, participant, new ControlMessage.Committed(id));
                 forge(pair, key, participant, new ControlMessage.Commit(id));

@@ -81,7 +81,7 @@ class FreezerIT {
             Conditions.until("the signal has come", () -> !LedgerJob.isStopped(job.pid(0)));
             job.standsStill();
             job.set("go");
-            // Nobody can tell a rank that was continued from one that has run: it is not moved, and goes on.
+            // Nobody can tell a rank that was continued from one that has run: it is not moved, and continues.
             pair.awaitRecord(SOURCE, id, TransactionRecord.RollBackDecided.class);
             job.runsHere();
             assertFalse(isFrozen());

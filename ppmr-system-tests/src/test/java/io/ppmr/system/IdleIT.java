@@ -39,7 +39,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class IdleIT {
-    /** Quiet for so long, a service has done what its start left behind. */
+    /** Quiet for that time, a service has done what its start left behind. */
     private static final Duration SETTLING = Duration.ofSeconds(4);
 
     private static final Duration SETTLED = Patience.of(Duration.ofSeconds(60));

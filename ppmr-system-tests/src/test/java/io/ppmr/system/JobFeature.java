@@ -160,7 +160,7 @@ enum JobFeature {
             return features.stream().allMatch(feature -> feature.refusal.isEmpty());
         }
 
-        /** Tells whether a refusal names a feature that the job has. */
+        /** Returns whether a refusal names a feature that the job has. */
         boolean isNamedBy(String reason) {
             return features.stream()
                     .anyMatch(feature -> feature.refusal.isPresent() && reason.contains(feature.refusal.get()));

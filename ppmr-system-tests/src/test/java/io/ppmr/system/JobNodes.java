@@ -7,9 +7,9 @@ import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -37,8 +37,8 @@ final class JobNodes implements AutoCloseable {
     private static final int TURNS = 26;
 
     private final Testbed testbed;
-    private final Node a;
-    private final Node b;
+    private final TestNode a;
+    private final TestNode b;
     private List<String> java = ServiceProcess.java().words();
     private List<String> beforeTarget = List.of();
     private String address = ADDRESS_B + ":" + PORT;
@@ -65,20 +65,20 @@ final class JobNodes implements AutoCloseable {
         try {
             KeyFile.create(testbed.folder().resolve("key"));
             Files.createDirectory(testbed.folder().resolve("jobs"));
-            a = testbed.add(Node.create(purpose + "-a"));
-            b = testbed.add(Node.create(purpose + "-b"));
-            Node.connect(a, ADDRESS_A, b, ADDRESS_B);
+            a = testbed.add(TestNode.create(purpose + "-a"));
+            b = testbed.add(TestNode.create(purpose + "-b"));
+            TestNode.connect(a, ADDRESS_A, b, ADDRESS_B);
         } catch (Exception e) {
             testbed.close();
             throw e;
         }
     }
 
-    Node a() {
+    TestNode a() {
         return a;
     }
 
-    Node b() {
+    TestNode b() {
         return b;
     }
 
@@ -196,7 +196,7 @@ final class JobNodes implements AutoCloseable {
         return testbed.folder().resolve("key");
     }
 
-    private ServiceProcess begin(Node node, String role, String name, Path key, String top, String sections)
+    private ServiceProcess begin(TestNode node, String role, String name, Path key, String top, String sections)
             throws Exception {
         List<String> command = new ArrayList<>(node == b ? beforeTarget : List.of());
         command.addAll(java);
@@ -299,7 +299,7 @@ final class JobNodes implements AutoCloseable {
 
         void requireTurns(int count) throws Exception {
             long from = turns();
-            Conditions.until(LIMIT, "the job in " + folder + " goes on", () -> {
+            Conditions.until(LIMIT, "the job in " + folder + " continues", () -> {
                 complaint().ifPresent(wrong -> {
                     throw new AssertionError("the job says: " + wrong);
                 });
@@ -325,7 +325,7 @@ final class JobNodes implements AutoCloseable {
             Files.createFile(folder.resolve("stop"));
             // Other programs know nothing of that file.
             int looks = Files.exists(folder.resolve("passes")) ? 0 : 200;
-            for (Node node : List.of(a, b)) {
+            for (TestNode node : List.of(a, b)) {
                 node.run(
                         LIMIT,
                         "sh",
@@ -341,7 +341,7 @@ final class JobNodes implements AutoCloseable {
         List<String> words = new ArrayList<>();
         words.add(program("feature-job").toString());
         Path folder = folderOfJob();
-        words.addAll(List.of(folder.toString(), Node.DISK.toString(), Integer.toString(ranks)));
+        words.addAll(List.of(folder.toString(), TestNode.DISK.toString(), Integer.toString(ranks)));
         words.addAll(features);
         Running job = run(folder, words);
         if (ranks == 2) {
@@ -393,7 +393,7 @@ final class JobNodes implements AutoCloseable {
     }
 
     /** Runs a shell's line in a node. */
-    String shell(Node node, String line) throws IOException, InterruptedException {
+    String shell(TestNode node, String line) throws IOException, InterruptedException {
         return node.run(LIMIT, "sh", "-c", line);
     }
 

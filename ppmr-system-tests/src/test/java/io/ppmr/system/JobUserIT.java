@@ -193,7 +193,7 @@ class JobUserIT {
                 .replaceAll("CapPrm:\\s*0*", "");
     }
 
-    /** The user's copy could not have them: it would go on with less than its original had. */
+    /** The user's copy could not have them: it would continue with less than its original had. */
     @Test
     void shouldBeRefusedByNameBeforeItIsStoppedWhenItHasFileCapabilitiesAndItsUserRestartsIt() throws Exception {
         original(capable("raw", "cap_net_raw"));
@@ -480,7 +480,7 @@ class JobUserIT {
     }
 
     private Checkpointer checkpointer(RunAs runAs) {
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of(directory + "/checkpoint", "{pid}", "{file}"),
                         List.of(directory + "/restart", "{file}", "{pidfile}"),
                         ReadingMode.STREAMED,

@@ -41,8 +41,8 @@ class KeepCostIT {
         List<Double> with = new ArrayList<>();
         try {
             for (int round = 0; round < ROUNDS; round++) {
-                without.add(seconds(round * 2, Keeping.Wish.NONE));
-                with.add(seconds(round * 2 + 1, Keeping.Wish.in(memory)));
+                without.add(seconds(round * 2, Keeping.KeepRequest.NONE));
+                with.add(seconds(round * 2 + 1, Keeping.KeepRequest.in(memory)));
             }
         } finally {
             remove(memory);
@@ -53,7 +53,7 @@ class KeepCostIT {
         assertTrue(with.get(0) <= without.get(0) * MOST, with + " s with a copy, " + without + " without");
     }
 
-    private double seconds(int round, Keeping.Wish keep) throws Exception {
+    private double seconds(int round, Keeping.KeepRequest keep) throws Exception {
         Path folder = Files.createDirectory(directory.resolve("round-" + round));
         try (ReplayJob job = new ReplayJob(folder)
                         .rank(

@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.ppmr.migration.keep.ImageManifest;
 import io.ppmr.migration.keep.Keeping;
-import io.ppmr.migration.keep.Manifest;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.MigrationOrder;
@@ -115,7 +115,8 @@ class KeepIT {
         Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
     }
 
-    static MigrationReport migrate(SourceService source, Job job, Keeping.Wish keep) throws InterruptedException {
+    static MigrationReport migrate(SourceService source, Job job, Keeping.KeepRequest keep)
+            throws InterruptedException {
         return source.migrate(
                 "m" + System.nanoTime(),
                 new MigrationOrder(job, List.of(), "a test", keep),
@@ -160,7 +161,7 @@ class KeepIT {
             job.restarts(0, "read 8m");
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
+            MigrationReport report = migrate(source, job.job(), Keeping.KeepRequest.in(copies));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             job.runsThere();
             assertFalse(report.copy().kept());
@@ -184,7 +185,7 @@ class KeepIT {
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
             Keeping.Bounds bounds = new Keeping.Bounds(1 << 20, Duration.ofMillis(200), Duration.ofSeconds(1));
-            MigrationReport report = migrate(source, job.job(), new Keeping.Wish(Optional.of(copies), bounds));
+            MigrationReport report = migrate(source, job.job(), new Keeping.KeepRequest(Optional.of(copies), bounds));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             job.runsThere();
             assertFalse(report.copy().kept());
@@ -202,7 +203,7 @@ class KeepIT {
                 LedgerJob job = new LedgerJob(directory.resolve("job"), 1)) {
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = migrate(source, job.job(), Keeping.Wish.in(copies));
+            MigrationReport report = migrate(source, job.job(), Keeping.KeepRequest.in(copies));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(
                     report.copy().reason().contains("can be written by others"),
@@ -232,7 +233,7 @@ class KeepIT {
                         new ReplayJob(directory).retained().completes("image").rank(CALLS, List.of("open image r"));
                 ServicePair pair = new ServicePair(
                         directory, ServicePair.Options.with(job.checkpointer()).staging(64 << 20))) {
-            MigrationReport report = job.migrate(pair, Keeping.Wish.in(copies));
+            MigrationReport report = job.migrate(pair, Keeping.KeepRequest.in(copies));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(report.copy().kept(), report.copy().reason());
             Path plain = Files.createDirectory(directory.resolve("plain"));
@@ -240,7 +241,7 @@ class KeepIT {
             Path copy = Path.of(report.copy().directory());
             Map<String, String> kept = contents(copy.resolve("rank-0"));
             assertEquals(contents(plain), kept);
-            assertEquals(kept.size(), Manifest.read(copy).entries().size());
+            assertEquals(kept.size(), ImageManifest.read(copy).entries().size());
         }
     }
 

@@ -123,7 +123,7 @@ final class KillablePair implements AutoCloseable {
         return new LedgerJob(directory.resolve("job"), RANKS);
     }
 
-    /** Has the job moved, once the source has ended what it took up again; the migration's name. */
+    /** Has the job moved, once the source has ended what it recovered again; the migration's name. */
     String migrate() throws Exception {
         String[] id = new String[1];
         Conditions.until("the source begins to move the job", () -> {
@@ -158,14 +158,15 @@ final class KillablePair implements AutoCloseable {
     void awaitWholeImages(String id) throws IOException, InterruptedException {
         for (int rank = 0; rank < RANKS; rank++) {
             Path never = directory.resolve("target-mount/" + id + ".1/rank-" + rank + "/" + LedgerJob.NEVER);
-            Command.Result opened = Command.of(List.of("cat", never.toString())).run(LIMIT);
+            Command.CommandResult opened =
+                    Command.of(List.of("cat", never.toString())).run(LIMIT);
             if (!opened.output().contains("No such file")) {
                 throw new IOException(opened.describe());
             }
         }
     }
 
-    /** Has the job moved until the target has voted; the source stands still from before it hears that. */
+    /** Has the job moved until the target has voted; the source is stopped from before it hears that. */
     String voted(LedgerJob job) throws Exception {
         job.restarts(0, "read 1m", "eof", "touch " + job.mark("read-0"));
         job.restarts(1, "read 1m", "eof", "touch " + job.mark("read"), "await " + job.mark("go"));
@@ -175,7 +176,7 @@ final class KillablePair implements AutoCloseable {
         awaitWholeImages(id);
         service(SOURCE).freeze();
         job.set("go");
-        awaitRecord(TARGET, id, TransactionRecord.Prepared.class);
+        awaitRecord(TARGET, id, TransactionRecord.PreparedHere.class);
         return id;
     }
 

@@ -63,7 +63,7 @@ class LauncherIT {
         Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(permissions));
     }
 
-    private static Command.Result run(String... words) throws IOException, InterruptedException {
+    private static Command.CommandResult run(String... words) throws IOException, InterruptedException {
         return Command.of(List.of(words)).run(LIMIT);
     }
 
@@ -84,7 +84,7 @@ class LauncherIT {
     @Test
     void shouldRunNoJavaOutOfAFolderThatEverybodyCanMakeWhenAServiceHasNoHome() throws Exception {
         String attack = makeJdk("/var/tmp/ppmr-0/.cache/ppmr/jdk-17/usr/lib/jvm/own");
-        Command.Result result = run(
+        Command.CommandResult result = run(
                 "unshare",
                 "--mount",
                 "--propagation",
@@ -109,7 +109,8 @@ class LauncherIT {
                 run("sh", "-c", AS_USER + "sh -ec \"$1\"", "sh", makeJdk(users.toString()))
                         .exitCode());
         Path jdk = which.equals("its own") ? users : Files.createSymbolicLink(base.resolve("jdk"), users);
-        Command.Result result = run("env", "-i", "PATH=" + PATH, "PPMR_JAVA_HOME=" + jdk, tree + "/ppmr", "--version");
+        Command.CommandResult result =
+                run("env", "-i", "PATH=" + PATH, "PPMR_JAVA_HOME=" + jdk, tree + "/ppmr", "--version");
         requireNothingRan();
         assertNotEquals(0, result.exitCode());
         assertTrue(
@@ -199,7 +200,7 @@ class LauncherIT {
     void shouldNotStartAndNameWhatAUserCanChangeOfWhatRootRuns(String changed) throws Exception {
         Path configuration = configuration(health());
         Files.setAttribute(base.resolve(changed), "unix:uid", USER);
-        Command.Result result =
+        Command.CommandResult result =
                 run("env", "-i", "PATH=" + PATH, tree + "/ppmr", "source", "--config", "" + configuration);
         assertEquals(2, result.exitCode(), result.describe());
         assertTrue(result.output().contains("the service does not start"), result.output());

@@ -13,8 +13,8 @@ import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -31,8 +31,8 @@ import java.util.stream.Stream;
 
 /**
  * A job whose every rank computes a chain of sums and writes each into its ledger, so that the ledger shows whether the
- * computation goes on, with the right result, and once: a second live copy, or one that begins again, repeats a step; a
- * lost one adds nothing. Its checkpointer and its restart are the program image-replay.
+ * computation continues, with the right result, and once: a second live copy, or one that begins again, repeats a step;
+ * a lost one adds nothing. Its checkpointer and its restart are the program image-replay.
  */
 final class LedgerJob implements AutoCloseable {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
@@ -74,7 +74,7 @@ final class LedgerJob implements AutoCloseable {
         this(directory, firstRank, ranks, List.of());
     }
 
-    /** @param node words before those of a command that is to run in a node of its own ({@link Node#prefix}) */
+    /** @param node words before those of a command that is to run in a node of its own ({@link TestNode#prefix}) */
     LedgerJob(Path directory, int firstRank, int ranks, List<String> node) throws Exception {
         this.directory = Files.createDirectories(directory);
         Files.setPosixFilePermissions(this.directory, PosixFilePermissions.fromString("rwxrwxrwx"));
@@ -171,7 +171,7 @@ final class LedgerJob implements AutoCloseable {
 
     /** @param restart which restart scripts: see {@link #restartsBy} */
     Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) {
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of(
                                 REPLAY.toString(),
                                 "--dir",
@@ -203,7 +203,7 @@ final class LedgerJob implements AutoCloseable {
         return checkpointerToml(directory, false);
     }
 
-    /** @param writesFromWithin whether {@link #writesFromWithin} is to be used */
+    /** @param writesFromWithin whether {@link #writesFromWithin} must be used */
     static String checkpointerToml(Path directory, boolean writesFromWithin) {
         return """
                 [checkpointers.ledger]
@@ -248,24 +248,24 @@ final class LedgerJob implements AutoCloseable {
 
     // ---- what the ledgers show -------------------------------------------------------------------------------------
 
-    /** Every rank goes on where it was, with the right result, and nothing else of it lives. */
+    /** Every rank continues where it was, with the right result, and nothing else of it lives. */
     void runsHere() throws Exception {
         for (int rank : originals.keySet()) {
             runsHere(rank);
         }
     }
 
-    /** Every rank goes on in a copy, with the right result, and nothing else of it lives. */
+    /** Every rank continues in a copy, with the right result, and nothing else of it lives. */
     void runsThere() throws Exception {
         for (int rank : originals.keySet()) {
             runsThere(rank);
         }
     }
 
-    /** One rank goes on in a copy, with the right result, and nothing else of it lives. */
+    /** One rank continues in a copy, with the right result, and nothing else of it lives. */
     void runsThere(int rank) throws Exception {
         long pid = goesOn(rank);
-        assertNotEquals(pid(rank), pid, "rank " + rank + " is to go on in a copy");
+        assertNotEquals(pid(rank), pid, "rank " + rank + " is to continue in a copy");
         Conditions.until("the original of rank " + rank + " has ended", () -> !lives(pid(rank)));
         nothingElseLives(rank, pid);
     }
@@ -304,7 +304,7 @@ final class LedgerJob implements AutoCloseable {
     }
 
     /**
-     * Returns true if every rank goes on in a copy, or every one in its original; anything else is half a job, and
+     * Returns true if every rank continues in a copy, or every one in its original; anything else is half a job, and
      * fails.
      */
     boolean isMoved() throws Exception {
@@ -318,10 +318,10 @@ final class LedgerJob implements AutoCloseable {
         return moved;
     }
 
-    /** Waits until a rank goes on, and checks every step so far; the process that does it. */
+    /** Waits until a rank continues, and checks every step so far; the process that does it. */
     private long goesOn(int rank) throws Exception {
         int before = steps(rank).size();
-        Conditions.until("rank " + rank + " goes on", () -> steps(rank).size() >= before + MORE_STEPS);
+        Conditions.until("rank " + rank + " continues", () -> steps(rank).size() >= before + MORE_STEPS);
         List<Step> steps = steps(rank);
         check(rank, steps);
         long pid = steps.get(steps.size() - 1).pid();
@@ -396,7 +396,7 @@ final class LedgerJob implements AutoCloseable {
         return Files.exists(noted) ? Files.readAllLines(noted) : List.of();
     }
 
-    /** Every rank stands still: no process of it runs, for as long as it takes to look a while. */
+    /** Every rank is stopped: no process of it runs, for as long as it takes to look a while. */
     void standsStill() throws Exception {
         for (int rank : originals.keySet()) {
             int before = steps(rank).size();
@@ -443,9 +443,9 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** One rank goes on where it was, with the right result, and nothing else of it lives. */
+    /** One rank continues where it was, with the right result, and nothing else of it lives. */
     void runsHere(int rank) throws Exception {
-        assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to go on in its original");
+        assertEquals(pid(rank), goesOn(rank), "rank " + rank + " is to continue in its original");
         nothingElseLives(rank, pid(rank));
     }
 

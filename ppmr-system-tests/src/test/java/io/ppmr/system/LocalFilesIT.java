@@ -7,8 +7,8 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
@@ -50,7 +50,7 @@ class LocalFilesIT {
         nodes = new TwoNodes(testbed, "");
         jobFolder = testbed.folder("job", USER);
         local = testbed.folder("local");
-        for (Node node : List.of(nodes.a(), nodes.b())) {
+        for (TestNode node : List.of(nodes.a(), nodes.b())) {
             node.run(LIMIT, "mount", "-t", "tmpfs", "-o", "mode=1777", "none", local.toString());
         }
         String criu = TwoNodes.criu("images") + "trusted_users = [" + USER.uid() + "]\n";
@@ -74,11 +74,11 @@ class LocalFilesIT {
         testbed.close();
     }
 
-    private static void shell(Node node, String line) throws Exception {
+    private static void shell(TestNode node, String line) throws Exception {
         node.run(LIMIT, "sh", "-c", "cd " + local + " && " + line);
     }
 
-    private static void asUser(Node node, String line) throws Exception {
+    private static void asUser(TestNode node, String line) throws Exception {
         shell(
                 node,
                 "setpriv --reuid " + USER.uid() + " --regid " + USER.gid() + " --clear-groups sh -c '" + line + "'");
@@ -112,17 +112,18 @@ class LocalFilesIT {
     private static void requireTurns() throws Exception {
         Path turns = jobFolder.resolve("turns");
         long before = Files.exists(turns) ? Files.size(turns) : 0;
-        Conditions.until(LIMIT, "the job goes on", () -> Files.exists(turns) && Files.size(turns) > before + 4);
+        Conditions.until(LIMIT, "the job continues", () -> Files.exists(turns) && Files.size(turns) > before + 4);
     }
 
     private static String migrate() throws IOException, InterruptedException {
         List<String> words =
                 nodes.java().with(List.of("migrate", "--socket", nodes.socket().toString(), "job"));
-        Command.Result result = Command.of(nodes.a().command(words).command()).run(LIMIT);
+        Command.CommandResult result =
+                Command.of(nodes.a().command(words).command()).run(LIMIT);
         return result.exitCode() + " " + result.output();
     }
 
-    private static void endJob(Node node) throws Exception {
+    private static void endJob(TestNode node) throws Exception {
         node.run(LIMIT, "sh", "-c", "pkill -KILL -u " + USER.uid() + "; true");
     }
 

@@ -3,14 +3,14 @@ package io.ppmr.system;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.testbed.Patience;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -50,7 +50,7 @@ class ManyEndsIT {
     private void writeTargets() throws IOException {
         ProcessIdentity copy = new ProcessIdentity("a boot", 1, 7, 2);
         try (MappedJournal journal = MappedJournal.in(directory.resolve("target-journal"))) {
-            journal.append(new TransactionRecord.Prepared(
+            journal.append(new TransactionRecord.PreparedHere(
                     LATE,
                     1,
                     List.of("127.0.0.1:7"),
@@ -59,10 +59,10 @@ class ManyEndsIT {
                     List.of(new PlannedRank(0, "127.0.0.1:7", List.of(copy))),
                     1));
             journal.append(new TransactionRecord.CommittedHere(LATE, 1, false));
-            journal.append(new TransactionRecord.Done(LATE, 1, Outcome.COMMITTED, ""));
+            journal.append(new TransactionRecord.Done(LATE, 1, FinalOutcome.COMMITTED, ""));
             for (int i = 0; i < FAILURES; i++) {
                 journal.append(new TransactionRecord.RolledBackHere(failed(i), 1, REASON, false));
-                journal.append(new TransactionRecord.Done(failed(i), 1, Outcome.ROLLED_BACK, REASON));
+                journal.append(new TransactionRecord.Done(failed(i), 1, FinalOutcome.ROLLED_BACK, REASON));
             }
         }
     }
@@ -77,7 +77,7 @@ class ManyEndsIT {
                         List.of("127.0.0.1:7"),
                         List.of(new PlannedRank(0, "127.0.0.1:7", List.of(original)))));
                 journal.append(new TransactionRecord.RollBackDecided(failed(i), 1, REASON, false));
-                journal.append(new TransactionRecord.Done(failed(i), 1, Outcome.ROLLED_BACK, REASON));
+                journal.append(new TransactionRecord.Done(failed(i), 1, FinalOutcome.ROLLED_BACK, REASON));
             }
         }
     }
@@ -89,14 +89,14 @@ class ManyEndsIT {
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), services.port()),
                 PreSharedKey.load(directory.resolve("key")),
                 LIMIT);
-        try (PersistentLink link = new PersistentLink(
+        try (ReconnectingLink link = new ReconnectingLink(
                 () -> connector,
                 "127.0.0.1:7",
                 1,
                 LIMIT,
-                new ControlMessage.Peer(LATE, "", MigrationSecret.NONE),
+                new ControlMessage.Participation(LATE, "", MigrationSecret.NONE),
                 (answer, lengthBytes) -> answers.add(answer))) {
-            link.say(new ControlMessage.Confirm(LATE));
+            link.send(new ControlMessage.Confirm(LATE));
             return answers.poll(LIMIT.toSeconds(), TimeUnit.SECONDS);
         }
     }

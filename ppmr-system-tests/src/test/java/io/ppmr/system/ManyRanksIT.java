@@ -50,7 +50,7 @@ class ManyRanksIT {
 
     /** The processor time that this machine takes to start a program that does nothing. */
     private static double cpuSecondsAStart() throws IOException, InterruptedException {
-        Command.Result result = Command.of(List.of(
+        Command.CommandResult result = Command.of(List.of(
                         "sh", "-c", "i=0; while [ $i -lt " + STARTS + " ]; do /bin/true; i=$((i+1)); done; times"))
                 .run(Duration.ofSeconds(30));
         assertTrue(result.succeeded(), result.output());
@@ -124,7 +124,7 @@ class ManyRanksIT {
         moves(1000);
     }
 
-    /** Each checkpoint, and each restart, goes on only when every other one of its kind has been started. */
+    /** Each checkpoint, and each restart, continues only when every other one of its kind has been started. */
     @Test
     @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     void shouldMoveRanksWhoseCommandsWaitUntilAllAreStarted() throws Exception {

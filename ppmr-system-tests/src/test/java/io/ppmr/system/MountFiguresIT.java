@@ -37,7 +37,7 @@ class MountFiguresIT {
     private record Room(long size, long used, long available) {}
 
     private static String run(String... command) throws Exception {
-        Command.Result result = Command.of(List.of(command)).run(Duration.ofSeconds(20));
+        Command.CommandResult result = Command.of(List.of(command)).run(Duration.ofSeconds(20));
         assertTrue(result.succeeded(), result.describe());
         return result.output();
     }

@@ -35,7 +35,7 @@ final class Neighbour implements AutoCloseable {
      * Starts one and waits until it has made all.
      *
      * @param output the file that takes what it says
-     * @param making statements in Perl; what is to be removed they put into {@code @m}, {@code @s} and {@code @q}
+     * @param making statements in Perl; what must be removed they put into {@code @m}, {@code @s} and {@code @q}
      * @param removing statements by which it removes what would outlive it
      */
     static Neighbour start(Path output, String making, String removing) throws Exception {

@@ -157,7 +157,7 @@ final class Nodes implements AutoCloseable {
         Path file = directory.resolve(name + "-journal").resolve(MappedJournal.FILE_NAME);
         return Files.exists(file)
                 ? MappedJournal.read(file).stream()
-                        .map(TransactionJournal.Entry::record)
+                        .map(TransactionJournal.JournalEntry::record)
                         .toList()
                 : List.of();
     }

@@ -13,9 +13,9 @@ import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
@@ -249,7 +249,7 @@ class OldKernelIT {
         return least;
     }
 
-    private List<ProcessIdentity> ranksIn(Node node) {
+    private List<ProcessIdentity> ranksIn(TestNode node) {
         return table.inNamespace(node.init().pidNamespace()).stream()
                 .filter(process -> isRank(process.pid()))
                 .toList();
@@ -276,7 +276,7 @@ class OldKernelIT {
     }
 
     private void killRanks() throws Exception {
-        for (Node node : List.of(nodes.a(), nodes.b())) {
+        for (TestNode node : List.of(nodes.a(), nodes.b())) {
             Conditions.until("nothing of the job is left", () -> {
                 ranksIn(node).forEach(rank -> ProcessHandle.of(rank.pid()).ifPresent(ProcessHandle::destroyForcibly));
                 return ranksIn(node).isEmpty();
@@ -303,7 +303,7 @@ class OldKernelIT {
         }
     }
 
-    private Command.Result ppmr(Node node, String... words) throws Exception {
+    private Command.CommandResult ppmr(TestNode node, String... words) throws Exception {
         return Command.of(node.command(nodes.java().with(List.of(words))).command())
                 .run(LIMIT);
     }
@@ -329,7 +329,7 @@ class OldKernelIT {
         assertTrue(report.copy().kept(), report.copy().reason());
         killRanks();
         int atDeath = least();
-        Command.Result restarted = ppmr(
+        Command.CommandResult restarted = ppmr(
                 nodes.b(),
                 "restart",
                 report.copy().directory(),
@@ -376,7 +376,7 @@ class OldKernelIT {
         try (ControlClient client = new ControlClient(nodes.socket())) {
             String id = client.start(job, List.of(), Optional.empty(), true).id();
             awaitRestarting();
-            Command.Result cancelled = ppmr(
+            Command.CommandResult cancelled = ppmr(
                     nodes.a(),
                     "cancel",
                     id.substring(0, 8),
@@ -455,7 +455,7 @@ class OldKernelIT {
                 Files.readString(nodes.target().folder().resolve("target.toml"))
                         + nodes.blcr(nodes.bin().resolve("cr_restart"))
                                 .replace("[checkpointers.blcr]", "[checkpointers.always]\nnamespaces = \"always\""));
-        Command.Result tools = ppmr(nodes.b(), "checkpointers", "--config", config.toString());
+        Command.CommandResult tools = ppmr(nodes.b(), "checkpointers", "--config", config.toString());
         String said = tools.output()
                 .lines()
                 .filter(line -> line.contains("always"))
@@ -475,7 +475,7 @@ class OldKernelIT {
                 nodes.target().log().contains("MemAvailable, ")
                         && nodes.target().log().contains(", map_files"),
                 nodes.target().log());
-        Command.Result doctor = ppmr(
+        Command.CommandResult doctor = ppmr(
                 nodes.a(),
                 "doctor",
                 "--config",
@@ -484,9 +484,10 @@ class OldKernelIT {
                 List.of("pidfd_open", "close_range", "NSpid", "MemAvailable", "RssAnon", "cgroup.freeze")) {
             assertTrue(doctor.output().contains("Linux 3.10.108 has no " + lacked), doctor.output());
         }
-        Command.Result tools = ppmr(nodes.a(), "checkpointers");
+        Command.CommandResult tools = ppmr(nodes.a(), "checkpointers");
         assertTrue(
-                tools.output().contains("it needs Linux 4.1 or newer"), "CRIU is refused by name: " + tools.output());
+                tools.output().contains("it needs Linux 4.1 or newer"),
+                "CRIU is refused with a message that names the cause: " + tools.output());
         for (ServiceProcess service : List.of(nodes.source(), nodes.target())) {
             Matcher warmUp = WARM_UP.matcher(service.log());
             // Where both were killed before, in another test, the journal may have an open migration.

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The image of an ordinary user's job: nobody else can read or write it, on either side. */
+/** The image of an ordinary user's job: no other process can read or write it, on either side. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class OtherUserIT {
     private static final int STRANGER = 20_002;

@@ -59,7 +59,7 @@ class OwnStagingIT {
             assertTrue(mount.contains("nosuid,nodev,noexec") && mount.contains("ppmr-staging@"), mount);
             // 64 MiB for each of two migrations.
             assertEquals(128 * MIB, Files.getFileStore(staging()).getTotalSpace());
-            Command.Result fill = Command.of(List.of(
+            Command.CommandResult fill = Command.of(List.of(
                             "setpriv",
                             "--reuid=" + ReplayJob.USER.uid(),
                             "--regid=" + ReplayJob.USER.gid(),

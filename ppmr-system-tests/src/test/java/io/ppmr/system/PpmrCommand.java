@@ -23,7 +23,7 @@ record PpmrCommand(int exitCode, String said) {
 
     /** Runs one whose words may have others before them. */
     static PpmrCommand run(ProcessBuilder builder) throws IOException, InterruptedException {
-        Command.Result result = Command.of(builder.command()).run(LIMIT);
+        Command.CommandResult result = Command.of(builder.command()).run(LIMIT);
         return new PpmrCommand(result.exitCode(), result.output());
     }
 }

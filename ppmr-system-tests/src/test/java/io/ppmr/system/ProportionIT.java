@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Jobs with much of one thing, moved by a tool that takes the same time for all jobs: what the services look at while a
- * job stands still makes its pause little longer.
+ * job is stopped makes its pause little longer.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ProportionIT {
@@ -73,7 +73,7 @@ class ProportionIT {
         replay.close();
     }
 
-    /** Moves such a job, and returns for how many seconds it stood still. */
+    /** Moves such a job, and returns for how many seconds it was stopped. */
     private double pause(int threads, int things, String kind) throws Exception {
         Path folder = Files.createTempDirectory(directory, "job");
         Files.setAttribute(folder, "unix:uid", ReplayJob.USER.uid());

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The example in docs/examples/qemu: a guest that says the alphabet, over and over, and goes on where it was. */
+/** The example in docs/examples/qemu: a guest that says the alphabet, over and over, and continues where it was. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class QemuExampleIT {
@@ -126,7 +126,7 @@ class QemuExampleIT {
         List<String> restart =
                 new ArrayList<>(List.of(script("qemu-restart"), "{file}", "{pidfile}", "{work}", socket("target")));
         restart.addAll(qemu());
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of(script("qemu-checkpoint"), "{pid}", "{file}", "{work}", socket("source")),
                         restart,
                         ReadingMode.STREAMED,
@@ -147,7 +147,7 @@ class QemuExampleIT {
 
     private void requireLetters() throws Exception {
         int before = letters().length();
-        Conditions.until("the guest goes on", () -> letters().length() > before + 5);
+        Conditions.until("the guest continues", () -> letters().length() > before + 5);
     }
 
     /** No letter was left out or said twice. */

@@ -13,8 +13,8 @@ import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.ComputingJob;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
@@ -93,10 +93,10 @@ class RailsIT {
             }
             for (int rail = 0; rail < priorities.length; rail++) {
                 String cable = "rail" + rail;
-                Node.cable(nodes.a(), cable, nodes.b(), cable);
+                TestNode.cable(nodes.a(), cable, nodes.b(), cable);
                 nodes.a().raise(cable, address(rail, 1) + "/30");
                 nodes.b().raise(cable, address(rail, 2) + "/30");
-                for (Node node : List.of(nodes.a(), nodes.b())) {
+                for (TestNode node : List.of(nodes.a(), nodes.b())) {
                     node.run(
                             LIMIT, "tc", "qdisc", "add", "dev", cable, "root", "tbf", "rate", rate, "burst", "256kb",
                             "latency", "50ms");
@@ -195,7 +195,7 @@ class RailsIT {
 
         private void requireResults() throws Exception {
             job.startExpectations();
-            for (ComputingJob.Outcome outcome : job.finish(Duration.ofMinutes(3))) {
+            for (ComputingJob.ProcessOutcome outcome : job.finish(Duration.ofMinutes(3))) {
                 assertTrue(outcome.continued() && outcome.resultOk(), outcome + nodes.logEnds());
             }
         }
@@ -307,7 +307,7 @@ class RailsIT {
             assertTrue(isCut.get(), "the cable was cut");
             scene.requireInTime(left[0], left[1], slackS);
             String log = scene.nodes.source().log();
-            assertTrue(log.contains("goes on by /" + Scene.address(0, 1)), log);
+            assertTrue(log.contains("resumed via /" + Scene.address(0, 1)), log);
             assertTrue(log.contains("rail own has failed"), log);
             String before = asked.get().get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertTrue(before.contains("; own up, carries the control connection, "), before);
@@ -357,7 +357,7 @@ class RailsIT {
             assertNotEquals(MigrationReport.Outcome.COMMITTED, report.outcome());
             assertTrue(report.reason().contains("no rail to the target works (r0: "), report.reason());
             String before = scene.job.passes();
-            Conditions.until("the originals go on", () -> !scene.job.passes().equals(before));
+            Conditions.until("the originals continue", () -> !scene.job.passes().equals(before));
         }
     }
 

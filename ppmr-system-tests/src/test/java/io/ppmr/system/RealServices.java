@@ -104,7 +104,7 @@ final class RealServices implements AutoCloseable {
         List<String> words = new ArrayList<>(
                 List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
         words.addAll(List.of(job));
-        Command.Result result = run("migrate", words, Duration.ofMinutes(5));
+        Command.CommandResult result = run("migrate", words, Duration.ofMinutes(5));
         if (Files.exists(json)) {
             new ObjectMapper()
                     .readTree(json.toFile())
@@ -126,13 +126,13 @@ final class RealServices implements AutoCloseable {
         List<String> words = new ArrayList<>(
                 List.of(command, "--config", directory.resolve(role + ".toml").toString()));
         words.addAll(more);
-        Command.Result result = run(command, words, Duration.ofMinutes(1));
+        Command.CommandResult result = run(command, words, Duration.ofMinutes(1));
         return result.exitCode() + "\n" + result.output();
     }
 
-    private Command.Result run(String command, List<String> words, Duration limit)
+    private Command.CommandResult run(String command, List<String> words, Duration limit)
             throws IOException, InterruptedException {
-        Command.Result result = Command.of(java().with(words)).run(limit);
+        Command.CommandResult result = Command.of(java().with(words)).run(limit);
         Files.writeString(directory.resolve(command + ".log"), result.output());
         return result;
     }

@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The network in front of a target, in the hands of a test: every connection to the target, a source's or another
  * target's, goes through it. It reads the frames of control connections as they pass (the handshake is not encrypted),
- * so that it can stop everything at a message of a kind, while that is on its way; then the message and all else may go
- * on, or is lost. Where it cuts, nothing is reset: what is sent is swallowed, on new connections, too.
+ * so that it can stop everything at a message of a kind, while that is on its way; then the message and all else may
+ * continue, or is lost. Where it cuts, nothing is reset: what is sent is swallowed, on new connections, too.
  *
  * <p>Safe for any thread. Closed by its owner; a thread for each direction of each connection until then.
  */
@@ -94,7 +94,7 @@ final class Relay implements AutoCloseable {
         });
     }
 
-    /** The message goes on, and nothing else does: not even that an end has died. */
+    /** The message continues, and nothing else does: not even that an end has died. */
     void passMessage() {
         synchronized (gate) {
             heldMayGo = true;
@@ -111,7 +111,7 @@ final class Relay implements AutoCloseable {
         });
     }
 
-    /** Lets all that is held up go on, and all that comes from now on. */
+    /** Lets all that is held up continue, and all that comes from now on. */
     void pass() {
         become(Mode.PASS);
     }
@@ -183,7 +183,7 @@ final class Relay implements AutoCloseable {
      * Waits while everything is held up; holds everything up if this is the message for it.
      *
      * @param missed whether anybody misses it: what nobody does must not be what the next message has to wait behind
-     * @return whether it goes on
+     * @return whether it continues
      */
     private boolean go(Message message, boolean missed) throws IOException {
         synchronized (gate) {

@@ -33,8 +33,8 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A job of real processes, whose checkpointer and restart are the program image-replay: each makes the system calls
- * of a script. The processes are stopped, ended and set going as any others; what is replayed is the I/O.
+ * A job of real processes, whose checkpointer and restart are the program image-replay: each makes the system calls of
+ * a script. The processes are stopped, ended and continued as any others; what is replayed is the I/O.
  */
 public final class ReplayJob implements AutoCloseable {
     /** The ordinary user as whom the jobs of these tests run. */
@@ -136,7 +136,7 @@ public final class ReplayJob implements AutoCloseable {
 
     /** Returns the checkpointer of this job, which restarts it, too. */
     public Checkpointer checkpointer() {
-        return new CheckpointerSettings.Command(
+        return new CheckpointerSettings.CommandTool(
                         List.of(
                                 REPLAY.toString(),
                                 "--dir",
@@ -195,23 +195,23 @@ public final class ReplayJob implements AutoCloseable {
 
     /** Moves the job, and remembers the copies so that they are ended with the test. */
     MigrationReport migrate(ServicePair pair) throws InterruptedException {
-        return migrate(pair, Keeping.Wish.NONE);
+        return migrate(pair, Keeping.KeepRequest.NONE);
     }
 
     /** The same, and a copy may be kept. */
-    MigrationReport migrate(ServicePair pair, Keeping.Wish keep) throws InterruptedException {
+    MigrationReport migrate(ServicePair pair, Keeping.KeepRequest keep) throws InterruptedException {
         return migrate(pair, checkpointer(), keep);
     }
 
     /** The same by another checkpointer than its own. */
     MigrationReport migrateBy(ServicePair pair, Checkpointer checkpointer) throws InterruptedException {
-        return migrate(pair, checkpointer, Keeping.Wish.NONE);
+        return migrate(pair, checkpointer, Keeping.KeepRequest.NONE);
     }
 
     /** Moves one process that is said to be this user's. */
     MigrationReport migrateAs(ServicePair pair, JobUser user, long pid) throws InterruptedException {
         Job job = new Job("replay", user, checkpointer(), List.of(new Job.RankProcess(0, (int) pid)));
-        return migrate(pair, job, Keeping.Wish.NONE);
+        return migrate(pair, job, Keeping.KeepRequest.NONE);
     }
 
     /** Moves the job, which is said to have so many further ranks elsewhere. */
@@ -227,7 +227,7 @@ public final class ReplayJob implements AutoCloseable {
         return migrate(
                 pair,
                 new Job("replay", USER, checkpointer(), ranks, elsewhere, JobHooks.NONE, Map.of()),
-                Keeping.Wish.NONE);
+                Keeping.KeepRequest.NONE);
     }
 
     /** Moves the job, whose library is told by these hooks. */
@@ -243,7 +243,7 @@ public final class ReplayJob implements AutoCloseable {
             ranks.add(new Job.RankProcess(rank, (int) originals.get(rank).pid()));
         }
         Job job = new Job("replay", USER, checkpointer(), ranks, Map.of(), hooks, Map.of());
-        return migrate(pair, job, Keeping.Wish.NONE, cancellation);
+        return migrate(pair, job, Keeping.KeepRequest.NONE, cancellation);
     }
 
     /** An original's. */
@@ -251,7 +251,7 @@ public final class ReplayJob implements AutoCloseable {
         return originals.get(rank).pid();
     }
 
-    private MigrationReport migrate(ServicePair pair, Checkpointer checkpointer, Keeping.Wish keep)
+    private MigrationReport migrate(ServicePair pair, Checkpointer checkpointer, Keeping.KeepRequest keep)
             throws InterruptedException {
         List<Job.RankProcess> ranks = new ArrayList<>();
         for (int rank = 0; rank < originals.size(); rank++) {
@@ -268,7 +268,7 @@ public final class ReplayJob implements AutoCloseable {
         return pair.source()
                 .migrate(
                         UUID.randomUUID().toString(),
-                        new MigrationOrder(job, List.of(), "a test", Keeping.Wish.NONE),
+                        new MigrationOrder(job, List.of(), "a test", Keeping.KeepRequest.NONE),
                         cancellation,
                         progress -> {
                             if (progress.sentBytes() > bytes) {
@@ -277,11 +277,11 @@ public final class ReplayJob implements AutoCloseable {
                         });
     }
 
-    private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep) throws InterruptedException {
+    private MigrationReport migrate(ServicePair pair, Job job, Keeping.KeepRequest keep) throws InterruptedException {
         return migrate(pair, job, keep, new Cancellation());
     }
 
-    private MigrationReport migrate(ServicePair pair, Job job, Keeping.Wish keep, Cancellation cancellation)
+    private MigrationReport migrate(ServicePair pair, Job job, Keeping.KeepRequest keep, Cancellation cancellation)
             throws InterruptedException {
         MigrationReport report = pair.source()
                 .migrate(
@@ -353,8 +353,8 @@ public final class ReplayJob implements AutoCloseable {
     }
 
     /**
-     * Returns how often the originals were switched to: one that only sleeps is not, unless it was stopped or set
-     * going.
+     * Returns how often the originals were switched to: one that only sleeps is not, unless it was stopped or
+     * continued.
      */
     long contextSwitches() throws IOException {
         long switches = 0;

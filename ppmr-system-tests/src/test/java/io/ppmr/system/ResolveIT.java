@@ -10,7 +10,7 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * An operator decides by {@code ppmr resolve} where ranks are held because a process or a node is gone for good: the
- * computation goes on once, with the right result, and nothing happens without a word for what cannot be proved.
+ * computation continues once, with the right result, and nothing happens without a word for what cannot be proved.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ResolveIT {
@@ -69,12 +69,12 @@ class ResolveIT {
     }
 
     /** Says it to the service without a command of its own, and sees that it is refused. */
-    private static String refused(KillablePair pair, String role, String id, Outcome outcome, String... targetsOff)
+    private static String refused(KillablePair pair, String role, String id, FinalOutcome outcome, String... targetsOff)
             throws Exception {
         OperatorDecision word = new OperatorDecision(outcome, Set.of(targetsOff), false, false);
         try (ControlClient client = new ControlClient(pair.socket(role))) {
             Resolution answer = client.resolve(id, word, true, Duration.ofSeconds(COMMAND_S));
-            assertEquals(Resolution.Result.REFUSED, answer.result(), answer.text());
+            assertEquals(Resolution.ResolutionResult.REFUSED, answer.result(), answer.text());
             return answer.text();
         }
     }
@@ -119,7 +119,10 @@ class ResolveIT {
             job.restarts(1, "read 1m", "touch " + job.mark("read"), "await " + job.mark("go"), "open missing r");
             String id = pair.migrate();
             job.awaitMark("read");
-            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "under way and not in doubt", "ppmr cancel " + id);
+            says(
+                    refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK),
+                    "under way and not in doubt",
+                    "ppmr cancel " + id);
             job.killOriginal(0);
             job.set("go");
             pair.awaitRecord(SOURCE, id, TransactionRecord.Broken.class);
@@ -131,7 +134,7 @@ class ResolveIT {
                     "open: migration " + id + ", BROKEN since",
                     "held here: ranks [1]",
                     "`ppmr resolve " + id + " --rollback`");
-            says(refused(pair, SOURCE, "no-such", Outcome.ROLLED_BACK), "not known here", id);
+            says(refused(pair, SOURCE, "no-such", FinalOutcome.ROLLED_BACK), "not known here", id);
             says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
                     "the computation is not whole",
@@ -140,7 +143,7 @@ class ResolveIT {
             ppmr(OK, pair, SOURCE, "resolve", id.substring(0, 8), "--rollback", "--yes");
             job.runsHere(1);
             Conditions.until("it is over", () -> open(pair, SOURCE).isEmpty());
-            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "is decided and over: it was rolled back");
+            says(refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK), "is decided and over: it was rolled back");
         }
     }
 
@@ -169,7 +172,7 @@ class ResolveIT {
                     ppmr(REFUSED, pair, TARGET, "resolve", id, "--commit", "--yes"),
                     "there is no fence command",
                     "--source-is-off");
-            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "--source-is-off");
+            says(refused(pair, TARGET, id, FinalOutcome.ROLLED_BACK), "--source-is-off");
             job.standsStill();
             says(
                     ppmr(OK, pair, TARGET, "resolve", id, "--commit", "--source-is-off", "--yes"),
@@ -179,7 +182,7 @@ class ResolveIT {
                     List.of("0 127.0.0.1", "1 127.0.0.1", "ledger, 0 1, 127.0.0.1:0,1"),
                     Files.readAllLines(told.resolve("told")));
             job.runsThere();
-            says(refused(pair, TARGET, id, Outcome.ROLLED_BACK), "it has committed");
+            says(refused(pair, TARGET, id, FinalOutcome.ROLLED_BACK), "it has committed");
         }
     }
 
@@ -223,9 +226,9 @@ class ResolveIT {
             assertTrue(held.takenUp());
             assertEquals(List.of(0, 1), held.heldRanks());
             says(held.waitsFor(), pair.targetName(), "--rollback --target-is-off");
-            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK), "--target-is-off " + pair.targetName());
-            says(refused(pair, SOURCE, id, Outcome.COMMITTED), "decided already: it is rolled back");
-            says(refused(pair, SOURCE, id, Outcome.ROLLED_BACK, "other:1"), "takes no part");
+            says(refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK), "--target-is-off " + pair.targetName());
+            says(refused(pair, SOURCE, id, FinalOutcome.COMMITTED), "decided already: it is rolled back");
+            says(refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK, "other:1"), "takes no part");
             job.standsStill();
             ppmr(OK, pair, SOURCE, "resolve", id, "--rollback", "--target-is-off", pair.targetName(), "--yes");
             job.runsHere();

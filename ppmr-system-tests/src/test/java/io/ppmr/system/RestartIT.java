@@ -89,7 +89,7 @@ class RestartIT {
                 LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.Wish.in(copies));
+            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.KeepRequest.in(copies));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
             assertTrue(report.copy().kept(), report.copy().reason());
             assertTrue(report.copy().bytes() > 2 << 20, report.copy().sentence());
@@ -142,7 +142,7 @@ class RestartIT {
             job.restarts(0, "read 1m", "eof", "open missing r");
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.Wish.in(copies));
+            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.KeepRequest.in(copies));
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             assertTrue(report.copy().kept(), report.copy().reason());
             job.runsHere();
@@ -163,7 +163,7 @@ class RestartIT {
                 LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.Wish.in(copies));
+            MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.KeepRequest.in(copies));
             Path copy = Path.of(report.copy().directory());
             job.runsThere();
             job.killCopies();
@@ -237,7 +237,7 @@ class RestartIT {
     private String keptAndGone(Nodes nodes, LedgerJob job) throws Exception {
         TargetService target = nodes.target("target", job.checkpointer());
         SourceService source = nodes.source("source", Duration.ofMinutes(5), target.address());
-        MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.Wish.in(copies));
+        MigrationReport report = KeepIT.migrate(source, job.job(), Keeping.KeepRequest.in(copies));
         assertTrue(report.copy().kept(), report.copy().reason());
         job.runsThere();
         job.killCopies();

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A job of four processes that talk over TCP in a ring and check what they hear; two of them move by CRIU from one node
- * to another while the other two stay on a third. Its hooks have all of them close their endpoints and connect anew.
+ * to another while the other two stay on a third. Its hooks have all of them close their endpoints and connect again.
  */
 @Timeout(value = 180, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RingIT {
@@ -135,7 +135,7 @@ class RingIT {
             before[rank] = rounds(rank).size();
         }
         List<List<Round>> all = new ArrayList<>();
-        Conditions.until("every rank goes on", () -> {
+        Conditions.until("every rank continues", () -> {
             all.clear();
             for (int rank = 0; rank < size; rank++) {
                 all.add(rounds(rank));
@@ -183,7 +183,7 @@ class RingIT {
         for (int rank = 0; rank < RingNodes.RANKS; rank++) {
             assertEquals(
                     rank < RingNodes.MOVED ? "node-a" : "node-c", last.get(rank).host());
-            assertTrue(processes.isAlive(originals.get(rank)), "rank " + rank + " is to go on in its original");
+            assertTrue(processes.isAlive(originals.get(rank)), "rank " + rank + " is to continue in its original");
         }
         assertEquals(
                 RingNodes.RANKS,
@@ -289,7 +289,7 @@ class RingIT {
         assertTrue(report.copy().kept(), report.copy().reason());
         goesOn(size);
         endRing();
-        // Back to where it stood still.
+        // Back to where it was stopped.
         long stood = Long.parseLong(
                 Files.readString(nodes.job().resolve("stopped-0.0")).strip());
         for (int rank = 0; rank < size; rank++) {

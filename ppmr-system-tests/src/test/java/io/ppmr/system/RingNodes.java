@@ -6,9 +6,9 @@ import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -41,9 +41,9 @@ final class RingNodes implements AutoCloseable {
 
     private final Path directory;
     private final Deque<Closeable> belongings = new ArrayDeque<>();
-    private Node leaving;
-    private Node spare;
-    private Node staying;
+    private TestNode leaving;
+    private TestNode spare;
+    private TestNode staying;
 
     RingNodes(Path directory) throws Exception {
         this.directory = directory;
@@ -64,7 +64,7 @@ final class RingNodes implements AutoCloseable {
     }
 
     private void makeNodes() throws Exception {
-        Node hub = node("ring-switch");
+        TestNode hub = node("ring-switch");
         hub.run(LIMIT, "ip", "link", "add", "switch0", "type", "bridge");
         hub.run(LIMIT, "ip", "link", "set", "switch0", "up");
         leaving = plugged(hub, "node-a", LEAVING);
@@ -72,16 +72,16 @@ final class RingNodes implements AutoCloseable {
         staying = plugged(hub, "node-c", STAYING);
     }
 
-    private Node node(String name) throws Exception {
-        Node node = Node.create(name);
+    private TestNode node(String name) throws Exception {
+        TestNode node = TestNode.create(name);
         belongings.push(node::close);
         return node;
     }
 
-    private Node plugged(Node hub, String name, String address) throws Exception {
-        Node node = node(name);
+    private TestNode plugged(TestNode hub, String name, String address) throws Exception {
+        TestNode node = node(name);
         String port = "to-" + name;
-        Node.cable(hub, port, node, "cable0");
+        TestNode.cable(hub, port, node, "cable0");
         hub.run(LIMIT, "ip", "link", "set", port, "master", "switch0", "up");
         node.raise("cable0", address + "/24");
         return node;
@@ -93,7 +93,7 @@ final class RingNodes implements AutoCloseable {
         List<String> criu = CheckpointerConfig.criu(System.getenv());
         Path failing = script("criu-at-target", """
                 #!/bin/sh
-                # As CRIU, but for a restart where a file says that it is to fail: then once all originals are held.
+                # As CRIU, except for a restart where a file says that it is to fail: then once all originals are held.
                 if [ "$1" = restore ] && [ -e %1$s/fail-restart ]; then
                     while [ ! -e %1$s/originals-are-held ]; do sleep 0.05; done
                     echo "this restart was to fail" >&2
@@ -152,7 +152,7 @@ final class RingNodes implements AutoCloseable {
         return script;
     }
 
-    private ServiceProcess service(Node node, List<String> arguments, String... settings) throws Exception {
+    private ServiceProcess service(TestNode node, List<String> arguments, String... settings) throws Exception {
         String role = arguments.get(0);
         List<String> all = new ArrayList<>(List.of("""
                 rehearsals = 1
@@ -234,7 +234,7 @@ final class RingNodes implements AutoCloseable {
             client.start("ring", List.of(), keep, true);
             boolean[] told = new boolean[1];
             return client.awaitReport(LIMIT, progress -> {
-                if (progress.step() == MigrationProgress.Step.RESTART && !told[0]) {
+                if (progress.step() == MigrationProgress.SourceStep.RESTART && !told[0]) {
                     told[0] = true;
                     whenHeld.run();
                 }

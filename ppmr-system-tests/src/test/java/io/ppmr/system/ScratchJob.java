@@ -7,8 +7,8 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.os.Command;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import io.ppmr.testbed.TwoNodes;
 import java.io.IOException;
@@ -52,7 +52,7 @@ final class ScratchJob implements AutoCloseable {
             nodes = new TwoNodes(testbed, "");
             folder = testbed.folder("job", user);
             local = testbed.folder("local");
-            for (Node node : both()) {
+            for (TestNode node : both()) {
                 node.run(LIMIT, "mount", "-t", "tmpfs", "-o", "mode=1777,size=256m", "none", local.toString());
             }
             List<String> table = new ArrayList<>();
@@ -85,7 +85,7 @@ final class ScratchJob implements AutoCloseable {
         }
     }
 
-    private List<Node> both() {
+    private List<TestNode> both() {
         return List.of(nodes.a(), nodes.b());
     }
 
@@ -100,7 +100,7 @@ final class ScratchJob implements AutoCloseable {
     /** Ends the job wherever it is, and empties the folders. */
     void clear() throws Exception {
         files.clear();
-        for (Node node : both()) {
+        for (TestNode node : both()) {
             node.run(
                     LIMIT,
                     "sh",
@@ -111,12 +111,12 @@ final class ScratchJob implements AutoCloseable {
     }
 
     /** Runs a line as root in a node, in the folder that each has for itself. */
-    String shell(Node node, String line) throws Exception {
+    String shell(TestNode node, String line) throws Exception {
         return node.run(LIMIT, "sh", "-c", "cd " + local + " && " + line).strip();
     }
 
     /** The same as the job's user. */
-    void asUser(Node node, String line) throws Exception {
+    void asUser(TestNode node, String line) throws Exception {
         shell(
                 node,
                 "setpriv --reuid " + user.uid() + " --regid " + user.gid() + " --clear-groups sh -c '" + line + "'");
@@ -164,7 +164,7 @@ final class ScratchJob implements AutoCloseable {
             long before = Files.exists(turns) ? Files.size(turns) : 0;
             Conditions.until(
                     LIMIT,
-                    "rank " + rank + " goes on",
+                    "rank " + rank + " continues",
                     () -> Files.exists(turns) && Files.size(turns) > before + LINE_BYTES);
         }
     }
@@ -186,7 +186,7 @@ final class ScratchJob implements AutoCloseable {
 
     /** Runs a command of ppmr in the first node. */
     String command(String... words) throws IOException, InterruptedException {
-        Command.Result result = Command.of(
+        Command.CommandResult result = Command.of(
                         nodes.a().command(nodes.java().with(List.of(words))).command())
                 .run(LIMIT);
         return result.exitCode() + " " + result.output();
@@ -201,7 +201,7 @@ final class ScratchJob implements AutoCloseable {
     }
 
     /** Ends the job in a node; every line of which a rank has told is in its file there, in order, once. */
-    void requireEveryLine(Node node) throws Exception {
+    void requireEveryLine(TestNode node) throws Exception {
         node.run(LIMIT, "sh", "-c", "pkill -KILL -u " + user.uid() + "; true");
         for (Map.Entry<Integer, String> rank : files.entrySet()) {
             String told = Files.readString(turns(rank.getKey()));
@@ -214,7 +214,7 @@ final class ScratchJob implements AutoCloseable {
     }
 
     /** Nothing of ppmr's is in a node's folder, nor noted. */
-    void requireNothingOfOurs(Node node) throws Exception {
+    void requireNothingOfOurs(TestNode node) throws Exception {
         assertEquals("", shell(node, "find . -name '.ppmr-*'"));
         try (var notes = Files.list(notes())) {
             assertEquals(List.of(), notes.toList());
@@ -235,7 +235,7 @@ final class ScratchJob implements AutoCloseable {
     }
 
     /** A file of a node as root sees it from here. */
-    Path in(Node node, String file) {
+    Path in(TestNode node, String file) {
         return Path.of("/proc/" + node.init().pid() + "/root" + local, file);
     }
 

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A stream is read once: what lies behind its reader is refused, but for the head. */
+/** A stream is read once: what lies behind its reader is refused, except for the head. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SeekIT {
     private static final int ESPIPE = 29;

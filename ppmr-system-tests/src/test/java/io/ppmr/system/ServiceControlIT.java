@@ -101,7 +101,7 @@ class ServiceControlIT {
                 assertEquals("target", target.status().role());
             }
             requireGood("source", scrape(sourcePort), "ppmr_source_migrations_total{outcome=\"rolled_back\"} 1.0");
-            requireGood("target", scrape(targetPort), "ppmr_target_chunks_total{stage=\"pulled\"} ");
+            requireGood("target", scrape(targetPort), "ppmr_target_chunks_total{stage=\"received\"} ");
         }
     }
 
@@ -119,7 +119,7 @@ class ServiceControlIT {
         assertTrue(status.busy());
         assertEquals(id, arrival.id());
         assertEquals("replay", arrival.job());
-        assertEquals(Arrival.Step.ARRIVING, arrival.step());
+        assertEquals(Arrival.ArrivalStep.ARRIVING, arrival.step());
         assertTrue(arrival.source().matches("127\\.0\\.0\\.1:\\d+"), arrival.source());
         assertTrue(arrival.arrivedBytes() >= 4 << 20 && arrival.bytesPerSecond() > 0, arrival.toString());
         assertTrue(arrival.expectedBytes() > 0 && arrival.seconds() > 0, arrival.toString());

@@ -235,7 +235,7 @@ public final class ServicePair implements AutoCloseable {
         }
     }
 
-    /** Tells whether the source or the target says that it cannot do its work. */
+    /** Returns whether the source or the target says that it cannot do its work. */
     boolean complains(String service) throws InterruptedException {
         Duration limit = Duration.ofSeconds(5);
         return (service.equals("source") ? source.complaint(limit) : target.complaint(limit)).isPresent();

@@ -69,7 +69,7 @@ class ServiceReturnIT {
                     "has ended while it moved job replay: migration ",
                     "systemctl start ppmr-source",
                     "rolled back");
-            assertTrue(job.originalsRun(), "the originals go on");
+            assertTrue(job.originalsRun(), "the originals continue");
         }
     }
 

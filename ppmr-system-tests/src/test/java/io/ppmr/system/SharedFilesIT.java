@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.testbed.Conditions;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
+import io.ppmr.testbed.TestNode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,7 +49,7 @@ class SharedFilesIT {
         Files.createDirectory(nodes.folder().resolve("store"));
         Files.setPosixFilePermissions(nodes.folder().resolve("store"), PosixFilePermissions.fromString("rwxrwxrwx"));
         net = Files.createDirectory(nodes.folder().resolve("net"));
-        for (Node node : List.of(nodes.a(), nodes.b())) {
+        for (TestNode node : List.of(nodes.a(), nodes.b())) {
             List<String> words = new ArrayList<>(List.of(
                     FILESYSTEM.toString(), nodes.folder().resolve("store").toString(), net.toString(), control(node)));
             if (node == nodes.a()) {
@@ -65,18 +65,18 @@ class SharedFilesIT {
     @AfterEach
     void stop() throws IOException {
         if (nodes != null) {
-            for (Node node : List.of(nodes.a(), nodes.b())) {
+            for (TestNode node : List.of(nodes.a(), nodes.b())) {
                 Files.deleteIfExists(Path.of(control(node) + ".hang"));
             }
             nodes.close();
         }
     }
 
-    private String control(Node node) {
+    private String control(TestNode node) {
         return nodes.folder().resolve(node.name()).toString();
     }
 
-    private void tell(Node node, String what) throws IOException {
+    private void tell(TestNode node, String what) throws IOException {
         Files.createFile(Path.of(control(node) + "." + what));
     }
 
@@ -93,7 +93,7 @@ class SharedFilesIT {
         Path folder = nodes.folderOfJob();
         return nodes.run(
                 folder,
-                List.of(net.resolve("program").toString(), folder.toString(), Node.DISK.toString(), "1", "plain"));
+                List.of(net.resolve("program").toString(), folder.toString(), TestNode.DISK.toString(), "1", "plain"));
     }
 
     private void requireRolledBack(JobNodes.Running job, String... words) throws Exception {
@@ -146,7 +146,7 @@ class SharedFilesIT {
     })
     void shouldRefuseByNameWhenAServerHangs(String kind, String where) throws Exception {
         Files.writeString(nodes.folder().resolve("store/file"), "one");
-        Node node = where.equals(nodes.a().name()) ? nodes.a() : nodes.b();
+        TestNode node = where.equals(nodes.a().name()) ? nodes.a() : nodes.b();
         try (JobNodes.Running job = kind.equals("program")
                 ? programOfServer()
                 : job(kind, kind.equals("folder") ? net : net.resolve("file"))) {
@@ -166,7 +166,7 @@ class SharedFilesIT {
     @ValueSource(strings = {"late", "replace"})
     void shouldGoOnWhenAJobHasComeToOpenAnotherFileBeforeItWasStopped(String kind) throws Exception {
         String user = "setpriv --reuid " + JobNodes.USER + " --regid " + JobNodes.USER + " --clear-groups ";
-        Path file = Node.DISK.resolve("file");
+        Path file = TestNode.DISK.resolve("file");
         String there = kind.equals("late") ? "two" : "one";
         nodes.shell(nodes.a(), user + "sh -c 'printf one >" + file + "'");
         nodes.shell(nodes.b(), user + "sh -c 'printf " + there + " >" + file + "'");

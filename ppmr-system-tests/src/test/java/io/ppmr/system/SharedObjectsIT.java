@@ -24,8 +24,8 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Jobs that share an object of the kernel with a process which is not moved with them, by real CRIU: what could not go
- * on rightly is refused before it is stopped, and what sharing does not change moves.
+ * Jobs that share an object of the kernel with a process which is not moved with them, by real CRIU: what could not
+ * continue rightly is refused before it is stopped, and what sharing does not change moves.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SharedObjectsIT {
@@ -151,7 +151,7 @@ class SharedObjectsIT {
         }
     }
 
-    /** The rank opens a FIFO between the look and its stop: it is found once more before the copy may go on. */
+    /** The rank opens a FIFO between the look and its stop: it is found once more before the copy may continue. */
     @Tag("soak")
     @Test
     void shouldGoOnWhenARankHasComeToShareSomethingBeforeItWasStopped() throws Exception {

@@ -8,7 +8,7 @@ import io.ppmr.fuse.FuseMount;
 import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.MountOptions;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.fuse.NodeTree.Node;
+import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -56,13 +56,13 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     }
 
     @Override
-    public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+    public long open(String path, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         tree.find(path);
         return handles.add(path, caller.uid());
     }
 
     @Override
-    public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+    public long create(String path, OpenFlags flags, int mode, CallingProcess caller) throws ErrnoException {
         tree.addFile(path, mode & 07777, caller.uid(), caller.gid(), Path.of(path));
         return handles.add(path, caller.uid());
     }
@@ -109,7 +109,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     }
 
     @Override
-    public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+    public void makeDirectory(String path, int mode, CallingProcess caller) throws ErrnoException {
         tree.addDirectory(path, mode & 07777, caller.uid(), caller.gid());
     }
 
@@ -119,7 +119,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
     }
 
     @Override
-    public void symlink(String target, String path, Caller caller) throws ErrnoException {
+    public void symlink(String target, String path, CallingProcess caller) throws ErrnoException {
         throw new ErrnoException(Errno.ENOTSUP, path);
     }
 
@@ -135,13 +135,13 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void changeMode(String path, int mode) throws ErrnoException {
-        Node<Path> node = tree.find(path);
+        TreeNode<Path> node = tree.find(path);
         tree.changeMode(node, mode);
     }
 
     @Override
     public void changeOwner(String path, int uid, int gid) throws ErrnoException {
-        Node<Path> node = tree.find(path);
+        TreeNode<Path> node = tree.find(path);
         tree.changeOwner(node, uid, gid);
     }
 

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A job that stands still: it does so for no longer than it must, somebody is told of it, and the report says it. */
+/** A job that is stopped: it does so for no longer than it must, somebody is told of it, and the report says it. */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class StandstillIT {
     private static final List<String> CHECKPOINT = List.of("open image wcx", "write 2m", "close");
@@ -93,7 +93,7 @@ class StandstillIT {
             System.setErr(ordinary);
         }
         String said = log.toString(StandardCharsets.UTF_8);
-        assertTrue(said.contains("the job has stood still for 1"), said);
+        assertTrue(said.contains("the job has been stopped for 1"), said);
         assertTrue(said.contains("step RESTART: 2097152 bytes written, 2097152 arrived, 2097152 read"), said);
     }
 
@@ -121,7 +121,7 @@ class StandstillIT {
                 }
             });
             Conditions.until("it is said while the hook runs", () -> log.toString(StandardCharsets.UTF_8)
-                    .contains("the job has stood still for 10 s, step SUSPEND"));
+                    .contains("the job has been stopped for 10 s, step SUSPEND"));
             assertFalse(migration.isDone());
             Files.createFile(goOn);
             MigrationReport report = migration.get(Patience.of(60), TimeUnit.SECONDS);

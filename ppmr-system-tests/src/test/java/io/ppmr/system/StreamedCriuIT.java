@@ -84,7 +84,7 @@ class StreamedCriuIT {
     }
 
     private static String undisturbed(int passes) throws Exception {
-        Command.Result result = Command.of(job(passes, "--expect")).run(LIMIT.multipliedBy(2));
+        Command.CommandResult result = Command.of(job(passes, "--expect")).run(LIMIT.multipliedBy(2));
         assertTrue(result.succeeded(), result.output());
         return result.output().strip();
     }
@@ -116,7 +116,7 @@ class StreamedCriuIT {
         return ServicePair.Options.with(criu).alsoRootsJobs().staging(STAGING_BYTES);
     }
 
-    /** For what never goes on: it is to fail soon. */
+    /** For what never continues: it is to fail soon. */
     private static ServicePair.Options impatient(Checkpointer criu) {
         return options(criu).stall(Duration.ofSeconds(5));
     }
@@ -149,7 +149,7 @@ class StreamedCriuIT {
             assertTrue(report.pages().startsWith("streamed: "), report.pages());
             assertTrue(
                     MappedJournal.read(directory.resolve("source-journal/journal")).stream()
-                            .map(TransactionJournal.Entry::record)
+                            .map(TransactionJournal.JournalEntry::record)
                             .anyMatch(record -> record instanceof TransactionRecord.PagesChosen chosen
                                     && chosen.sentence().equals(report.pages())),
                     "the journal says how the pages travelled");
@@ -288,7 +288,7 @@ class StreamedCriuIT {
         moveToAndFro(100, 2000);
     }
 
-    /** The copy of one move is the original of the next; the job goes on between them. */
+    /** The copy of one move is the original of the next; the job continues between them. */
     private void moveToAndFro(int times, int passes) throws Exception {
         Checkpointer criu = CriuJob.criu(PagePolicy.STREAMED);
         try (ServicePair pair = new ServicePair(directory, options(criu));
@@ -371,7 +371,7 @@ class StreamedCriuIT {
         });
     }
 
-    /** Finds what is to be killed, as soon as it is there. {@code before}: the PIDs of the job before the move. */
+    /** Finds what must be killed, as soon as it is there. {@code before}: the PIDs of the job before the move. */
     private interface Victims {
         List<Long> find(CriuJob job, Set<Long> before);
     }
@@ -391,7 +391,7 @@ class StreamedCriuIT {
                 CompletableFuture<MigrationReport> moved =
                         CompletableFuture.supplyAsync(() -> migrate(job, pair, criu, moving, id, new Cancellation()));
                 List<Long> found = new ArrayList<>();
-                Conditions.until(LIMIT, "what is to be killed is there, or was missed", () -> {
+                Conditions.until(LIMIT, "what must be killed is there, or was missed", () -> {
                     found.addAll(victims.find(job, before));
                     return !found.isEmpty() || moved.isDone();
                 });
@@ -624,7 +624,7 @@ class StreamedCriuIT {
     }
 
     private static void signal(String name, long pid) throws Exception {
-        Command.Result result =
+        Command.CommandResult result =
                 Command.of(List.of("kill", "-" + name, Long.toString(pid))).run(LIMIT);
         assertTrue(result.succeeded(), result.output());
     }

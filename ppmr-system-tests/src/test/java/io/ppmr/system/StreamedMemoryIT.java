@@ -73,7 +73,7 @@ class StreamedMemoryIT {
                     nodes.b(), report.ranks().stream().collect(Collectors.toMap(MovedRank::rank, MovedRank::pids)));
             job.startExpectations();
             try {
-                for (ComputingJob.Outcome outcome : job.finish(LIMIT)) {
+                for (ComputingJob.ProcessOutcome outcome : job.finish(LIMIT)) {
                     assertTrue(outcome.continued() && outcome.resultOk(), outcome.toString());
                 }
             } finally {

@@ -28,8 +28,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Workers of stress-ng, which verify what they do, as jobs under real CRIU. Each is moved and ends verified, or is
- * refused by name before it is stopped and ends verified here. Of the long list CRIU itself may refuse some while they
- * stand; they go on here and end verified, too. None is moved and fails then.
+ * refused with a message that names the cause before it is stopped and ends verified here. Of the long list CRIU itself
+ * may refuse some while they stand; they continue here and end verified, too. None is moved and fails then.
  */
 @Timeout(value = 90, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")

@@ -38,8 +38,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A target that waits, prepared, for its lost source, while its machine is suspended. The time in which it may fence
- * the
- * source goes on meanwhile, as it does for the source: the clock of the test says so.
+ * the source continues meanwhile, as it does for the source: the clock of the test says so.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
@@ -57,7 +56,7 @@ class SuspendedMachineIT {
     private TargetService target(Path fenced) throws Exception {
         Path journal = directory.resolve("journal");
         try (MappedJournal before = MappedJournal.in(journal)) {
-            before.appendSynced(new TransactionRecord.Prepared(
+            before.appendSynced(new TransactionRecord.PreparedHere(
                     "00000000-0000-4000-8000-000000000000",
                     1,
                     List.of("127.0.0.1:7"),
@@ -114,7 +113,7 @@ class SuspendedMachineIT {
             Conditions.until("it is taken up", () -> !target.open().isEmpty());
             assertFalse(Files.exists(fenced));
             suspendedNs.set(SUSPENDED_NS);
-            // So long that it would have been fenced by a clock that stands still.
+            // So long that it would have been fenced by a clock that is stopped.
             long pastNs = System.nanoTime() + DELAY.plusSeconds(3).toNanos();
             Conditions.until(
                     "its window is past, or the source was fenced",

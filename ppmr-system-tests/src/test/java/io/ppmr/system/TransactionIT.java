@@ -63,7 +63,7 @@ class TransactionIT {
             SourceService source,
             Job job,
             Cancellation cancellation,
-            Consumer<MigrationProgress.Step> reached,
+            Consumer<MigrationProgress.SourceStep> reached,
             InetSocketAddress... to) {
         return CompletableFuture.supplyAsync(() -> {
             try {
@@ -80,10 +80,10 @@ class TransactionIT {
     }
 
     /** Makes a mark as soon as every original is held. */
-    private static Consumer<MigrationProgress.Step> whenHeld(LedgerJob job, String mark) {
+    private static Consumer<MigrationProgress.SourceStep> whenHeld(LedgerJob job, String mark) {
         AtomicBoolean made = new AtomicBoolean();
         return step -> {
-            if (step == MigrationProgress.Step.RESTART && made.compareAndSet(false, true)) {
+            if (step == MigrationProgress.SourceStep.RESTART && made.compareAndSet(false, true)) {
                 try {
                     job.set(mark);
                 } catch (IOException e) {
@@ -107,7 +107,7 @@ class TransactionIT {
     private static List<Integer> votedFor(Nodes nodes, String target) throws IOException {
         List<Integer> ranks = new ArrayList<>();
         for (TransactionRecord record : nodes.journal(target)) {
-            if (record instanceof TransactionRecord.Prepared prepared) {
+            if (record instanceof TransactionRecord.PreparedHere prepared) {
                 prepared.copies().stream().map(PlannedRank::rank).sorted().forEach(ranks::add);
             }
         }
@@ -412,8 +412,8 @@ class TransactionIT {
 
     private static List<Integer> stoppedBy(Nodes nodes, String service) throws IOException {
         return nodes.journal(service).stream()
-                .filter(TransactionRecord.Stopped.class::isInstance)
-                .flatMap(record -> ((TransactionRecord.Stopped) record).ranks().stream())
+                .filter(TransactionRecord.JobStopped.class::isInstance)
+                .flatMap(record -> ((TransactionRecord.JobStopped) record).ranks().stream())
                 .map(PlannedRank::rank)
                 .toList();
     }
@@ -471,7 +471,7 @@ class TransactionIT {
         }
     }
 
-    /** A held rank goes on, as its user wants it, before the copies are restored. */
+    /** A held rank continues, as its user wants it, before the copies are restored. */
     private void continuedWhileHeld(boolean stoppedBefore, boolean stoppedAgain, String words) throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job("job", 2)) {
@@ -485,7 +485,7 @@ class TransactionIT {
             job.awaitMark("held");
             int before = job.stepsOf(0);
             LedgerJob.goOn(job.pid(0));
-            Conditions.until("the held rank goes on", () -> job.stepsOf(0) >= before + 3);
+            Conditions.until("the held rank continues", () -> job.stepsOf(0) >= before + 3);
             if (stoppedAgain) {
                 LedgerJob.stop(job.pid(0));
             }

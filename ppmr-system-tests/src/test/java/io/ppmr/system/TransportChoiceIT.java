@@ -57,15 +57,16 @@ class TransportChoiceIT {
         }
 
         @Override
-        public Listener listen(BufferPool pool, InetAddress address) {
-            return new Listener() {
+        public TransportListener listen(BufferPool pool, InetAddress address) {
+            return new TransportListener() {
                 @Override
                 public int port() {
                     return 1;
                 }
 
                 @Override
-                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
+                public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
+                        throws IOException {
                     long deadlineNs = System.nanoTime() + deadline.toNanos();
                     while (!spoken.getAsBoolean()) {
                         if (System.nanoTime() - deadlineNs > 0) {
@@ -92,11 +93,11 @@ class TransportChoiceIT {
         }
     }
 
-    private static TransportChoice of(TransportChoice.Wish wish, Transport rdma) {
+    private static TransportChoice of(TransportChoice.Preference wish, Transport rdma) {
         return new TransportChoice(wish, () -> rdma);
     }
 
-    private static TransportChoice of(TransportChoice.Wish wish, TransportChoice.ModeWish mode) {
+    private static TransportChoice of(TransportChoice.Preference wish, TransportChoice.RdmaModePreference mode) {
         return new TransportChoice(wish, mode, one -> new Unlucky());
     }
 
@@ -109,12 +110,15 @@ class TransportChoiceIT {
         "WRITE, WRITE, WRITE",
     })
     void shouldConnectInTheBestModeThatBothNodesAllow(
-            TransportChoice.ModeWish source, TransportChoice.ModeWish target, RdmaMode chosen) throws Exception {
+            TransportChoice.RdmaModePreference source, TransportChoice.RdmaModePreference target, RdmaMode chosen)
+            throws Exception {
         Map<RdmaMode, Unlucky> made = new EnumMap<>(RdmaMode.class);
         String state = commits(
                 new TransportChoice(
-                        TransportChoice.Wish.AUTO, source, mode -> made.computeIfAbsent(mode, any -> new Unlucky())),
-                of(TransportChoice.Wish.AUTO, target));
+                        TransportChoice.Preference.AUTO,
+                        source,
+                        mode -> made.computeIfAbsent(mode, any -> new Unlucky())),
+                of(TransportChoice.Preference.AUTO, target));
         assertEquals("tcp: the network swallows it", state);
         for (Map.Entry<RdmaMode, Unlucky> each : made.entrySet()) {
             assertEquals(
@@ -126,8 +130,8 @@ class TransportChoiceIT {
     @Test
     void shouldUseTcpWhenTheNodesAllowDifferentModes() throws Exception {
         String state = commits(
-                of(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.READ),
-                of(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.WRITE));
+                of(TransportChoice.Preference.AUTO, TransportChoice.RdmaModePreference.READ),
+                of(TransportChoice.Preference.AUTO, TransportChoice.RdmaModePreference.WRITE));
         assertEquals("tcp: " + OTHER_MODE, state);
     }
 
@@ -135,11 +139,11 @@ class TransportChoiceIT {
     @ParameterizedTest
     @CsvSource({"RDMA, AUTO", "AUTO, RDMA"})
     void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheNodesAllowDifferentModes(
-            TransportChoice.Wish source, TransportChoice.Wish target) throws Exception {
+            TransportChoice.Preference source, TransportChoice.Preference target) throws Exception {
         fails(
                 MigrationReport.Outcome.REFUSED,
-                of(source, TransportChoice.ModeWish.READ),
-                of(target, TransportChoice.ModeWish.WRITE),
+                of(source, TransportChoice.RdmaModePreference.READ),
+                of(target, TransportChoice.RdmaModePreference.WRITE),
                 OTHER_MODE);
     }
 
@@ -147,7 +151,9 @@ class TransportChoiceIT {
     void shouldFallBackToTcpWhenTheConnectionFails() throws Exception {
         assertEquals(
                 "tcp: the network swallows it",
-                commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, new Unlucky())));
+                commits(
+                        of(TransportChoice.Preference.AUTO, new Unlucky()),
+                        of(TransportChoice.Preference.AUTO, new Unlucky())));
     }
 
     @Tag("soak")
@@ -158,8 +164,8 @@ class TransportChoiceIT {
                 ServicePair pair = new ServicePair(
                         directory,
                         ServicePair.Options.with(job.checkpointer()),
-                        of(TransportChoice.Wish.AUTO, rdma),
-                        of(TransportChoice.Wish.AUTO, new Unlucky()))) {
+                        of(TransportChoice.Preference.AUTO, rdma),
+                        of(TransportChoice.Preference.AUTO, new Unlucky()))) {
             job.commits(pair);
             ByteBuffer pool = rdma.offered().get().region();
             int left = 0;
@@ -173,16 +179,18 @@ class TransportChoiceIT {
     @Tag("soak")
     @Test
     void shouldUseTcpWhenTheTargetMayNotUseRdma() throws Exception {
-        String state =
-                commits(of(TransportChoice.Wish.AUTO, new Unlucky()), of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE));
+        String state = commits(
+                of(TransportChoice.Preference.AUTO, new Unlucky()),
+                of(TransportChoice.Preference.AUTO, WITHOUT_DEVICE));
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
     @Tag("soak")
     @Test
     void shouldUseTcpWhenTheSourceHasNoDevice() throws Exception {
-        String state =
-                commits(of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE), of(TransportChoice.Wish.AUTO, new Unlucky()));
+        String state = commits(
+                of(TransportChoice.Preference.AUTO, WITHOUT_DEVICE),
+                of(TransportChoice.Preference.AUTO, new Unlucky()));
         assertEquals("tcp: this node has no RDMA device", state);
     }
 
@@ -191,8 +199,8 @@ class TransportChoiceIT {
     void shouldFailByNameWhenRdmaAloneIsAllowedAndItDoesNotComeAbout() throws Exception {
         fails(
                 MigrationReport.Outcome.ROLLED_BACK,
-                of(TransportChoice.Wish.RDMA, new Unlucky()),
-                of(TransportChoice.Wish.AUTO, new Unlucky()),
+                of(TransportChoice.Preference.RDMA, new Unlucky()),
+                of(TransportChoice.Preference.AUTO, new Unlucky()),
                 "the network swallows it");
     }
 
@@ -201,8 +209,8 @@ class TransportChoiceIT {
     void shouldFailByNameWhenRdmaAloneIsAllowedAndTheSourceHasNoDevice() throws Exception {
         fails(
                 MigrationReport.Outcome.ROLLED_BACK,
-                of(TransportChoice.Wish.RDMA, WITHOUT_DEVICE),
-                of(TransportChoice.Wish.AUTO, new Unlucky()),
+                of(TransportChoice.Preference.RDMA, WITHOUT_DEVICE),
+                of(TransportChoice.Preference.AUTO, new Unlucky()),
                 "this node has no RDMA device");
     }
 
@@ -210,8 +218,8 @@ class TransportChoiceIT {
     void shouldBeRefusedWhenRdmaAloneIsAllowedAndTheTargetHasNoDevice() throws Exception {
         fails(
                 MigrationReport.Outcome.REFUSED,
-                of(TransportChoice.Wish.RDMA, new Unlucky()),
-                of(TransportChoice.Wish.AUTO, WITHOUT_DEVICE),
+                of(TransportChoice.Preference.RDMA, new Unlucky()),
+                of(TransportChoice.Preference.AUTO, WITHOUT_DEVICE),
                 "it must use RDMA, and this node cannot: this node has no RDMA device");
     }
 
@@ -220,8 +228,8 @@ class TransportChoiceIT {
     void shouldBeRefusedWhenTheTargetAllowsRdmaAloneAndTheSourceHasNone() throws Exception {
         fails(
                 MigrationReport.Outcome.REFUSED,
-                of(TransportChoice.Wish.TCP, WITHOUT_DEVICE),
-                of(TransportChoice.Wish.RDMA, new Unlucky()),
+                of(TransportChoice.Preference.TCP, WITHOUT_DEVICE),
+                of(TransportChoice.Preference.RDMA, new Unlucky()),
                 "allows RDMA alone");
     }
 
@@ -233,8 +241,8 @@ class TransportChoiceIT {
     private static TransportChoice rails(Transport rdma, String... names) {
         InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
         return new TransportChoice(
-                TransportChoice.Wish.TCP,
-                TransportChoice.ModeWish.AUTO,
+                TransportChoice.Preference.TCP,
+                TransportChoice.RdmaModePreference.AUTO,
                 mode -> rdma,
                 Arrays.stream(names)
                         .map(name -> new RailSettings(name, Optional.of(any), name.startsWith("ib"), 0, 0))
@@ -290,8 +298,8 @@ class TransportChoiceIT {
     @Test
     void shouldSayByNameThatARailIsNotUsableWhenTheNodesDisagreeAboutIt() throws Exception {
         TransportChoice target = new TransportChoice(
-                TransportChoice.Wish.TCP,
-                TransportChoice.ModeWish.AUTO,
+                TransportChoice.Preference.TCP,
+                TransportChoice.RdmaModePreference.AUTO,
                 mode -> WITHOUT_DEVICE,
                 Stream.of("ib0", "eth0")
                         .map(name -> new RailSettings(

@@ -77,7 +77,7 @@ class UnderAttackIT {
     private static final String NO_ID = "0".repeat(36);
 
     private static final int ATTACKS = 14;
-    /** As many as there are attacks that never pause, but for the one that starts processes. */
+    /** As many as there are attacks that never pause, except for the one that starts processes. */
     private static final int COMPUTING = 4;
 
     private static final int PAUSING = ATTACKS - COMPUTING - 1;
@@ -476,7 +476,10 @@ class UnderAttackIT {
         begin("perl", script("load.pl"), "computing=" + COMPUTING, "pausing=" + PAUSING, "sleepers=" + SLEEPERS);
     }
 
-    /** The attacker's job whose PID file is anything but one: it fails by name, in time, and for itself alone. */
+    /**
+     * The attacker's job whose PID file is anything but one: it fails with a message that names the cause, in time, and
+     * for itself alone.
+     */
     private void failsByItsPidFile() throws Exception {
         String said;
         Job job = Job.sleeping(services.socket("source"), "attackers", directory.resolve("attackers/pid"), ATTACKER);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.AbandonedCommand;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.daemon.warmup.WarmUp;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -42,7 +42,7 @@ class WarmUpIT {
 
     @AfterEach
     void endCopies() throws Exception {
-        AbandonedCommand.endMarked(directory);
+        OrphanedCommand.endMarked(directory);
     }
 
     /** A service that is killed in its warm-up. */
@@ -191,7 +191,7 @@ class WarmUpIT {
                     .toList();
             assertEquals(1, said.size(), log);
             assertTrue(said.get(0).contains(inItsWay.toString()), log);
-            assertTrue(said.get(0).contains("the service goes on without it"), log);
+            assertTrue(said.get(0).contains("the service continues without it"), log);
             assertFalse(log.contains("\tat "), log);
         }
     }
@@ -199,7 +199,7 @@ class WarmUpIT {
     @Tag("soak")
     @Test
     void shouldBeReadyInTimeAndMoveAJobWhenServicesAreCutOffInTheirWarmUp() throws Exception {
-        Pattern cutOff = Pattern.compile("warm-up: (\\d+) of 100 migrations in ([0-9.]+) s, and it may take no longer");
+        Pattern cutOff = Pattern.compile("warm-up: stopped after (\\d+) of 100 migrations \\(([0-9.]+) s limit\\)");
         // Interpreted, they are as slow as on a slow node: a hundred would take far longer than there is time for.
         try (ReplayJob job = new ReplayJob(directory)
                         .rank(

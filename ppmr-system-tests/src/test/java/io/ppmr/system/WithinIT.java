@@ -45,7 +45,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /**
  * Processes that write their images themselves and abort on the first call that fails, as DMTCP does: whatever fails,
- * and whenever, they go on with the right result.
+ * and whenever, they continue with the right result.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WithinIT {
@@ -53,7 +53,7 @@ class WithinIT {
     private static final long WAIT_S = Patience.of(120);
 
     private static final OperatorDecision ROLLBACK =
-            new OperatorDecision(io.ppmr.transaction.journal.Outcome.ROLLED_BACK, Set.of(), false, false);
+            new OperatorDecision(io.ppmr.transaction.journal.FinalOutcome.ROLLED_BACK, Set.of(), false, false);
 
     /** More than both pools hold; what the file is in the end. */
     private static final List<String> IMAGE = List.of(
@@ -95,11 +95,12 @@ class WithinIT {
     private record Began(
             String id, Cancellation cancellation, AtomicLong sentBytes, CompletableFuture<MigrationReport> report) {}
 
-    private static Began begin(SourceService source, LedgerJob job, Keeping.Wish keep) {
+    private static Began begin(SourceService source, LedgerJob job, Keeping.KeepRequest keep) {
         return begin(source, job, job.checkpointer(), keep);
     }
 
-    private static Began begin(SourceService source, LedgerJob job, Checkpointer checkpointer, Keeping.Wish keep) {
+    private static Began begin(
+            SourceService source, LedgerJob job, Checkpointer checkpointer, Keeping.KeepRequest keep) {
         AtomicLong sentBytes = new AtomicLong();
         String id = UUID.randomUUID().toString();
         Cancellation cancellation = new Cancellation();
@@ -192,7 +193,7 @@ class WithinIT {
                     job.writesFromWithin(0, IMAGE.toArray(String[]::new));
                     job.restarts(0, "skim " + UNREAD, "eof");
                     MigrationReport report =
-                            begin(source, job, Keeping.Wish.NONE).report.get(WAIT_S, TimeUnit.SECONDS);
+                            begin(source, job, Keeping.KeepRequest.NONE).report.get(WAIT_S, TimeUnit.SECONDS);
                     assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
                     job.runsThere();
                 }
@@ -207,7 +208,7 @@ class WithinIT {
             Path reads = job.mark("reads");
             Files.write(reads, List.of("skim " + UNREAD, "eof"));
             job.restarts(0, "also " + reads, "await " + job.mark("fail"), "open missing r");
-            Began migration = begin(source, job, Keeping.Wish.NONE);
+            Began migration = begin(source, job, Keeping.KeepRequest.NONE);
             job.awaitMark("reached");
             switch (cause) {
                 case CANCEL -> assertTrue(migration.cancellation.cancel("a test has called it off"));
@@ -232,7 +233,7 @@ class WithinIT {
             job.restarts(0, "await " + job.mark("never"));
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, target.address());
-            Began migration = begin(source, job, Keeping.Wish.NONE);
+            Began migration = begin(source, job, Keeping.KeepRequest.NONE);
             Conditions.until("the pools are full", () -> migration.sentBytes.get() > 2 << 20);
             migration.cancellation.cancel("a test has called it off");
             rollsBack(migration, job);
@@ -259,7 +260,7 @@ class WithinIT {
             job.restarts(0, "await " + job.mark("never"));
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, target.address());
-            Began migration = begin(source, job, Keeping.Wish.in(copies));
+            Began migration = begin(source, job, Keeping.KeepRequest.in(copies));
             MigrationReport report = rollsBack(migration, job);
             assertTrue(report.reason().contains("does not fit the pool"), report.reason());
             assertTrue(Files.exists(job.mark("written")), "every call has succeeded");
@@ -326,7 +327,7 @@ class WithinIT {
             });
             try (ControlClient client = new ControlClient(pair.socket(KillablePair.SOURCE))) {
                 Resolution answer = client.resolve(id, ROLLBACK, true, Duration.ofSeconds(WAIT_S));
-                assertEquals(Resolution.Result.DONE, answer.result(), answer.text());
+                assertEquals(Resolution.ResolutionResult.DONE, answer.result(), answer.text());
             }
             job.runsHere(0);
             assertFalse(job.originalLives(1));
@@ -342,7 +343,7 @@ class WithinIT {
             job.restarts(0, "skim " + UNREAD);
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, target.address());
-            Began migration = begin(source, job, Keeping.Wish.NONE);
+            Began migration = begin(source, job, Keeping.KeepRequest.NONE);
             job.awaitMark("reached");
             CompletableFuture<Void> end = CompletableFuture.runAsync(() -> {
                 try {
@@ -371,7 +372,7 @@ class WithinIT {
                 job.writesFromWithin(0, stoppedBefore(2, job));
                 job.restartsBy("failing", 0, "await " + job.mark("reached"), "open missing r");
                 job.restarts(0, "skim " + UNREAD, "eof");
-                Began migration = begin(source, job, job.checkpointer("restart", false), Keeping.Wish.NONE);
+                Began migration = begin(source, job, job.checkpointer("restart", false), Keeping.KeepRequest.NONE);
                 job.awaitMark("reached");
                 Conditions.until("it waits for the checkpointer", () -> isGivenUp(source));
                 job.set("go");

@@ -113,7 +113,7 @@ public final class ComputingJob {
      * @param passesDue how many each makes in all
      * @param paceMs at least so long for a pass
      */
-    public void start(Node node, Path launcher, int passesDue, int paceMs, int passesMade) throws Exception {
+    public void start(TestNode node, Path launcher, int passesDue, int paceMs, int passesMade) throws Exception {
         passes = passesDue;
         for (Rank rank : ranks) {
             Files.deleteIfExists(rank.file("progress"));
@@ -168,7 +168,7 @@ public final class ComputingJob {
      *
      * @param pids of each rank, as that node sees them
      */
-    public void markMoved(Node there, Map<Integer, List<Integer>> pids) throws IOException, InterruptedException {
+    public void markMoved(TestNode there, Map<Integer, List<Integer>> pids) throws IOException, InterruptedException {
         for (Rank rank : ranks) {
             rank.passesAtEnd = rank.passes().size();
         }
@@ -202,23 +202,23 @@ public final class ComputingJob {
     /**
      * The outcome of a process.
      *
-     * @param continued whether it went on from where it was, in the other node, and the original is gone
+     * @param continued whether it continued from where it was, in the other node, and the original is gone
      * @param resultOk whether it ended with what an undisturbed run ends with
      */
-    public record Outcome(int rank, boolean continued, boolean resultOk) {}
+    public record ProcessOutcome(int rank, boolean continued, boolean resultOk) {}
 
     /** Waits until all have ended, within the limit at best, and says what became of each. */
-    public List<Outcome> finish(Duration limit) throws Exception {
+    public List<ProcessOutcome> finish(Duration limit) throws Exception {
         try {
             Conditions.until(limit, "the job has ended", () -> ranks.stream()
                     .allMatch(rank -> Files.exists(rank.file("out")) && !rank.expectation.isAlive()));
         } catch (IOException e) {
             LOG.debug("what has not ended has no right result: {}", e.getMessage());
         }
-        List<Outcome> results = new ArrayList<>();
+        List<ProcessOutcome> results = new ArrayList<>();
         ProcessTable table = new ProcessTable();
         for (Rank rank : ranks) {
-            results.add(new Outcome(rank.number, continued(rank, table), resultOk(rank)));
+            results.add(new ProcessOutcome(rank.number, continued(rank, table), resultOk(rank)));
         }
         return results;
     }

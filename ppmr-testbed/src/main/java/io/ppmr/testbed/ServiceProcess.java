@@ -1,8 +1,8 @@
 package io.ppmr.testbed;
 
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.daemon.service.JavaCommand;
 import io.ppmr.os.Command;
 import io.ppmr.os.UninterruptedWait;
@@ -18,7 +18,7 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * A ppmr service as an operator runs it: a JVM of its own, configured by a file, its output in a log; here or in a
- * {@link Node}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
+ * {@link TestNode}. What it keeps, its journal too, is in the folder that it is given. Closed by its owner.
  */
 public final class ServiceProcess implements AutoCloseable {
     private static final Duration END_LIMIT = Patience.of(Duration.ofSeconds(60));
@@ -54,7 +54,7 @@ public final class ServiceProcess implements AutoCloseable {
     }
 
     /** The same in a node. */
-    public static ServiceProcess startIn(Node node, String role, String name, Path folder, String... settings)
+    public static ServiceProcess startIn(TestNode node, String role, String name, Path folder, String... settings)
             throws Exception {
         ServiceProcess service = begin(node, java(), name, folder, List.of(role), settings);
         try {
@@ -75,7 +75,7 @@ public final class ServiceProcess implements AutoCloseable {
      * @param settings lines of its configuration, behind those about mount, work directory and journal
      */
     public static ServiceProcess begin(
-            Node node, JavaCommand java, String name, Path folder, List<String> arguments, String... settings)
+            TestNode node, JavaCommand java, String name, Path folder, List<String> arguments, String... settings)
             throws IOException, InterruptedException {
         return beginKept(node, java, name, folder, folder, arguments, settings);
     }
@@ -86,7 +86,7 @@ public final class ServiceProcess implements AutoCloseable {
      * @param kept where its mount, its work directory and its journal lie; need not exist
      */
     public static ServiceProcess beginKept(
-            Node node,
+            TestNode node,
             JavaCommand java,
             String name,
             Path folder,
@@ -104,7 +104,7 @@ public final class ServiceProcess implements AutoCloseable {
         words.addAll(arguments.subList(1, arguments.size()));
         List<String> command = java.with(words);
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
-        // As the launcher has it, whatever the locale of whoever starts it here.
+        // As the launcher sets it, independent of the caller's locale.
         builder.environment().put("LC_ALL", "C.UTF-8");
         Process process = builder.redirectErrorStream(true)
                 .redirectOutput(folder.resolve(name + ".log").toFile())
@@ -113,7 +113,7 @@ public final class ServiceProcess implements AutoCloseable {
         // What was started in a node is nsenter(1), which ends with the service.
         ProcessHandle service = node == null
                 ? process.toHandle()
-                : ProcessHandle.of(Node.inside(process).pid()).orElse(process.toHandle());
+                : ProcessHandle.of(TestNode.inside(process).pid()).orElse(process.toHandle());
         return new ServiceProcess(name, folder, kept, process, service);
     }
 
@@ -206,7 +206,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Ends it as the kernel ends a process: it does nothing any more, and its mount is dead. */
+    /** Ends it as the kernel ends a process: it stops at once, and its mount is dead. */
     public void kill() throws IOException {
         service.destroyForcibly();
         try {
@@ -252,7 +252,7 @@ public final class ServiceProcess implements AutoCloseable {
             Path left = kept.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");
             try {
                 if (Files.isDirectory(left)) {
-                    AbandonedCommand.endAllMarked(left);
+                    OrphanedCommand.endAllMarked(left);
                 }
             } catch (CheckpointException e) {
                 throw new IOException(e);

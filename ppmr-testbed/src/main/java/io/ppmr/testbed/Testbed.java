@@ -204,7 +204,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** While somebody still works with it. */
+    /** While another process still works with it. */
     private void closeEarly() {
         early = true;
         try {

@@ -25,8 +25,8 @@ public final class TwoNodes {
     private final Testbed testbed;
     private final Path bin;
     private final JavaCommand java;
-    private final Node a;
-    private final Node b;
+    private final TestNode a;
+    private final TestNode b;
     private ServiceProcess source;
     private ServiceProcess target;
     private Callable<ServiceProcess> sourceAgain;
@@ -38,9 +38,9 @@ public final class TwoNodes {
         bin = testbed.programs();
         java = JavaCommand.from(System.getenv(), bin);
         KeyFile.create(testbed.folder().resolve("key"));
-        a = testbed.add(Node.create("node-a"));
-        b = testbed.add(Node.create("node-b"));
-        Node.connect(a, ADDRESS_A, b, ADDRESS_B);
+        a = testbed.add(TestNode.create("node-a"));
+        b = testbed.add(TestNode.create("node-b"));
+        TestNode.connect(a, ADDRESS_A, b, ADDRESS_B);
         if (!link.isEmpty()) {
             a.shape("node0", link);
             b.shape("node0", link);
@@ -58,12 +58,12 @@ public final class TwoNodes {
     }
 
     /** Returns the node of the source, where the job's processes are first. */
-    public Node a() {
+    public TestNode a() {
         return a;
     }
 
     /** Returns the node of the target, which they are moved to. */
-    public Node b() {
+    public TestNode b() {
         return b;
     }
 
@@ -96,7 +96,7 @@ public final class TwoNodes {
         source.awaitReady(LIMIT);
     }
 
-    private ServiceProcess begin(Node node, String role, Path folder, String... settings) throws Exception {
+    private ServiceProcess begin(TestNode node, String role, Path folder, String... settings) throws Exception {
         List<String> all = new ArrayList<>(List.of("""
                 key_file = "%s/key"
                 control_socket = "%s/%s.sock"

@@ -31,7 +31,7 @@ class NodeIT {
     private final ProcessTable table = new ProcessTable();
     private Testbed testbed;
     private Path folder;
-    private Node node;
+    private TestNode node;
 
     @BeforeEach
     void setUp() throws Exception {
@@ -39,7 +39,7 @@ class NodeIT {
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
         testbed = Testbed.create("it");
         folder = testbed.folder();
-        node = testbed.add(Node.create("it-node"));
+        node = testbed.add(TestNode.create("it-node"));
     }
 
     @AfterEach
@@ -61,7 +61,7 @@ class NodeIT {
     @ParameterizedTest
     @ValueSource(strings = {"/tmp", "/dev/shm", "/run", "/mnt"})
     void shouldSeeNothingOfAnothersFilesThere(String place) throws Exception {
-        Node other = testbed.add(Node.create("it-other"));
+        TestNode other = testbed.add(TestNode.create("it-other"));
         Path file = Path.of(place, "ppmr-node-it-" + ProcessHandle.current().pid());
         node.run(LIMIT, "sh", "-c", "echo one >" + file);
         assertFalse(Files.exists(file), "this machine has it");
@@ -71,7 +71,7 @@ class NodeIT {
 
     @Test
     void shouldHaveTerminalsAndIpcOfItsOwn() throws Exception {
-        Node other = testbed.add(Node.create("it-other"));
+        TestNode other = testbed.add(TestNode.create("it-other"));
         String ipc = Files.readSymbolicLink(Path.of("/proc/self/ns/ipc")).toString();
         String first = node.run(LIMIT, "readlink", "/proc/self/ns/ipc");
         assertNotEquals(ipc, first);
@@ -90,8 +90,8 @@ class NodeIT {
 
     @Test
     void shouldReachTheOtherWhenConnected() throws Exception {
-        Node other = testbed.add(Node.create("it-other"));
-        Node.connect(node, "169.254.77.1", other, "169.254.77.2");
+        TestNode other = testbed.add(TestNode.create("it-other"));
+        TestNode.connect(node, "169.254.77.1", other, "169.254.77.2");
         assertTrue(node.run(LIMIT, "ip", "-4", "address", "show", "node0").contains("169.254.77.1/30"));
         node.run(LIMIT, "ip", "route", "get", "169.254.77.2");
     }
@@ -100,14 +100,14 @@ class NodeIT {
     void shouldEndWithAStoppedProcessInItWhenClosed() throws Exception {
         ProcessIdentity stopped = node.startDetached(folder.resolve("pid"), List.of("sh", "-c", "kill -STOP $$"));
         Process shell = node.command(List.of("sh", "-c", "kill -STOP $$")).start();
-        ProcessIdentity stoppedToo = Node.inside(shell);
+        ProcessIdentity stoppedToo = TestNode.inside(shell);
         assertTrue(table.isAlive(stopped));
         testbed.close(node);
         assertFalse(table.isAlive(stopped));
         assertFalse(table.isAlive(stoppedToo));
         assertFalse(table.isAlive(node.init()));
         // The kernel gives the number of its namespace to the next one.
-        try (Node next = Node.create("it-next")) {
+        try (TestNode next = TestNode.create("it-next")) {
             node.close();
             assertTrue(next.isAlive());
         }

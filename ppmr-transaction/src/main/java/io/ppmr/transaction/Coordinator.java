@@ -1,18 +1,18 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.Explanations;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorRules;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import io.ppmr.transaction.rules.CoordinatorRules;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import io.ppmr.transaction.rules.Transition;
@@ -28,8 +28,8 @@ import java.util.function.BooleanSupplier;
  * EffectExecutor}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
  * reached for long enough. docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
- * clock that goes on while the machine is suspended, as the participants' windows do.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
+ * that continues while the machine is suspended, as the participants' windows do.
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /** Since when a participant has not been reached; absent while it is. */
@@ -64,7 +64,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** The originals were proved for {@link Effect.Recover}. Called while the executor carries that out. */
-    public void recovered(Effect.Recover recover, Originals originals) {
+    public void recovered(Effect.Recover recover, OriginalsState originals) {
         found(recover, () -> CoordinatorRules.recover(migrationId, recover.records(), originals));
     }
 
@@ -73,13 +73,13 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
      *
      * @param whyNotHeld names an original that is not held, for people
      */
-    public void proved(Originals originals, String whyNotHeld) {
+    public void proved(OriginalsState originals, String whyNotHeld) {
         found(
                 new Effect.ProveOriginals(),
                 () -> CoordinatorRules.apply(state, new CoordinatorEvent.Proved(originals, whyNotHeld)));
     }
 
-    /** Tells whether another attempt may follow a failure, as far as it is known here. */
+    /** Returns whether another attempt may follow a failure, as far as it is known here. */
     public boolean mayTryAgain(Effect.Judge judge) {
         // Asked once for each attempt: a failure that follows from the first would use up the next spare.
         return isOpen()
@@ -94,19 +94,19 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
      * @param next the participants of another attempt, to be sought only where {@link #mayTryAgain}; empty if there is
      *     to be none
      */
-    public void judged(Effect.Judge judge, Originals originals, List<String> next) {
+    public void judged(Effect.Judge judge, OriginalsState originals, List<String> next) {
         found(
                 judge,
                 () -> CoordinatorRules.apply(
                         state,
-                        new CoordinatorEvent.Failed(
+                        new CoordinatorEvent.AttemptFailure(
                                 judge.reason(), judge.copiesGone(), originals, mayTryAgain(judge) ? next : List.of())));
     }
 
     /** An event; messages by {@link #heard}, failures by {@link #fail}. */
     public void on(CoordinatorEvent event, long now) {
         at(now);
-        take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.Heard);
+        take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.ParticipantMessage);
     }
 
     /** An event of one attempt. While an effect takes its time it waits, and is nothing to the attempt that follows. */
@@ -132,7 +132,8 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
             return;
         }
         at(now);
-        CoordinatorEvent.Heard heard = new CoordinatorEvent.Heard(participant, attempt, message);
+        CoordinatorEvent.ParticipantMessage heard =
+                new CoordinatorEvent.ParticipantMessage(participant, attempt, message);
         take(
                 () -> CoordinatorRules.isLastVote(state, heard) && !mayDecide.getAsBoolean()
                         ? Transition.stay(state)
@@ -189,30 +190,30 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         if (off) {
             on(new CoordinatorEvent.Off(participant), now);
         } else {
-            say("the fence command does not prove " + participant + " off; " + held());
+            send("the fence command does not prove " + participant + " off; " + held());
         }
     }
 
     /**
-     * Tells whether nothing is missing but answers of participants that are reached: it takes its time, and nothing is
-     * in doubt.
+     * Returns whether nothing is missing but answers of participants that are reached: it takes its time, and nothing
+     * is in doubt.
      */
     public boolean isSettledByReached() {
         List<String> awaited = Explanations.awaited(state);
         return isSettled() && !awaited.isEmpty() && awaited.stream().noneMatch(downSinceNs::containsKey);
     }
 
-    /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
-    public OperatorDecision.Verdict ruling(OperatorDecision word, boolean hasFence) {
+    /** Returns whether {@link #resolve} would follow an operator's decision, and what it would mean. */
+    public OperatorDecision.DecisionPreview ruling(OperatorDecision word, boolean hasFence) {
         return OperatorRules.ofCoordinator(writtenState(), word, downSinceNs.keySet(), hasFence);
     }
 
     /** An operator decides. To be called only where {@link #ruling} allows it. */
     public void resolve(OperatorDecision word, long now) {
-        if (word.outcome() == Outcome.ROLLED_BACK) {
+        if (word.outcome() == FinalOutcome.ROLLED_BACK) {
             callOff("an operator has decided so", now);
         }
-        on(new CoordinatorEvent.Resolve(word.outcome()), now);
+        on(new CoordinatorEvent.CoordinatorDecision(word.outcome()), now);
         word.targetsOff().forEach(name -> on(new CoordinatorEvent.Off(name), now));
     }
 
@@ -237,7 +238,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** Returns true while nothing is decided. */
     private boolean isOpen() {
-        return state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+        return state.phase() == CoordinatorPhase.PREPARING || state.phase() == CoordinatorPhase.CONFIRMING;
     }
 
     private Transition<CoordinatorState> judge(String reason, String participant) {
@@ -249,19 +250,16 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     /** There is no command for {@link Effect.FenceParticipant}. Called while the executor carries that out. */
     public void notFenced(String participant) {
         fencing.remove(participant);
-        say("there is no fence command to prove " + participant + " off; " + held());
+        send("there is no fence command to prove " + participant + " off; " + held());
     }
 
     @Override
-    boolean sayAgain() {
+    boolean resend() {
         CoordinatorRules.unanswered(state).forEach(this::carryOut);
         return !state.isOver();
     }
 
-    /**
-     * A target that lost this node while it was frozen may be about to fence it, and the lost link is not known here
-     * yet.
-     */
+    /** After a suspension, a target may be about to fence this node before the lost link is detected here. */
     @Override
     void woke(long now) {
         if (wasFrozen(now)) {
@@ -290,7 +288,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** Returns the time from which the member may be fenced, as far as it is known now. */
     private long fenceDueNs(Member member) {
-        boolean wanted = state.phase() == Phase.ROLLING_BACK
+        boolean wanted = state.phase() == CoordinatorPhase.ROLLING_BACK
                 && member.sealed()
                 && !member.answered()
                 && !fencing.contains(member.name());
@@ -304,7 +302,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         return Math.max(dueNs, nextFenceNs.getOrDefault(member.name(), 0L));
     }
 
-    /** From when on a member that is not reached cannot be fencing this node any more. */
+    /** Returns the time after which an unreachable member can no longer be fencing this node. */
     private long harmlessNs(Member member) {
         Long sinceNs = downSinceNs.get(member.name());
         if (sinceNs == null || member.fenceWindowNs() < 0) {

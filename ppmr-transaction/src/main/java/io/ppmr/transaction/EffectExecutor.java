@@ -18,7 +18,7 @@ public interface EffectExecutor {
         /** Another thread works at it. {@link TransactionDriver#wake} is called when it may have ended. */
         RUNNING,
 
-        /** It could not be carried out, and is to be tried again. */
+        /** It could not be carried out, and must be tried again. */
         FAILED
     }
 

@@ -21,9 +21,9 @@ import java.util.concurrent.TimeUnit;
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, hands effects to the target's {@link
  * EffectExecutor}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a
- * clock that goes on while the machine is suspended: what is promised to other nodes, and the window in which one may
- * be fenced, end for them, too.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
+ * that continues while the machine is suspended: what is promised to other nodes, and the window in which one may be
+ * fenced, end for them, too.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
     private String source = "";
@@ -56,11 +56,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         lostNs = now - times.fenceWindowNs();
         boolean sinceKnown = true;
         for (TransactionRecord record : records) {
-            if (record instanceof TransactionRecord.Prepared prepared) {
+            if (record instanceof TransactionRecord.PreparedHere prepared) {
                 source = prepared.source();
                 lostNs = prepared.heardNs();
                 sinceKnown = prepared.clock() == RecordedClock.BOOT;
-            } else if (record instanceof TransactionRecord.SourceLost lost) {
+            } else if (record instanceof TransactionRecord.LostSource lost) {
                 lostNs = lost.atNs();
                 sinceKnown = lost.clock() == RecordedClock.BOOT;
             } else if (record instanceof TransactionRecord.Promised promised) {
@@ -69,7 +69,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
                 fenceEndNs = latestNs(fence.untilNs(), fence.clock(), suspendedNs);
             }
         }
-        // A clock of an earlier boot says nothing, and one that has stood still not enough: the window counts as past.
+        // A clock of an earlier boot says nothing, and one that has been stopped not enough: the window counts as past.
         windowUsed = lostNs > now || !sinceKnown || fenceEndNs != NEVER;
         // A boot that is over has ended its copies, its promises and its fence commands. One of this boot ends when it
         // was promised to, also where this target's own window is shorter than that of who asked for it.
@@ -84,10 +84,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         take(() -> ParticipantRules.apply(state, new ParticipantEvent.SourceLost(atNs)), false);
     }
 
-    /**
-     * A time on the clock of this release, and no earlier than was meant: that of an earlier one may have stood
-     * still.
-     */
+    /** A time on the clock of this release, and no earlier than was meant: that of an earlier one may have stopped. */
     private static long latestNs(long untilNs, RecordedClock clock, long suspendedNs) {
         return clock == RecordedClock.BOOT ? untilNs : untilNs + suspendedNs;
     }
@@ -96,7 +93,8 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     public void on(ParticipantEvent event, long now) {
         woke(now);
         nowNs = now;
-        boolean message = event instanceof ParticipantEvent.Heard || event instanceof ParticipantEvent.HeardPeer;
+        boolean message =
+                event instanceof ParticipantEvent.CoordinatorMessage || event instanceof ParticipantEvent.PeerMessage;
         take(() -> ParticipantRules.apply(state, event), message);
     }
 
@@ -112,7 +110,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
         if (linked) {
             heardNs = now;
-            on(new ParticipantEvent.Heard(attempt, message), now);
+            on(new ParticipantEvent.CoordinatorMessage(attempt, message), now);
         }
     }
 
@@ -120,15 +118,15 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     public void heardPeer(String participant, int attempt, ControlMessage message, long now) {
         woke(now);
         nowNs = now;
-        // Its turn may come much later, where a record waits for room in the journal: what it needs is proved then.
-        take(() -> hearPeer(new ParticipantEvent.HeardPeer(participant, attempt, message, now)), true);
+        // The event may be queued behind a full journal, so preconditions are checked when it is processed.
+        take(() -> hearPeer(new ParticipantEvent.PeerMessage(participant, attempt, message, now)), true);
     }
 
-    private Transition<ParticipantState> hearPeer(ParticipantEvent.HeardPeer heard) {
-        boolean promises = heard.message() instanceof ControlMessage.Ask ask
+    private Transition<ParticipantState> hearPeer(ParticipantEvent.PeerMessage heard) {
+        boolean promises = heard.message() instanceof ControlMessage.StatusQuery ask
                 && ask.round() != 0
                 && state.phase() == Phase.PREPARED;
-        // Who promises counts as still held: the source may be shot on it.
+        // A promise asserts that the copies are held; the source may be fenced on the strength of it.
         return promises
                 ? new Transition<>(state, List.of(new Effect.ProveForPromise(heard)))
                 : ParticipantRules.apply(state, heard);
@@ -140,9 +138,9 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * @param whyNotHeld names a copy that is not held; empty if all are
      */
     public void promiseProved(Effect.ProveForPromise effect, String whyNotHeld) {
-        ParticipantEvent.HeardPeer heard = effect.heard();
+        ParticipantEvent.PeerMessage heard = effect.heard();
         if (!whyNotHeld.isEmpty()) {
-            say("no promise is given to " + heard.participant() + ", since the copies here are not held: "
+            send("no promise is given to " + heard.participant() + ", since the copies here are not held: "
                     + whyNotHeld);
             return;
         }
@@ -167,7 +165,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, lostForTheJournalNs(heardNs)), now);
     }
 
-    /** A service that was frozen does not know since when: for one that takes up after it the window is past, too. */
+    /** A service that was frozen does not know since when: for one that recovers after it the window is past, too. */
     private long lostForTheJournalNs(long sinceNs) {
         return windowUsed ? sinceNs - times.fenceWindowNs() : sinceNs;
     }
@@ -225,11 +223,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         fenceOver = true;
         dropLink();
         String text = held();
-        say("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
+        send("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
-    /** Tells whether {@link #resolve} would follow an operator's decision, and what it would mean. */
-    public OperatorDecision.Verdict ruling(OperatorDecision word) {
+    /** Returns whether {@link #resolve} would follow an operator's decision, and what it would mean. */
+    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
         return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
     }
 
@@ -239,11 +237,11 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      * its success is a commit.
      */
     public void resolve(OperatorDecision word, long now) {
-        if (ruling(word).how() == OperatorDecision.Verdict.How.AFTER_FENCE) {
+        if (ruling(word).how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
             seekProof(now);
             return;
         }
-        on(new ParticipantEvent.Resolve(word.outcome(), word.firstOff()), now);
+        on(new ParticipantEvent.ParticipantDecision(word.outcome(), word.firstOff()), now);
         word.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
     }
 
@@ -259,7 +257,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             on(new ParticipantEvent.FenceEnded(false), now);
         }
         long endNs = now + times.fenceWindowNs();
-        on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), now);
+        on(new ParticipantEvent.SourceFenceDue(endNs, promiseNs(endNs)), now);
     }
 
     /** Returns true if a fence window is open: the others' promises are awaited, or the command runs. */
@@ -294,7 +292,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         return source;
     }
 
-    /** Returns the time after which that command is not started any more, to be looked at right before its start. */
+    /** Returns the time after which that command is no longer started, to be looked at right before its start. */
     public long fenceEndNs() {
         return fenceEndNs;
     }
@@ -306,14 +304,14 @@ public final class Participant extends TransactionDriver<ParticipantState> {
      */
     public void notFenced(String whyNotHeld) {
         if (!whyNotHeld.isEmpty()) {
-            say("the source is not fenced, since the copies here are not held any more: " + whyNotHeld);
+            send("the source is not fenced, since the copies here are no longer held: " + whyNotHeld);
         }
         fenceEndNs = NEVER;
         found(new Effect.FenceSource(), () -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
     }
 
     @Override
-    boolean sayAgain() {
+    boolean resend() {
         ParticipantRules.unanswered(state).forEach(this::carryOut);
         if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
             // A peer that answered already is asked again: its promise must not be older than the window.
@@ -342,7 +340,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         if (nowNs >= windowOpenNs()) {
             windowUsed = true;
             long endNs = lostNs + times.fenceWindowNs();
-            on(new ParticipantEvent.FenceDue(endNs, promiseNs(endNs)), nowNs);
+            on(new ParticipantEvent.SourceFenceDue(endNs, promiseNs(endNs)), nowNs);
         }
         if (state.round() != 0 && !state.fencing() && nowNs >= state.round()) {
             on(new ParticipantEvent.FenceWindowOver(), nowNs);

@@ -29,9 +29,7 @@ abstract class TransactionDriver<S> {
     /** Messages beyond this are dropped while an effect hangs: they are said again. */
     private static final int MOST_WAITING = 512;
 
-    /**
-     * A peer that has not answered for some time is asked again after a sixth of it, at the latest after ten intervals.
-     */
+    /** A peer that has not answered for some time is asked again after a sixth of it, at most after ten intervals. */
     private static final int QUIET_SHARE = 6;
 
     private static final int MOST_RESEND_INTERVALS = 10;
@@ -81,13 +79,13 @@ abstract class TransactionDriver<S> {
     abstract void done(Effect effect);
 
     /** Says again what waits for an answer; whether anything does. */
-    abstract boolean sayAgain();
+    abstract boolean resend();
 
     /** Describes the ranks that are held here and why, or null if none are. */
     abstract String held();
 
     /** Tells people. */
-    final void say(String text) {
+    final void send(String text) {
         carryOut(new Effect.Say(text));
     }
 
@@ -105,8 +103,8 @@ abstract class TransactionDriver<S> {
     }
 
     /**
-     * Takes what an effect has brought to light, before all that waits. Where the event has to be looked at anew, the
-     * effect is carried out once more, since what it had found may not hold any more by then.
+     * Takes what an effect has brought to light, before all that waits. Where the event has to be looked at again, the
+     * effect is carried out once more, since what it had found may no longer hold by then.
      */
     final void found(Effect effect, Supplier<Transition<S>> event) {
         waiting.addFirst(new Supplier<>() {
@@ -168,15 +166,15 @@ abstract class TransactionDriver<S> {
             }
             return execution;
         } catch (IOException e) {
-            sayNotWritten(effect, e);
+            logNotWritten(effect, e);
             return Execution.FAILED;
         } catch (RuntimeException e) {
-            sayDefect(effect.getClass().getSimpleName(), e);
+            logDefect(effect.getClass().getSimpleName(), e);
             return effect instanceof Effect.Send ? Execution.DONE : Execution.FAILED;
         }
     }
 
-    private void sayDefect(String what, RuntimeException e) {
+    private void logDefect(String what, RuntimeException e) {
         if (nowNs >= sayDefectNs) {
             sayDefectNs = nowNs + times.sayNs();
             LOG.error(
@@ -211,8 +209,8 @@ abstract class TransactionDriver<S> {
     }
 
     /**
-     * A step whose first record cannot be written is not taken: the event is looked at anew later, since what it has
-     * proved may not hold any more by then.
+     * A step whose first record cannot be written is not taken: the event is looked at again later, since what it has
+     * proved may no longer hold by then.
      */
     private void takeBack() {
         if (untouched != null && pending.peek() instanceof Effect.Persist) {
@@ -223,13 +221,13 @@ abstract class TransactionDriver<S> {
         }
     }
 
-    private void sayNotWritten(Effect effect, IOException e) {
+    private void logNotWritten(Effect effect, IOException e) {
         if (nowNs >= sayFullNs) {
             sayFullNs = nowNs + times.sayNs();
             String what = effect instanceof Effect.Persist persist
                     ? persist.record().getClass().getSimpleName()
                     : effect.getClass().getSimpleName();
-            say("the journal cannot be written, so " + what + " waits; make room or mend the disk: " + e.getMessage());
+            send("the journal cannot be written, so " + what + " waits; make room or mend the disk: " + e.getMessage());
         }
         LOG.debug("journal", e);
     }
@@ -258,13 +256,13 @@ abstract class TransactionDriver<S> {
         if (pending.isEmpty()) {
             timers();
             if (now >= resendNs) {
-                resendNs = sayAgain() ? now + resendIntervalNs() : NEVER;
+                resendNs = resend() ? now + resendIntervalNs() : NEVER;
             }
         }
         if (now >= sayNs) {
             String waits = waitsFor();
             if (waits != null) {
-                say(waits);
+                send(waits);
             }
             sayNs = waits == null && pending.isEmpty() ? NEVER : now + times.sayNs();
         }
@@ -297,14 +295,12 @@ abstract class TransactionDriver<S> {
         return resendNs == NEVER ? nextNs : Math.min(nextNs, nowNs + times.silenceLimitNs());
     }
 
-    /** Returns true if nobody has called for so long that the others may have taken this service for lost. */
+    /** Returns true if this was not called for a time after which the peers may consider this service lost. */
     final boolean wasFrozen(long now) {
         return nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
     }
 
-    /**
-     * Describes whom it waits for and what can be done, while ranks are held for somebody who does not answer; or null.
-     */
+    /** Describes the unreachable peer and the remedy while ranks are held for it; or null. */
     public final String waitsFor() {
         if (!pending.isEmpty() && !isBusy()) {
             return "it waits to carry out " + pending.peek();

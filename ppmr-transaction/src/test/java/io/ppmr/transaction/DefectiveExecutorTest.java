@@ -7,7 +7,7 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.transaction.rules.Begins;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
@@ -27,7 +27,7 @@ class DefectiveExecutorTest {
     private final TransactionTimes times = TransactionTimes.usual(15 * SECOND, 0);
     private long nowNs = 1000 * SECOND;
 
-    /** An executor that notes effects and succeeds, but for the first of this name. */
+    /** An executor that notes effects and succeeds, except for the first of this name. */
     private final class Executor implements EffectExecutor {
         private final String throwsOnce;
         private Coordinator coordinator;
@@ -55,11 +55,11 @@ class DefectiveExecutorTest {
             }
             calls.add(name);
             if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, Originals.HELD, List.of());
+                coordinator.judged(judge, OriginalsState.HELD, List.of());
             } else if (effect instanceof Effect.ProveOriginals) {
-                coordinator.proved(Originals.HELD, "");
+                coordinator.proved(OriginalsState.HELD, "");
             } else if (effect instanceof Effect.Recover recover) {
-                coordinator.recovered(recover, Originals.HELD);
+                coordinator.recovered(recover, OriginalsState.HELD);
             } else if (effect instanceof Effect.ProveCopies) {
                 participant.copiesProved("");
             }
@@ -76,7 +76,7 @@ class DefectiveExecutorTest {
     }
 
     private void requireEnded(TransactionDriver<?> driver, String effect, String before) {
-        assertTrue(threw.contains(effect), () -> "nothing has asked for " + effect + ", but for " + calls);
+        assertTrue(threw.contains(effect), () -> "nothing has asked for " + effect + ", except for " + calls);
         assertTrue(driver.isSettled(), calls::toString);
         assertEquals(1, calls.stream().filter("Finished"::equals).count(), calls::toString);
         assertTrue(calls.indexOf(before) >= 0 && calls.indexOf(before) < calls.indexOf("Finished"), calls::toString);

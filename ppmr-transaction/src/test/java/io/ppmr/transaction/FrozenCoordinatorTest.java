@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.util.ArrayList;
@@ -33,9 +33,9 @@ class FrozenCoordinatorTest {
                 }
                 fenced.add(fence.participant());
             } else if (effect instanceof Effect.ProveOriginals) {
-                coordinator.proved(Originals.HELD, "");
+                coordinator.proved(OriginalsState.HELD, "");
             } else if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, Originals.HELD, List.of());
+                coordinator.judged(judge, OriginalsState.HELD, List.of());
             } else {
                 told.add(effect.toString());
             }

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.VoterState;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.journal.TransactionRecord.RecordedClock;
@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 /** A target that has voted and whose source is gone, by the clock. */
 class HeldParticipantTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
-    private static final OperatorDecision COMMIT = new OperatorDecision(Outcome.COMMITTED, Set.of(), false, false);
+    private static final OperatorDecision COMMIT = new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), false, false);
 
     /** An executor that only notes. */
     static final class Notes implements EffectExecutor {
@@ -50,7 +50,7 @@ class HeldParticipantTest {
                 beginning.add(reply.message().getClass().getSimpleName());
             } else if (effect instanceof Effect.Send send) {
                 sent++;
-                if (send.message() instanceof ControlMessage.Standing standing
+                if (send.message() instanceof ControlMessage.ParticipantStatus standing
                         && standing.state() == VoterState.PROMISED) {
                     promises++;
                 }
@@ -155,7 +155,7 @@ class HeldParticipantTest {
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
         assertEquals(
-                OperatorDecision.Verdict.How.AFTER_FENCE,
+                OperatorDecision.DecisionPreview.How.AFTER_FENCE,
                 participant.ruling(COMMIT).how());
         participant.resolve(COMMIT, now);
         assertTrue(participant.seeksProof());
@@ -193,7 +193,7 @@ class HeldParticipantTest {
     void shouldPromiseNothingWhenACopyDiesWhileThePromiseWaitsForRoomInTheJournal() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", 1, new ControlMessage.Ask("m", 7, 60_000), now);
+        second.heardPeer("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
         notes.copies = "a copy is dead";
         journal.full(false);
         passes(second, 10);
@@ -204,7 +204,7 @@ class HeldParticipantTest {
     void shouldPromiseOnceThereIsRoomInTheJournalWhenTheCopiesAreHeld() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", 1, new ControlMessage.Ask("m", 7, 60_000), now);
+        second.heardPeer("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
         passes(second, 10);
         assertEquals(0, notes.promises);
         journal.full(false);
@@ -239,7 +239,7 @@ class HeldParticipantTest {
 
     /** Records of an earlier release, of a machine that has been suspended since its boot, at an unknown time. */
     private Participant recovered(TransactionRecord... more) throws Exception {
-        journal.appendSynced(new TransactionRecord.Prepared(
+        journal.appendSynced(new TransactionRecord.PreparedHere(
                 "m", 1, List.of("a"), "a", "s", List.of(), now - HOUR, RecordedClock.AWAKE));
         for (TransactionRecord record : more) {
             journal.appendSynced(record);
@@ -252,8 +252,8 @@ class HeldParticipantTest {
     @Test
     void shouldNotFenceWhenAnEarlierReleaseHasWrittenSinceWhenTheSourceIsLost() throws Exception {
         now += 2 * HOUR;
-        // By the clock that stood still it may be lost for less than the delay, or for more than the window.
-        Participant again = recovered(new TransactionRecord.SourceLost("m", 1, now - 2 * SECOND, RecordedClock.AWAKE));
+        // By the clock that was stopped it may be lost for less than the delay, or for more than the window.
+        Participant again = recovered(new TransactionRecord.LostSource("m", 1, now - 2 * SECOND, RecordedClock.AWAKE));
         passes(again, 60);
         assertEquals(0, notes.fences);
         again.linkUp(now);

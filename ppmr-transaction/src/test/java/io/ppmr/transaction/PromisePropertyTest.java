@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.protocol.control.ControlMessage.Ask;
-import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.ParticipantStatus;
+import io.ppmr.protocol.control.ControlMessage.StatusQuery;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Effect;
@@ -44,16 +44,16 @@ class PromisePropertyTest {
     }
 
     private static Transition<ParticipantState> hear(String from, ControlMessage message) {
-        return ParticipantRules.apply(voted(), new ParticipantEvent.HeardPeer(from, 1, message, HEARD_NS));
+        return ParticipantRules.apply(voted(), new ParticipantEvent.PeerMessage(from, 1, message, HEARD_NS));
     }
 
     @Property(tries = 2000)
     void shouldPromiseAsLongAsAskedOrDeclineAndNeverShorter(@ForAll("durations") long promiseMs, @ForAll long round) {
-        Transition<ParticipantState> heard = hear("a:1", new Ask("m", round, promiseMs));
+        Transition<ParticipantState> heard = hear("a:1", new StatusQuery("m", round, promiseMs));
         boolean promised = round != 0 && promiseMs > 0 && promiseMs <= LONGEST_MS;
         assertEquals(promised, heard.state().promised());
         Effect answer = new Effect.Send(
-                "a:1", 1, new Standing("m", promised ? VoterState.PROMISED : VoterState.PREPARED, round));
+                "a:1", 1, new ParticipantStatus("m", promised ? VoterState.PROMISED : VoterState.PREPARED, round));
         assertEquals(
                 promised
                         ? List.of(
@@ -70,16 +70,16 @@ class PromisePropertyTest {
     @Property(tries = 500)
     void shouldPromiseNothingWhenAnotherThanTheFirstAsks(@ForAll("durations") long promiseMs) {
         assertEquals(
-                List.of(new Effect.Send("c:1", 1, new Standing("m", VoterState.PREPARED, 5))),
-                hear("c:1", new Ask("m", 5, promiseMs)).effects());
+                List.of(new Effect.Send("c:1", 1, new ParticipantStatus("m", VoterState.PREPARED, 5))),
+                hear("c:1", new StatusQuery("m", 5, promiseMs)).effects());
     }
 
     @Example
     void shouldHearNothingWhenWhoSpeaksTakesNoPart() {
         for (ControlMessage message : List.of(
-                new Ask("m", 5, 1),
-                new Standing("m", VoterState.COMMITTED, 0),
-                new Standing("m", VoterState.ROLLED_BACK, 0),
+                new StatusQuery("m", 5, 1),
+                new ParticipantStatus("m", VoterState.COMMITTED, 0),
+                new ParticipantStatus("m", VoterState.ROLLED_BACK, 0),
                 new ControlMessage.TakeOver("m"))) {
             Transition<ParticipantState> heard = hear("stranger:1", message);
             assertEquals(List.of(), heard.effects(), message.toString());
@@ -92,7 +92,7 @@ class PromisePropertyTest {
         InMemoryJournal journal = new InMemoryJournal();
         TransactionTimes noFence = TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0);
         long endNs = HEARD_NS + TimeUnit.MINUTES.toNanos(30);
-        journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
+        journal.appendSynced(new TransactionRecord.PreparedHere("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
         journal.appendSynced(new TransactionRecord.Promised("m", 1, endNs));
         HeldParticipantTest.Notes notes = new HeldParticipantTest.Notes();
         Participant again = notes.participant(noFence, journal);
@@ -114,7 +114,7 @@ class PromisePropertyTest {
     @Example
     void shouldHoldNoPromiseOfAnEarlierBoot() throws Exception {
         InMemoryJournal journal = new InMemoryJournal();
-        journal.appendSynced(new TransactionRecord.Prepared("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
+        journal.appendSynced(new TransactionRecord.PreparedHere("m", 1, PARTICIPANTS, "b:1", "s", List.of(), HEARD_NS));
         journal.appendSynced(new TransactionRecord.Promised("m", 1, HEARD_NS + 1000));
         Participant again = new HeldParticipantTest.Notes()
                 .participant(TransactionTimes.usual(TimeUnit.SECONDS.toNanos(5), 0), journal);

@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.io.IOException;
@@ -26,7 +26,7 @@ class RunningEffectTest {
     private final class Slow implements EffectExecutor {
         private final List<String> calls = new ArrayList<>();
         private Class<? extends Effect> slow = Effect.Recover.class;
-        private Originals originals = Originals.HELD;
+        private OriginalsState originals = OriginalsState.HELD;
         private List<String> next = List.of();
 
         @Override
@@ -73,10 +73,10 @@ class RunningEffectTest {
         slow.slow = Effect.Seal.class;
         vote();
         assertFalse(coordinator.isSettled());
-        assertEquals(Phase.PREPARING, coordinator.state().phase(), "the vote waits");
+        assertEquals(CoordinatorPhase.PREPARING, coordinator.state().phase(), "the vote waits");
         slow.none();
         coordinator.wake(nowNs);
-        assertEquals(Phase.COMMITTING, coordinator.state().phase());
+        assertEquals(CoordinatorPhase.COMMITTING, coordinator.state().phase());
         assertTrue(slow.calls.indexOf("Seal") < slow.calls.indexOf("EndOriginals"), slow.calls::toString);
     }
 
@@ -100,11 +100,11 @@ class RunningEffectTest {
         coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
         slow.slow = Effect.Persist.class;
         coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
-        assertEquals(Phase.COMMITTING, coordinator.state().phase());
-        assertEquals(Phase.CONFIRMING, coordinator.writtenState().phase());
+        assertEquals(CoordinatorPhase.COMMITTING, coordinator.state().phase());
+        assertEquals(CoordinatorPhase.CONFIRMING, coordinator.writtenState().phase());
         slow.none();
         coordinator.wake(nowNs);
-        assertEquals(Phase.COMMITTING, coordinator.writtenState().phase());
+        assertEquals(CoordinatorPhase.COMMITTING, coordinator.writtenState().phase());
     }
 
     @Test
@@ -114,12 +114,13 @@ class RunningEffectTest {
         coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
         journal.full(true);
         coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
-        assertEquals(Phase.CONFIRMING, coordinator.state().phase());
-        slow.originals = Originals.ALIVE;
+        assertEquals(CoordinatorPhase.CONFIRMING, coordinator.state().phase());
+        slow.originals = OriginalsState.ALIVE;
         journal.full(false);
         nowNs += 10 * SECOND;
         coordinator.tick(nowNs);
-        assertEquals(Phase.ROLLING_BACK, coordinator.state().phase(), "what was proved before holds no more");
+        assertEquals(
+                CoordinatorPhase.ROLLING_BACK, coordinator.state().phase(), "what was proved before holds no more");
     }
 
     @Test
@@ -146,7 +147,7 @@ class RunningEffectTest {
         slow.none();
         coordinator.wake(nowNs);
         assertEquals(List.of("asked"), asked);
-        assertEquals(Phase.PREPARING, coordinator.state().phase(), "it was called off before");
+        assertEquals(CoordinatorPhase.PREPARING, coordinator.state().phase(), "it was called off before");
     }
 
     @Test
@@ -160,6 +161,6 @@ class RunningEffectTest {
         coordinator.heard("a", 1, vote, () -> asked.add("its vote"), nowNs);
         coordinator.heard("a", 1, vote, () -> asked.add("all have voted"), nowNs);
         assertEquals(List.of("its vote"), asked);
-        assertEquals(Phase.CONFIRMING, coordinator.state().phase());
+        assertEquals(CoordinatorPhase.CONFIRMING, coordinator.state().phase());
     }
 }

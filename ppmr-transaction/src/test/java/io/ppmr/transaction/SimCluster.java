@@ -1,7 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
 import io.ppmr.transaction.rules.TransactionTimes;
@@ -81,7 +81,8 @@ final class SimCluster {
     private String stuck() {
         List<SimNode<?>> nodes = new ArrayList<>(targets);
         nodes.add(source);
-        boolean broken = source.driver != null && source.driver.state().phase() == CoordinatorState.Phase.BROKEN;
+        boolean broken =
+                source.driver != null && source.driver.state().phase() == CoordinatorState.CoordinatorPhase.BROKEN;
         for (SimNode<?> node : nodes) {
             if (!node.isOver()) {
                 boolean bystander = node != source && source.driver != null && !source.isOver();
@@ -110,7 +111,7 @@ final class SimCluster {
             case 10 -> {
                 if (world.chance(0.5)) {
                     world.copyDies(target);
-                } else if (!source.off && world.originals() != Originals.DEAD) {
+                } else if (!source.off && world.originals() != OriginalsState.DEAD) {
                     world.originalDies(world.random.nextInt(world.ranks));
                 }
             }

@@ -1,7 +1,7 @@
 package io.ppmr.transaction;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.Begins;
 import io.ppmr.transaction.rules.CoordinatorEvent;
@@ -143,7 +143,7 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
             String participant = participants.get(rank);
             world.clock.after(world.between(0.1, 5), () -> {
                 if (life == mine && world.alive[which] && driver.state().attempt() == attempt) {
-                    if (driver.state().phase() == CoordinatorState.Phase.PREPARING) {
+                    if (driver.state().phase() == CoordinatorState.CoordinatorPhase.PREPARING) {
                         world.held[which] = true;
                         world.moved[which] = false;
                     }
@@ -156,7 +156,7 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
 
     private Execution stopAttempt(int attempt, String reason) {
         // The journal has the decision from here on, before anybody is told.
-        world.rollBackDecided |= driver.state().phase() == CoordinatorState.Phase.ROLLING_BACK;
+        world.rollBackDecided |= driver.state().phase() == CoordinatorState.CoordinatorPhase.ROLLING_BACK;
         if (world.chance(0.2)) {
             // A checkpointer that writes from within its process takes its time.
             return Execution.FAILED;
@@ -200,7 +200,7 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
         });
     }
 
-    private void finished(Outcome outcome, String reason) {
+    private void finished(FinalOutcome outcome, String reason) {
         world.note("s has finished: " + outcome + " " + reason);
         // The session of this migration is over.
         cluster.targets.forEach(target -> world.clock.after(world.between(1, 2), () -> cluster.drop(target)));

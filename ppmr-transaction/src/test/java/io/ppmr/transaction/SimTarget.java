@@ -56,7 +56,7 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
             return;
         }
         if (world.chance(cluster.restartFails)) {
-            participant.on(new ParticipantEvent.Failed("the restart has failed"), world.clock.nowNs);
+            participant.on(new ParticipantEvent.LocalFailure("the restart has failed"), world.clock.nowNs);
             return;
         }
         if (world.copies[index] == Copy.RESTORING) {
@@ -108,7 +108,7 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
     }
 
     private void send(String participant, int attempt, ControlMessage message) {
-        if (message instanceof ControlMessage.Standing standing && standing.state() == VoterState.PROMISED) {
+        if (message instanceof ControlMessage.ParticipantStatus standing && standing.state() == VoterState.PROMISED) {
             world.saidHeld[index] = true;
         }
         cluster.toPeer(this, SimWorld.index(participant), attempt, message);

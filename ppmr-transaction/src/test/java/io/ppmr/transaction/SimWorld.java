@@ -1,6 +1,6 @@
 package io.ppmr.transaction;
 
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -80,18 +80,18 @@ final class SimWorld {
         return random.nextDouble() < probability;
     }
 
-    Originals originals() {
+    OriginalsState originals() {
         for (boolean one : alive) {
             if (!one) {
-                return Originals.DEAD;
+                return OriginalsState.DEAD;
             }
         }
         for (int rank = 0; rank < ranks; rank++) {
             if (!held[rank] || moved[rank]) {
-                return Originals.ALIVE;
+                return OriginalsState.ALIVE;
             }
         }
-        return Originals.HELD;
+        return OriginalsState.HELD;
     }
 
     void loss(boolean named) {
@@ -141,7 +141,7 @@ final class SimWorld {
 
     /** The originals are about to be ended. */
     void requireStoodStill() {
-        if (!ran && originals() == Originals.ALIVE) {
+        if (!ran && originals() == OriginalsState.ALIVE) {
             require(false, "committed although an original has run since its image was written");
         }
     }
@@ -156,11 +156,11 @@ final class SimWorld {
     }
 
     void continueOriginals() {
-        note("the originals go on");
+        note("the originals continue");
         Arrays.fill(held, false);
         Arrays.fill(moved, false);
         continued = true;
-        require(!ran, "originals go on after a copy has run");
+        require(!ran, "originals continue after a copy has run");
         check();
     }
 
@@ -195,6 +195,6 @@ final class SimWorld {
             require(!(running && alive[rank]), "an original lives while a copy runs");
         }
         require(!half, "half of the copies run");
-        require(originals() != Originals.DEAD || whole || excused, "no copy is left, and no case is named for it");
+        require(originals() != OriginalsState.DEAD || whole || excused, "no copy is left, and no case is named for it");
     }
 }

@@ -14,7 +14,7 @@ public final class Backlog {
     /** The heap that each message counts for, however short it is. */
     private static final int MESSAGE_BYTES = 1024;
 
-    /** The heap that a byte on the wire counts for: a text in a list takes up to ten times its bytes. */
+    /** The heap that a byte on the wire counts for: a text in a list recovers to ten times its bytes. */
     private static final int HEAP_PER_BYTE = 8;
 
     private final int heapBytes;
@@ -31,15 +31,15 @@ public final class Backlog {
         this.leftBytes = new Semaphore(heapBytes);
     }
 
-    /** Returns the room that a message of so many bytes on the wire takes. */
+    /** Returns the room that a message of this length on the wire takes. */
     public int chargeOf(int lengthBytes) {
         return (int) Math.min(heapBytes, MESSAGE_BYTES + (long) HEAP_PER_BYTE * lengthBytes);
     }
 
     /**
-     * Takes room for a message of so many bytes on the wire, and returns it.
+     * Takes room for a message of this length on the wire, and returns it.
      *
-     * @throws ProtocolException if there is none within the patience: the connection is to be closed
+     * @throws ProtocolException if there is none within the patience: the connection must be closed
      */
     public int take(int lengthBytes) throws ProtocolException {
         int charge = chargeOf(lengthBytes);

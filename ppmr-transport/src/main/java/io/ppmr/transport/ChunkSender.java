@@ -4,8 +4,8 @@ import io.ppmr.protocol.data.ProtocolException;
 import java.io.IOException;
 
 /**
- * Sends chunks to the peer as soon as they are full: the receive slot was granted before, so nothing is to be asked
- * for. A chunk belongs to the sender from {@link #send} until its release.
+ * Sends chunks to the peer as soon as they are full: the receive slot was granted before, so nothing must be asked for.
+ * A chunk belongs to the sender from {@link #send} until its release.
  */
 public non-sealed interface ChunkSender extends SourcePath {
 

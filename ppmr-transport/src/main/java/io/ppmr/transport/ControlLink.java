@@ -36,8 +36,9 @@ import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
  * idle side sends a heartbeat. It says how much of the peer's frames has come, and is sent as well when that is much.
  *
  * <p>Where the session has rails the link outlives its connection: the source brings another one ({@link #resumeBy},
- * {@link #offer}), on which each side goes on from what the other has ({@link Carrier}). To whoever uses the link that
- * is a network which was slow; the silence limit counts from the last frame, whatever was connected meanwhile.
+ * {@link #offer}), on which each side continues from what the other has ({@link ResumableConnection}). To the users of
+ * the link that is a network which was slow; the silence limit counts from the last frame, whatever was connected
+ * meanwhile.
  */
 public final class ControlLink implements AutoCloseable {
     /** For the side that is called: the attempt is that of the first frame, before which it says nothing. */
@@ -46,14 +47,14 @@ public final class ControlLink implements AutoCloseable {
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
     private static final int MESSAGE_TYPE_ID = 1;
-    /** The peer is told each time that so much has come, so that it need not keep that. */
+    /** An acknowledgement is sent each time this many bytes arrived, so that the peer can free them. */
     private static final int TELL_BYTES = BUFFER_BYTES / 4;
 
     private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
     private static final long SEND_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(50);
 
     private final Outbox out = new Outbox(BUFFER_BYTES);
-    private final Carrier carrier;
+    private final ResumableConnection carrier;
     private volatile int attempt;
     private final long silenceLimitNs;
     private final ManyToOneRingBuffer ring;
@@ -62,7 +63,7 @@ public final class ControlLink implements AutoCloseable {
     private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
     private final AtomicBoolean sleeping = new AtomicBoolean();
     private final ArrayDeque<DirectBuffer> kept = new ArrayDeque<>();
-    /** Held by whoever sends a message of several frames; the agent never takes it. */
+    /** Held by the thread that sends a message of several frames; the agent never takes it. */
     private final Object longMessages = new Object();
 
     private final ValueFrame value = new ValueFrame();
@@ -79,7 +80,7 @@ public final class ControlLink implements AutoCloseable {
     private volatile Thread agentThread;
     private volatile boolean closed;
 
-    /** Connects the link anew, at the source, where its connection does not carry any more. Safe for any thread. */
+    /** Connects the link again, at the source, where its connection no longer carries. Safe for any thread. */
     public interface Reconnector extends AutoCloseable {
         /**
          * Begins to connect, unless it does; does not wait. What is connected goes to {@link ControlLink#offer}; if
@@ -116,7 +117,7 @@ public final class ControlLink implements AutoCloseable {
         this.lastHeardNs = clockNs.getAsLong();
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
-        carrier = new Carrier(channel, out);
+        carrier = new ResumableConnection(channel, out);
         ring = new ManyToOneRingBuffer(new UnsafeBuffer(
                 BufferUtil.allocateDirectAligned(RING_BYTES + RingBufferDescriptor.TRAILER_LENGTH, 64)));
     }
@@ -178,18 +179,18 @@ public final class ControlLink implements AutoCloseable {
         return ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
     }
 
-    /** The agent has ended: nothing that is handed over would be sent any more. */
+    /** Throws if the agent has ended, since nothing would be sent. */
     public void dead() {
         closed = true;
         carrier.end();
     }
 
-    /** At the source: from now on it has other connections made where its own does not carry any more. */
+    /** At the source: from now on it has other connections made where its own no longer carries. */
     public void resumeBy(Reconnector reconnector) {
         carrier.resumeBy(reconnector);
     }
 
-    /** At the target: whether the source may bring another connection where this one does not carry any more. */
+    /** At the target: whether the source may bring another connection where this one no longer carries. */
     public void mayResume(boolean may) {
         carrier.mayResume(may);
     }
@@ -323,13 +324,13 @@ public final class ControlLink implements AutoCloseable {
     public int doWork(FrameHandler handler) throws IOException {
         long nowNs = clockNs.getAsLong();
         if (agentThread == null) {
-            // Until now nobody listened, so nobody was silent.
+            // Until now no frame was expected, so the silence begins here.
             lastHeardNs = nowNs;
         }
         agentThread = Thread.currentThread();
         boolean goesOn = carrier.look(attempt, nowNs, nowNs - lastHeardNs);
         if (goesOn) {
-            // The peer hears a frame at once, and so that it goes on.
+            // The peer hears a frame at once, and so that it continues.
             lastSentNs = System.nanoTime() - HEARTBEAT_NS - 1;
         }
         int work = receive(nowNs);
@@ -348,7 +349,7 @@ public final class ControlLink implements AutoCloseable {
         return written;
     }
 
-    /** Sleeps until something comes, somebody calls {@link #wake}, or the time is over. */
+    /** Sleeps until a frame arrives, {@link #wake} is called, or the time is over. */
     public void idle(long atMostMs) throws IOException {
         sleeping.set(true);
         // While bytes wait for the peer to take them, so does what is behind them: the socket ends the sleep.
@@ -434,7 +435,7 @@ public final class ControlLink implements AutoCloseable {
             }
             dispatched = offset + lengthBytes;
             if (type == FrameType.HEARTBEAT) {
-                out.has(value.wrap(in, offset).value());
+                out.acknowledge(value.wrap(in, offset).value());
             } else {
                 handler.onFrame(type, in, offset, lengthBytes);
             }
@@ -457,7 +458,7 @@ public final class ControlLink implements AutoCloseable {
         return ControlledMessageHandler.Action.CONTINUE;
     }
 
-    /** The agent itself waits for room in the ring, which nobody else empties. */
+    /** The agent itself waits for room in the ring, which no other process empties. */
     private void pump() throws IOException {
         if (exchange() == 0) {
             carrier.sleep(1);
@@ -479,7 +480,7 @@ public final class ControlLink implements AutoCloseable {
                 break;
             }
             if (type == FrameType.HEARTBEAT) {
-                out.has(value.wrap(in, offset).value());
+                out.acknowledge(value.wrap(in, offset).value());
             }
             offset += Frame.lengthBytes(in, offset);
         }
@@ -491,7 +492,7 @@ public final class ControlLink implements AutoCloseable {
     private void keepAlive() {
         boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !out.hasUnsent();
         boolean isMuch = carrier.received() - toldBytes >= TELL_BYTES;
-        if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasRoomForWord(ValueFrame.LENGTH_BYTES)) {
+        if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasRoomForAcknowledgement(ValueFrame.LENGTH_BYTES)) {
             toldBytes = carrier.received();
             advance(ValueFrame.encode(out.buffer(), out.offset(), FrameType.HEARTBEAT, attempt, 0, toldBytes));
         }

@@ -7,8 +7,8 @@ import java.util.function.LongSupplier;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Lets the agent of a {@link ControlLink} idle: it sleeps in the kernel until the link has something, somebody wakes
- * it, or its next timer is due. Nothing spins.
+ * Lets the agent of a {@link ControlLink} idle: it sleeps in the kernel until the link has something, another thread
+ * wakes it, or its next timer is due. Nothing spins.
  */
 public final class LinkIdle implements IdleStrategy {
     private final ControlLink link;

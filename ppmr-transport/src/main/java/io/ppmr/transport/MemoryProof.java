@@ -27,7 +27,7 @@ public record MemoryProof(long address, long key, String digest) {
         }
     }
 
-    /** Tells whether these are the promised bytes. */
+    /** Returns whether these are the promised bytes. */
     public boolean holds(byte[] secret) {
         return digest(secret).equals(digest);
     }

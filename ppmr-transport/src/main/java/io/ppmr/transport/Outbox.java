@@ -16,7 +16,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * once. For one thread.
  */
 final class Outbox {
-    /** Is left for the words that say what has come: two ends that are full would else wait for each other's. */
+    /** Reserved for acknowledgements. Without it, two full ends would deadlock. */
     private static final int RESERVE_BYTES = 4096;
 
     private final ByteBuffer bytes;
@@ -33,13 +33,13 @@ final class Outbox {
         buffer = new UnsafeBuffer(bytes);
     }
 
-    /** Returns true if so much can be written now, at {@link #offset}. */
+    /** Returns true if this many bytes can be written now, at {@link #offset}. */
     boolean hasRoom(int lengthBytes) {
         return makeRoom(lengthBytes, bytes.capacity() - RESERVE_BYTES);
     }
 
-    /** As {@link #hasRoom}, for the word that says what has come. */
-    boolean hasRoomForWord(int lengthBytes) {
+    /** As {@link #hasRoom}, for an acknowledgement. */
+    boolean hasRoomForAcknowledgement(int lengthBytes) {
         return makeRoom(lengthBytes, bytes.capacity());
     }
 
@@ -61,7 +61,7 @@ final class Outbox {
         return limit;
     }
 
-    /** Takes over what was written at {@link #offset}. */
+    /** Appends the bytes that were written at {@link #offset}. */
     void advance(int lengthBytes) {
         limit += lengthBytes;
     }
@@ -75,7 +75,7 @@ final class Outbox {
         return sent < limit;
     }
 
-    /** Sends as much as the channel takes. */
+    /** Sends as much as the channel accepts. */
     int sendTo(WritableByteChannel channel) throws IOException {
         bytes.limit(limit).position(sent);
         int written = channel.write(bytes);
@@ -84,11 +84,11 @@ final class Outbox {
     }
 
     /**
-     * The peer has everything before {@code position} of the stream; what it has said before does not count any more.
+     * Acknowledges all bytes before {@code position} of the stream. Older acknowledgements are ignored.
      *
-     * @throws ProtocolException if so much was not sent
+     * @throws ProtocolException if fewer bytes were sent
      */
-    void has(long position) throws ProtocolException {
+    void acknowledge(long position) throws ProtocolException {
         if (position - keptPosition > sent - kept) {
             throw new ProtocolException("the peer says that it has " + position + " bytes of the control connection, of"
                     + " which " + (keptPosition + sent - kept) + " were sent");
@@ -100,20 +100,20 @@ final class Outbox {
     }
 
     /**
-     * Returns true if the stream can go on from {@code position}: the peer was sent that much, and the rest is kept.
+     * Returns true if the stream can continue from {@code position}: the peer was sent that much, and the rest is kept.
      */
-    boolean canGoOnFrom(long position) {
+    boolean canResumeFrom(long position) {
         return position >= keptPosition && position - keptPosition <= sent - kept;
     }
 
     /**
-     * Has what the peer does not have sent again.
+     * Prepares the retransmission of the bytes that the peer lacks.
      *
-     * @param position from which {@link #canGoOnFrom}
-     * @return how many bytes go again
+     * @param position a position for which {@link #canResumeFrom} is true
+     * @return how many bytes are sent again
      */
-    int goOnFrom(long position) throws ProtocolException {
-        has(position);
+    int resumeFrom(long position) throws ProtocolException {
+        acknowledge(position);
         int again = sent - kept;
         sent = kept;
         return again;

@@ -10,9 +10,9 @@ public final class RailFigures {
     private final LongAdder arrivedBytes = new LongAdder();
     private final LongAdder arrivedChunks = new LongAdder();
     private final LongAdder losses = new LongAdder();
-    private final LongAdder resentChunks = new LongAdder();
-    private final LongAdder controls = new LongAdder();
-    private final LongAdder controlsTaken = new LongAdder();
+    private final LongAdder retransmittedChunks = new LongAdder();
+    private final LongAdder controlConnections = new LongAdder();
+    private final LongAdder controlFailovers = new LongAdder();
     private volatile String state = "not connected";
 
     /** @param name of the rail */
@@ -40,52 +40,56 @@ public final class RailFigures {
     }
 
     /** Chunks that it had not brought when it failed, so that they went again. */
-    public long resentChunks() {
-        return resentChunks.sum();
+    public long retransmittedChunks() {
+        return retransmittedChunks.sum();
     }
 
     /** Control connections of sessions under way that go by it now. */
-    public long controls() {
-        return controls.sum();
+    public long controlConnections() {
+        return controlConnections.sum();
     }
 
-    /** Counts the control connections that went on by this rail, because nothing came by the one before. */
-    public long controlsTaken() {
-        return controlsTaken.sum();
+    /** Counts the control connections that continued by this rail, because nothing came by the one before. */
+    public long controlFailovers() {
+        return controlFailovers.sum();
     }
 
-    /** Says how it is, or was at the end of the last migration. For people. */
+    /** Returns how it is, or was at the end of the last migration. For people. */
     public String state() {
         return state;
     }
 
-    /** Tells whether anything has happened to it. */
+    /** Returns whether anything has happened to it. */
     boolean wasUsed() {
-        return arrivedChunks.sum() > 0 || losses.sum() > 0 || controls.sum() > 0 || controlsTaken.sum() > 0;
+        return arrivedChunks.sum() > 0
+                || losses.sum() > 0
+                || controlConnections.sum() > 0
+                || controlFailovers.sum() > 0;
     }
 
     /** All of it in a few words, for people. */
     @Override
     public String toString() {
-        return name + " " + state + (controls() > 0 ? ", carries the control connection, " : ", ") + arrivedBytes.sum()
-                + " bytes, lost " + losses.sum() + " times, " + resentChunks.sum() + " chunks sent again"
-                + (controlsTaken() > 0 ? ", took the control connection over " + controlsTaken() + " times" : "");
+        return name + " " + state + (controlConnections() > 0 ? ", carries the control connection, " : ", ")
+                + arrivedBytes.sum()
+                + " bytes, lost " + losses.sum() + " times, " + retransmittedChunks.sum() + " chunks sent again"
+                + (controlFailovers() > 0 ? ", took the control connection over " + controlFailovers() + " times" : "");
     }
 
     /** A session's control connection goes by it. */
     public void controlBegins() {
-        controls.increment();
+        controlConnections.increment();
     }
 
-    /** A control connection goes on by it. */
-    public void controlTaken() {
-        controls.increment();
-        controlsTaken.increment();
+    /** A control connection continues by it. */
+    public void controlFailedOver() {
+        controlConnections.increment();
+        controlFailovers.increment();
     }
 
     /** It goes by it no longer. */
     public void controlEnds() {
-        controls.decrement();
+        controlConnections.decrement();
     }
 
     void arrived(int lengthBytes) {
@@ -95,10 +99,10 @@ public final class RailFigures {
 
     void lost(int unconfirmedChunks) {
         losses.increment();
-        resentChunks.add(unconfirmedChunks);
+        retransmittedChunks.add(unconfirmedChunks);
     }
 
-    void is(String now) {
+    void setState(String now) {
         state = now;
     }
 }

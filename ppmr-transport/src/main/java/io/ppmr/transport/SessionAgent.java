@@ -26,7 +26,7 @@ public final class SessionAgent implements Agent {
         /** Takes a hot frame; the buffer is valid during the call. */
         void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException;
 
-        /** Takes a message of so many bytes on the wire; throws where the peer sends more than is dealt with. */
+        /** Handles a message of this length on the wire; throws if the peer sends faster than messages are handled. */
         void onMessage(Message message, int lengthBytes) throws IOException;
 
         /** Does what is to be done beside the frames, and gives how much that was. */
@@ -48,7 +48,7 @@ public final class SessionAgent implements Agent {
     private final MessageParts parts;
     private final End end;
     private final FrameHandler handler = this::onFrame;
-    private final Rounds rounds = new Rounds();
+    private final DutyCycle rounds = new DutyCycle();
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
     /** Of the message that has come in part. */
@@ -60,11 +60,12 @@ public final class SessionAgent implements Agent {
      * @param messages reads the messages of both planes
      */
     public SessionAgent(String name, ControlLink link, Message.Reader messages, End end) {
-        this(name, link, messages, MessageParts.Room.ofOne(), end);
+        this(name, link, messages, MessageParts.ReassemblyBudget.ofOne(), end);
     }
 
     /** @param room for messages of several frames that have not come whole, which other sessions may share */
-    public SessionAgent(String name, ControlLink link, Message.Reader messages, MessageParts.Room room, End end) {
+    public SessionAgent(
+            String name, ControlLink link, Message.Reader messages, MessageParts.ReassemblyBudget room, End end) {
         this.name = name;
         this.parts = new MessageParts(room);
         this.link = link;
@@ -90,7 +91,7 @@ public final class SessionAgent implements Agent {
 
     /** Returns true if it has ended, or goes round within the limit. Any thread but its own; blocks that. */
     public boolean responds(long limitNs) {
-        return rounds.goesOn(limitNs, runner::isClosed);
+        return rounds.awaitNextCycle(limitNs, runner::isClosed);
     }
 
     @Override

@@ -10,7 +10,7 @@ public sealed interface SessionEvent {
      *
      * @param lengthBytes of the message on the wire
      */
-    record Said(Message message, int lengthBytes) implements SessionEvent {}
+    record MessageReceived(Message message, int lengthBytes) implements SessionEvent {}
 
     /** The transfer has failed. */
     record TransferFailed(String reason) implements SessionEvent {}

@@ -11,5 +11,5 @@ public interface SessionListener {
      * @throws ProtocolException if it is a message of a peer that sends more than is dealt with; the agent then ends
      *     the connection. Other events are always taken
      */
-    void hear(SessionEvent event) throws ProtocolException;
+    void onEvent(SessionEvent event) throws ProtocolException;
 }

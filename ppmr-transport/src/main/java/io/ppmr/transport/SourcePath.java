@@ -24,7 +24,7 @@ public sealed interface SourcePath extends AutoCloseable permits ChunkSender, Re
      * @throws IOException if this transport writes nothing there, or the word makes no sense
      */
     default void mayWrite(Writable where) throws IOException {
-        throw new IOException("the target says where its memory may be written, and " + path() + " does not write");
+        throw new IOException("unexpected message Writable: " + path() + " does not write");
     }
 
     /**

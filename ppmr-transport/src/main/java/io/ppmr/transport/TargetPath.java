@@ -10,10 +10,10 @@ import io.ppmr.protocol.data.ProtocolException;
 public sealed interface TargetPath extends AutoCloseable permits ChunkPuller, ChunkReceiver {
 
     /**
-     * Ends a rail at the source's word, and has the source told when nobody reads from it any more. Called by the
-     * session's agent; does not wait.
+     * Ends a rail at the source's word, and reports to the source when no thread reads from it. Called by the session's
+     * agent; does not wait.
      *
-     * @throws ProtocolException if there is no such rail, or that life of it has ended
+     * @throws ProtocolException if there is no such rail, or that generation of it has ended
      */
     default void endRail(EndRail word) throws ProtocolException {
         throw new ProtocolException("the source ends rail " + word.rail() + ", and there are no rails here");

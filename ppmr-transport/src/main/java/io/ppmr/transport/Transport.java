@@ -18,18 +18,18 @@ import java.util.function.Consumer;
  */
 public interface Transport {
 
-    /** Says why this node cannot use it (no library, no device), with the remedy; null if it can. */
+    /** Returns why this node cannot use it (no library, no device), with the remedy; null if it can. */
     default String unusable() {
         return null;
     }
 
-    /** Says why the peer cannot be reached by it, found out within {@code deadline}; null if there is a route. */
+    /** Returns why the peer cannot be reached by it, found out within {@code deadline}; null if there is a route. */
     default String unreachable(InetAddress peer, Duration deadline) {
         return null;
     }
 
     /** At the target: waits at {@code address}, the one that the control session came to, for one connection. */
-    Listener listen(BufferPool pool, InetAddress address) throws IOException;
+    TransportListener listen(BufferPool pool, InetAddress address) throws IOException;
 
     /**
      * At the source: connects, and makes the pool readable where the peer is to read it.
@@ -51,32 +51,34 @@ public interface Transport {
      * @param onFailure told once if the connection fails before it is closed
      * @throws IOException names the step that failed or took too long, or says that no rail travels so
      */
-    default Rails.Line connectRail(
+    default RailSender.RailConnection connectRail(
             BufferPool pool, InetAddress from, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException {
         throw new IOException("no rail travels by this transport");
     }
 
     /** Waits at the target for one source's connection. Owned by the thread of the control connection. */
-    interface Listener extends AutoCloseable {
+    interface TransportListener extends AutoCloseable {
 
         /** The port that the source is told. */
         int port();
 
         /**
          * Waits for the connection and takes it. A transport where an address proves nothing takes whatever says it
-         * comes from there until the source has spoken, and finds the source's own by {@link Peer#require}.
+         * comes from there until the source has spoken, and finds the source's own by {@link TransportPeer#require}.
          *
          * @param from the address that it must come from; others are sent away
-         * @param spoken asked a few times a second; true when the source has said how it has connected, or will not
-         *     say it any more, which ends the wait
+         * @param spoken asked a few times a second; true when the source has reported how it connected, or will not
+         *     report it, which ends the wait
          * @return null if nothing has come by then
          * @throws IOException if it does not come within {@code deadline}, or cannot be taken; names the step
          */
-        Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
+        TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
                 throws IOException, InterruptedException;
 
-        /** Listens no more; a connection that was accepted, and that {@link Peer#require} has held for, stays. */
+        /**
+         * Listens no more; a connection that was accepted, and that {@link TransportPeer#require} has held for, stays.
+         */
         @Override
         void close();
     }
@@ -85,7 +87,7 @@ public interface Transport {
      * The target's end of a connection, before the first chunk. Owned by the thread that accepted it; closed
      * with what it has opened, or by {@link #close} if there is none.
      */
-    interface Peer extends AutoCloseable {
+    interface TransportPeer extends AutoCloseable {
 
         /**
          * Makes sure that the source of the control session is at the other end.

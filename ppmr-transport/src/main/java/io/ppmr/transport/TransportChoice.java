@@ -4,7 +4,7 @@ import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.Offer;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.RdmaMode;
 import java.io.IOException;
@@ -50,7 +50,7 @@ public final class TransportChoice {
     private static final Duration ATTACH_DEADLINE = Duration.ofSeconds(30);
 
     /** The operator's wish for a node's transport: to take the best that both nodes have, or this one and no other. */
-    public enum Wish {
+    public enum Preference {
         /** RDMA where a device, its library and a route to the peer are there, else TCP. */
         AUTO,
         RDMA,
@@ -58,7 +58,7 @@ public final class TransportChoice {
     }
 
     /** Says who may copy over RDMA, as a node is told. */
-    public enum ModeWish {
+    public enum RdmaModePreference {
         /** The target reads where both nodes allow that (docs/rdma.md says why). */
         AUTO,
         READ,
@@ -73,8 +73,8 @@ public final class TransportChoice {
         }
     }
 
-    private final Wish wish;
-    private final ModeWish modeWish;
+    private final Preference wish;
+    private final RdmaModePreference modeWish;
     /** The modes that are allowed, the best first. */
     private final List<RdmaMode> modes;
 
@@ -93,12 +93,12 @@ public final class TransportChoice {
     private volatile String state;
 
     /** @param rdma makes the transport of reads, the one mode; asked only where the wish allows it */
-    public TransportChoice(Wish wish, Supplier<? extends Transport> rdma) {
-        this(wish, ModeWish.READ, mode -> rdma.get());
+    public TransportChoice(Preference wish, Supplier<? extends Transport> rdma) {
+        this(wish, RdmaModePreference.READ, mode -> rdma.get());
     }
 
     /** @param rdma makes the transport of a mode, and is asked only where the wishes allow it */
-    public TransportChoice(Wish wish, ModeWish modeWish, Function<RdmaMode, ? extends Transport> rdma) {
+    public TransportChoice(Preference wish, RdmaModePreference modeWish, Function<RdmaMode, ? extends Transport> rdma) {
         this(wish, modeWish, rdma, List.of());
     }
 
@@ -108,13 +108,16 @@ public final class TransportChoice {
      * @param rails by different names
      */
     public TransportChoice(
-            Wish wish, ModeWish modeWish, Function<RdmaMode, ? extends Transport> rdma, List<RailSettings> rails) {
+            Preference wish,
+            RdmaModePreference modeWish,
+            Function<RdmaMode, ? extends Transport> rdma,
+            List<RailSettings> rails) {
         this.rails = List.copyOf(rails);
         rails.forEach(rail -> figures.put(rail.name(), new RailFigures(rail.name())));
         this.wish = wish;
         this.modeWish = modeWish;
         modes = modeWish.bestFirst();
-        if (wish != Wish.TCP) {
+        if (wish != Preference.TCP) {
             modes.forEach(mode -> this.rdma.put(mode, rdma.apply(mode)));
         }
         boolean isAnyDirect = rails.stream().anyMatch(RailSettings::direct);
@@ -133,7 +136,7 @@ public final class TransportChoice {
     }
 
     private String withoutRails(String whyNotRdma) {
-        if (wish == Wish.RDMA) {
+        if (wish == Preference.RDMA) {
             return whyNotRdma == null ? "rdma" : "none: transport is \"rdma\", and " + whyNotRdma;
         }
         return whyNotRdma == null ? "rdma where the peer has it, else tcp" : "tcp: " + whyNotRdma;
@@ -141,7 +144,7 @@ public final class TransportChoice {
 
     /** A service that knows TCP alone. */
     public static TransportChoice tcp() {
-        return new TransportChoice(Wish.TCP, () -> null);
+        return new TransportChoice(Preference.TCP, () -> null);
     }
 
     /** Returns what was chosen last, and why; before the first migration what may be chosen. For people. */
@@ -149,7 +152,7 @@ public final class TransportChoice {
         String now = state;
         return figures.values().stream().anyMatch(RailFigures::wasUsed)
                 ? now + "; " + railFigures().stream().map(RailFigures::toString).collect(Collectors.joining("; "))
-                        + (noRail.controls() > 0 ? "; the control connection goes by no rail" : "")
+                        + (noRail.controlConnections() > 0 ? "; the control connection goes by no rail" : "")
                 : now;
     }
 
@@ -179,10 +182,10 @@ public final class TransportChoice {
     }
 
     private String whyNotRdma() {
-        return wish == Wish.TCP ? "the configuration says so" : anyRdma().unusable();
+        return wish == Preference.TCP ? "the configuration says so" : anyRdma().unusable();
     }
 
-    /** Gives the transport by which a node is looked at: what it has and whom it reaches is the same in each mode. */
+    /** Returns the transport for checks of a node: the devices and the reachable peers are the same in each mode. */
     private Transport anyRdma() {
         return rdma.get(modes.get(0));
     }
@@ -204,7 +207,7 @@ public final class TransportChoice {
 
     /** Fails where TCP is what is left and the configuration does not allow it. */
     private void requireTcpAllowed(String whyNotRdma) throws IOException {
-        if (wish == Wish.RDMA) {
+        if (wish == Preference.RDMA) {
             throw new IOException("transport is \"rdma\" in this node's configuration, but RDMA cannot be used: "
                     + whyNotRdma + " (mend that, or configure transport = \"auto\")");
         }
@@ -230,21 +233,22 @@ public final class TransportChoice {
     /** Connects a rail, at the source: one of its own, as the target has it. */
     @FunctionalInterface
     public interface RailOpener {
-        /** As {@link Rails.Opener#open}. */
-        Rails.Line open(RailSettings here, Rail there, int number, int life, Consumer<String> onFailure)
+        /** As {@link RailSender.Opener#open}. */
+        RailSender.RailConnection open(
+                RailSettings here, OfferedRail there, int number, int generation, Consumer<String> onFailure)
                 throws IOException;
     }
 
     /**
      * A rail that both nodes have.
      *
-     * @param number by which the target knows it
+     * @param number its number at the target
      */
-    public record CommonRail(int number, RailSettings here, Rail there) {}
+    public record CommonRail(int number, RailSettings here, OfferedRail there) {}
 
     /** Gives the rails of a target that this node has, too: those of the same names. */
-    public List<CommonRail> common(DataMessage.Rails offer) {
-        List<Rail> there = offer.rails();
+    public List<CommonRail> common(DataMessage.OfferedRails offer) {
+        List<OfferedRail> there = offer.rails();
         List<CommonRail> common = new ArrayList<>();
         for (RailSettings rail : rails) {
             IntStream.range(0, there.size())
@@ -272,7 +276,7 @@ public final class TransportChoice {
             this.whyNotRdma = whyNotRdma;
         }
 
-        /** Tells whether the target is to choose; if not, it is TCP, whose connections come before the question. */
+        /** Returns whether the target is to choose; if not, it is TCP, whose connections come before the question. */
         public boolean leavesTheChoice() {
             return offersRdma() || !rails.isEmpty();
         }
@@ -283,7 +287,7 @@ public final class TransportChoice {
 
         /** Lists the ways that the target may choose, as a sum: 1 TCP, 2 RDMA Read, 4 RDMA Write, 8 rails. */
         public int transports() {
-            int sum = wish == Wish.RDMA ? 0 : OVER_TCP;
+            int sum = wish == Preference.RDMA ? 0 : OVER_TCP;
             for (RdmaMode mode : modes) {
                 sum |= offersRdma() ? overRdma(mode) : 0;
             }
@@ -305,7 +309,7 @@ public final class TransportChoice {
          * @param link by which the target is told to end rails
          */
         public Attachment attach(
-                DataMessage.Rails offer,
+                DataMessage.OfferedRails offer,
                 RailOpener opener,
                 BufferPool pool,
                 ControlLink link,
@@ -314,23 +318,23 @@ public final class TransportChoice {
             List<CommonRail> common = common(offer);
             if (common.isEmpty()) {
                 String reason = "the target's rails have other names than this node's: "
-                        + offer.rails().stream().map(Rail::name).collect(Collectors.joining(", "));
+                        + offer.rails().stream().map(OfferedRail::name).collect(Collectors.joining(", "));
                 LOG.warn("{}", reason);
                 return attachTcp(pool, reason, onFailure);
             }
             Map<Integer, CommonRail> byNumber =
                     common.stream().collect(Collectors.toMap(CommonRail::number, Function.identity()));
-            Rails path = new Rails(
+            RailSender path = new RailSender(
                     pool,
                     link.attempt(),
                     common.stream()
-                            .map(rail -> new Rails.Way(rail.number(), rail.here(), figures(rail.here())))
+                            .map(rail -> new RailSender.Route(rail.number(), rail.here(), figures(rail.here())))
                             .toList(),
-                    (number, life, onLoss) -> opener.open(
-                            byNumber.get(number).here(), byNumber.get(number).there(), number, life, onLoss),
+                    (number, generation, onLoss) -> opener.open(
+                            byNumber.get(number).here(), byNumber.get(number).there(), number, generation, onLoss),
                     link::send,
                     onFailure,
-                    Rails.Limits.USUAL);
+                    RailSender.RailLimits.PRODUCTION);
             chosen("rails", path.path());
             return attachment(true, path, path.path());
         }
@@ -387,7 +391,7 @@ public final class TransportChoice {
         return (sourceMay & OVER_RAILS) != 0 && !rails.isEmpty();
     }
 
-    /** Says why RDMA cannot be used with a source that could use it; null if it can. */
+    /** Returns why RDMA cannot be used with a source that could use it; null if it can. */
     private String whyNotRdmaWith(int sourceMay) {
         String whyNot = whyNotRdma();
         if (whyNot == null && !mayUseRdma(sourceMay)) {
@@ -400,7 +404,7 @@ public final class TransportChoice {
     }
 
     /**
-     * Says why there is no transport that both nodes may use; null if there is one.
+     * Returns why there is no transport that both nodes may use; null if there is one.
      *
      * @param sourceMay how the bytes may travel for the source, as {@link Proposal#transports} says it
      */
@@ -413,10 +417,10 @@ public final class TransportChoice {
         if ((sourceMay & OVER_TCP) == 0 && (!sourceRdma || whyNot != null)) {
             return "it must use RDMA, and this node cannot: " + whyNot;
         }
-        if (wish == Wish.RDMA && !sourceRdma) {
+        if (wish == Preference.RDMA && !sourceRdma) {
             return "this node's configuration allows RDMA alone, which the source cannot use";
         }
-        if (wish == Wish.RDMA && mode(sourceMay).isEmpty()) {
+        if (wish == Preference.RDMA && mode(sourceMay).isEmpty()) {
             return "this node's configuration allows RDMA alone, and " + whyNot;
         }
         return null;
@@ -425,10 +429,10 @@ public final class TransportChoice {
     /** The rails of a target, for one session. */
     public interface RailPorts {
         /** Those at which this node listens now. */
-        List<Rail> offered();
+        List<OfferedRail> offered();
 
         /** Gives the session's end of those that were offered, to which their connections come from now on. */
-        Transport.Peer join(List<Rail> offered);
+        Transport.TransportPeer join(List<OfferedRail> offered);
     }
 
     /**
@@ -439,7 +443,7 @@ public final class TransportChoice {
      * @param ports the rails for this session
      * @param events what the source says
      */
-    public Transport.Peer join(
+    public Transport.TransportPeer join(
             int sourceMay,
             Transport tcp,
             RailPorts ports,
@@ -453,9 +457,9 @@ public final class TransportChoice {
         if (sourceMay == OVER_TCP) {
             return takeTcp(tcp, pool, here, source, "the source cannot use RDMA");
         }
-        List<Rail> offered = mayUseRails(sourceMay) ? ports.offered() : List.of();
+        List<OfferedRail> offered = mayUseRails(sourceMay) ? ports.offered() : List.of();
         if (!offered.isEmpty()) {
-            link.send(new DataMessage.Rails(offered));
+            link.send(new DataMessage.OfferedRails(offered));
             Attached said = requireAttached(events);
             if (said.direct()) {
                 chosen("rails", said.reason());
@@ -465,7 +469,7 @@ public final class TransportChoice {
         }
         String whyNot = whyNotRdmaWith(sourceMay);
         Optional<RdmaMode> mode = mode(sourceMay);
-        Transport.Listener waiting = null;
+        Transport.TransportListener waiting = null;
         if (whyNot == null && mode.isPresent()) {
             try {
                 waiting = rdma.get(mode.get()).listen(pool, here);
@@ -480,9 +484,9 @@ public final class TransportChoice {
             requireAttached(events);
             return takeTcp(tcp, pool, here, source, whyNot);
         }
-        try (Transport.Listener open = waiting) {
+        try (Transport.TransportListener open = waiting) {
             link.send(new Offer(mode, open.port(), ""));
-            Transport.Peer peer = open.accept(source, ATTACH_DEADLINE, () -> events.peek() != null);
+            Transport.TransportPeer peer = open.accept(source, ATTACH_DEADLINE, () -> events.peek() != null);
             boolean kept = false;
             try {
                 Attached said = requireAttached(events);
@@ -508,10 +512,11 @@ public final class TransportChoice {
         }
     }
 
-    private Transport.Peer takeTcp(Transport tcp, BufferPool pool, InetAddress here, InetAddress source, String reason)
+    private Transport.TransportPeer takeTcp(
+            Transport tcp, BufferPool pool, InetAddress here, InetAddress source, String reason)
             throws IOException, InterruptedException {
-        try (Transport.Listener waiting = tcp.listen(pool, here)) {
-            Transport.Peer peer = waiting.accept(source, DATA_DEADLINE, () -> false);
+        try (Transport.TransportListener waiting = tcp.listen(pool, here)) {
+            Transport.TransportPeer peer = waiting.accept(source, DATA_DEADLINE, () -> false);
             chosen("tcp", reason);
             return peer;
         }
@@ -528,6 +533,6 @@ public final class TransportChoice {
     }
 
     private static Object attached(SessionEvent event) {
-        return event instanceof SessionEvent.Said said ? said.message() : null;
+        return event instanceof SessionEvent.MessageReceived said ? said.message() : null;
     }
 }

@@ -96,14 +96,14 @@ class ControlLinkTest {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         for (int i = 0; i < 400; i++) {
-            near.link().send(new DataMessage.Failed("m" + i + "x".repeat(i * 50)));
+            near.link().send(new DataMessage.TransferFailure("m" + i + "x".repeat(i * 50)));
             near.link().sendValue(FrameType.TRUNCATE, 1, i);
         }
         Loopback.until("every frame", () -> far.taken().size() == 800 || far.failure() != null);
         assertNull(far.failure());
         for (int i = 0; i < 400; i++) {
-            DataMessage.Failed message = assertInstanceOf(
-                    DataMessage.Failed.class, far.taken().get(2 * i).message());
+            DataMessage.TransferFailure message = assertInstanceOf(
+                    DataMessage.TransferFailure.class, far.taken().get(2 * i).message());
             assertEquals("m" + i + "x".repeat(i * 50), message.reason());
             assertEquals(i, far.taken().get(2 * i + 1).value());
         }
@@ -122,8 +122,8 @@ class ControlLinkTest {
             Thread thread = new Thread(() -> {
                 try {
                     for (int message = 0; message < messagesEach; message++) {
-                        near.link().send(new ControlMessage.Originals(0, true, lines));
-                        near.link().send(new DataMessage.Failed("short"));
+                        near.link().send(new ControlMessage.OriginalRights(0, true, lines));
+                        near.link().send(new DataMessage.TransferFailure("short"));
                     }
                 } catch (IOException | RuntimeException e) {
                     trouble.set(e);
@@ -141,12 +141,12 @@ class ControlLinkTest {
         assertNull(far.failure());
         int[] came = new int[senders];
         for (Taken frame : far.taken()) {
-            if (frame.message() instanceof ControlMessage.Originals originals) {
+            if (frame.message() instanceof ControlMessage.OriginalRights originals) {
                 String first = originals.lines().get(0).substring(0, 1);
                 assertEquals(Collections.nCopies(5, first.repeat(60_000)), originals.lines(), "another's bytes");
                 came[Integer.parseInt(first)]++;
             } else {
-                assertEquals(new DataMessage.Failed("short"), frame.message());
+                assertEquals(new DataMessage.TransferFailure("short"), frame.message());
             }
         }
         for (int count : came) {
@@ -169,7 +169,9 @@ class ControlLinkTest {
         assertEquals(List.of(1L, 2L, 3L), far.taken().stream().map(Taken::value).toList());
     }
 
-    /** As of a machine that was suspended: System.nanoTime has stood still, and what has passed counts all the same. */
+    /**
+     * As of a machine that was suspended: System.nanoTime has been blocked, and what has passed counts all the same.
+     */
     @Test
     void shouldBeDeadWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
         AtomicLong clockNs = new AtomicLong(MINUTE_NS);
@@ -316,7 +318,7 @@ class ControlLinkTest {
     @Test
     void shouldNotWaitForRoomWhenAMessageIsOffered() throws Exception {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
-        Message message = new DataMessage.Failed("a reason ".repeat(100));
+        Message message = new DataMessage.TransferFailure("a reason ".repeat(100));
         int taken = 0;
         while (near.link().offer(message)) {
             taken++;
@@ -363,7 +365,7 @@ class ControlLinkTest {
         Thread sender = new Thread(() -> {
             try {
                 for (int i = 0; i < frames; i++) {
-                    near.link().send(new DataMessage.Failed(i + "x".repeat(20_000)));
+                    near.link().send(new DataMessage.TransferFailure(i + "x".repeat(20_000)));
                 }
             } catch (IOException e) {
                 throw new AssertionError(e);
@@ -374,7 +376,7 @@ class ControlLinkTest {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         Loopback.until("every message", () -> far.taken().size() == frames || far.failure() != null);
         for (int i = 0; i < frames; i++) {
-            String reason = ((DataMessage.Failed) far.taken().get(i).message()).reason();
+            String reason = ((DataMessage.TransferFailure) far.taken().get(i).message()).reason();
             assertTrue(reason.startsWith(i + "x"), reason.substring(0, 10));
         }
         sender.join(60_000);
@@ -403,7 +405,7 @@ class ControlLinkTest {
     }
 
     private IOException sendUntilRefused(ControlLink link) {
-        Message message = new DataMessage.Failed("x".repeat(30_000));
+        Message message = new DataMessage.TransferFailure("x".repeat(30_000));
         try {
             for (int i = 0; i < 100_000; i++) {
                 link.send(message);

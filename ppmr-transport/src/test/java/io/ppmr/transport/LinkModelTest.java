@@ -18,9 +18,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Searches every order of events of a control link that is carried by one connection after the other, as {@link
- * Carrier} and {@link Outbox} have it: every frame of either side comes once and in order, whatever is lost or late,
- * and as long as a connection can be had the link goes on. Where an end does one thing otherwise, the search finds what
- * goes wrong.
+ * ResumableConnection} and {@link Outbox} have it: every frame of either side comes once and in order, whatever is lost
+ * or late, and as long as a connection can be had the link continues. Where an end does one thing otherwise, the search
+ * finds what goes wrong.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LinkModelTest {
@@ -35,7 +35,7 @@ class LinkModelTest {
     /** The first words on a connection are below 0: {@code -1 - position}. */
     private static final int WORD = -1;
 
-    /** Says how the ends behave. */
+    /** The behaviour of the ends. */
     private enum Variant {
         AS_IT_IS,
         /** Sends everything again that is not acknowledged, whatever the peer says that it has. */

@@ -12,7 +12,7 @@ import io.ppmr.transport.auth.PreSharedKey;
 import io.ppmr.transport.auth.SessionId;
 import io.ppmr.transport.listen.PeerListener;
 import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.ControlWays;
+import io.ppmr.transport.tcp.ControlReconnector;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -59,7 +59,7 @@ class LinkResumptionTest {
     private Cable other;
     private Connector.Control control;
     private LinkRunner source;
-    private ControlWays ways;
+    private ControlReconnector ways;
     private final RailFigures first = new RailFigures("first");
     private final RailFigures second = new RailFigures("second");
     private final CompletableFuture<LinkRunner> target = new CompletableFuture<>();
@@ -104,8 +104,12 @@ class LinkResumptionTest {
     private void connect(Duration sourceSilence) throws Exception {
         control = by(one).control();
         ControlLink link = new ControlLink(control.channel(), ATTEMPT, sourceSilence.toNanos());
-        ways = new ControlWays(
-                link, control, List.of(new ControlWays.Way(by(one), first), new ControlWays.Way(by(other), second)));
+        ways = new ControlReconnector(
+                link,
+                control,
+                List.of(
+                        new ControlReconnector.ControlRoute(by(one), first),
+                        new ControlReconnector.ControlRoute(by(other), second)));
         link.resumeBy(ways);
         source = run(link);
         target.get(60, TimeUnit.SECONDS);
@@ -134,7 +138,7 @@ class LinkResumptionTest {
                 at.taken().stream().map(Taken::value).toList());
     }
 
-    // ---- it goes on -------------------------------------------------------------------------------------------
+    // ---- it continues -------------------------------------------------------------------------------------------
 
     @Test
     void shouldHearEveryFrameOnceWhenConnectionsAreResetAgainAndAgain() throws Exception {
@@ -166,7 +170,7 @@ class LinkResumptionTest {
         sending(source.link(), 0, 1_000, trouble).join();
         sending(target.get().link(), 0, 1_000, trouble).join();
         requireOnce(target.get(), 1_000);
-        assertEquals(List.of(1L, 0L), List.of(first.controls(), second.controls()));
+        assertEquals(List.of(1L, 0L), List.of(first.controlConnections(), second.controlConnections()));
         assertFalse(first.toString().contains("took"), first.toString());
         one.cut(true);
         long cutNs = System.nanoTime();
@@ -183,12 +187,12 @@ class LinkResumptionTest {
         requireOnce(target.get(), 51_000);
         assertNull(trouble.get());
         assertEquals(1, other.connections());
-        assertEquals(List.of(0L, 1L), List.of(first.controls(), second.controls()));
-        assertEquals(List.of(0L, 1L), List.of(first.controlsTaken(), second.controlsTaken()));
+        assertEquals(List.of(0L, 1L), List.of(first.controlConnections(), second.controlConnections()));
+        assertEquals(List.of(0L, 1L), List.of(first.controlFailovers(), second.controlFailovers()));
         assertTrue(second.toString().contains(", carries the control connection, "), second.toString());
         assertTrue(second.toString().endsWith("took the control connection over 1 times"), second.toString());
         source.stop();
-        assertEquals(List.of(0L, 0L), List.of(first.controls(), second.controls()));
+        assertEquals(List.of(0L, 0L), List.of(first.controlConnections(), second.controlConnections()));
         Map<String, Long> carriedNs = ways.carriedNs();
         assertEquals(Set.of("first", "second"), carriedNs.keySet());
         assertTrue(carriedNs.values().stream().allMatch(ns -> ns > 0), carriedNs.toString());
@@ -312,14 +316,14 @@ class LinkResumptionTest {
 
     // ---- attacks ----------------------------------------------------------------------------------------------
 
-    private static ByteBuffer resume(int attempt, int life, long position) {
+    private static ByteBuffer resume(int attempt, int generation, long position) {
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
-        ValueFrame.encode(frame, 0, FrameType.RESUME, attempt, life, position);
+        ValueFrame.encode(frame, 0, FrameType.RESUME, attempt, generation, position);
         return frame.byteBuffer();
     }
 
     private void refused(ByteBuffer word) throws Exception {
-        SocketChannel stale = by(other).controlAgain(control);
+        SocketChannel stale = by(other).resumeControl(control);
         stale.write(word);
         stale.socket().setSoTimeout(20_000);
         int read;

@@ -18,7 +18,7 @@ final class LinkRunner {
     record Taken(FrameType type, int file, long value, Message message) {}
 
     private final ControlLink link;
-    private final MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
+    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
     private final List<Taken> taken = new ArrayList<>();
     private final Thread thread;
     private volatile IOException failure;

@@ -59,12 +59,12 @@ class OutboxTest {
     void shouldSendAgainWhatThePeerDoesNotHaveAndNoMore() throws Exception {
         put(1, 2, 3, 4, 5);
         assertEquals(List.of((byte) 1, (byte) 2, (byte) 3), send(3));
-        assertTrue(outbox.canGoOnFrom(2));
-        assertEquals(1, outbox.goOnFrom(2), "bytes that were sent and are missing");
+        assertTrue(outbox.canResumeFrom(2));
+        assertEquals(1, outbox.resumeFrom(2), "bytes that were sent and are missing");
         assertEquals(List.of((byte) 3, (byte) 4, (byte) 5), send(3));
         assertFalse(outbox.hasUnsent());
-        outbox.has(5);
-        assertEquals(0, outbox.goOnFrom(5));
+        outbox.acknowledge(5);
+        assertEquals(0, outbox.resumeFrom(5));
         assertFalse(outbox.hasUnsent());
     }
 
@@ -72,14 +72,14 @@ class OutboxTest {
     void shouldRefuseAPeerThatSaysItHasWhatWasNotSentOrLacksWhatItHad() throws Exception {
         put(1, 2, 3, 4, 5);
         send(3);
-        assertThrows(ProtocolException.class, () -> outbox.has(4));
-        assertThrows(ProtocolException.class, () -> outbox.has(Long.MAX_VALUE));
-        outbox.has(2);
-        outbox.has(1);
+        assertThrows(ProtocolException.class, () -> outbox.acknowledge(4));
+        assertThrows(ProtocolException.class, () -> outbox.acknowledge(Long.MAX_VALUE));
+        outbox.acknowledge(2);
+        outbox.acknowledge(1);
         for (long position : new long[] {Long.MIN_VALUE, -1, 0, 1, 4, 1L << 32, Long.MAX_VALUE}) {
-            assertFalse(outbox.canGoOnFrom(position), () -> "byte " + position);
+            assertFalse(outbox.canResumeFrom(position), () -> "byte " + position);
         }
-        assertTrue(outbox.canGoOnFrom(2) && outbox.canGoOnFrom(3));
+        assertTrue(outbox.canResumeFrom(2) && outbox.canResumeFrom(3));
     }
 
     @Test
@@ -90,8 +90,8 @@ class OutboxTest {
         assertEquals(CAPACITY - RESERVE, outbox.offset());
         send(CAPACITY - RESERVE);
         assertFalse(outbox.hasRoom(64), "sent is not arrived");
-        assertTrue(outbox.hasRoomForWord(24));
-        outbox.has(64);
+        assertTrue(outbox.hasRoomForAcknowledgement(24));
+        outbox.acknowledge(64);
         assertTrue(outbox.hasRoom(64));
         assertFalse(outbox.hasRoom(65));
     }
@@ -118,10 +118,10 @@ class OutboxTest {
                 boolean isLost = random.nextInt(4) == 0;
                 came.addAll(isLost ? onTheWay.subList(0, random.nextInt(onTheWay.size() + 1)) : onTheWay);
                 if (isLost) {
-                    assertTrue(any.canGoOnFrom(came.size()));
-                    any.goOnFrom(came.size());
+                    assertTrue(any.canResumeFrom(came.size()));
+                    any.resumeFrom(came.size());
                 } else if (random.nextInt(8) == 0) {
-                    any.has(came.size());
+                    any.acknowledge(came.size());
                 }
             }
             List<Byte> expected = new ArrayList<>();

@@ -20,17 +20,17 @@ public record PullsAlone(PullListener pulls) implements Arrivals {
     }
 
     @Override
-    public ByteBuffer comes(ChunkFrame chunk) {
+    public ByteBuffer onChunkStart(ChunkFrame chunk) {
         throw new AssertionError(chunk + " comes by itself");
     }
 
     @Override
-    public boolean came(ChunkFrame chunk) {
+    public boolean onChunkEnd(ChunkFrame chunk) {
         throw new AssertionError(chunk + " came by itself");
     }
 
     @Override
-    public void broken(String reason) {
+    public void onProtocolError(String reason) {
         throw new AssertionError(reason);
     }
 }

@@ -31,7 +31,7 @@ class RailModelTest {
 
     private static final int NO_CHUNK = -1;
 
-    /** Says how the ends behave. */
+    /** The behaviour of the ends. */
     private enum Variant {
         AS_IT_IS,
         SOURCE_SENDS_AGAIN_AT_ONCE,
@@ -64,7 +64,7 @@ class RailModelTest {
      * @param toEnd whether the word to end the rail is on its way
      * @param answers the target's answer on its way; -1 for none
      * @param grants how often the slot was granted
-     * @param open whether its credit is to be used
+     * @param open whether its credit must be used
      * @param shown how often each chunk was shown
      */
     private record World(

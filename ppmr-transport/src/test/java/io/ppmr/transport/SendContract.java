@@ -104,7 +104,7 @@ public abstract class SendContract {
             return String.join("", order);
         }
 
-        public List<String> broken() {
+        public List<String> onProtocolError() {
             return broken;
         }
 
@@ -114,13 +114,13 @@ public abstract class SendContract {
         }
 
         @Override
-        public ByteBuffer comes(ChunkFrame chunk) throws ProtocolException {
+        public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
             if (chunk.slot() < 0 || chunk.slot() >= CHUNKS || chunk.slot() == refused) {
                 throw new ProtocolException("slot " + chunk.slot() + " is not granted");
             }
             try {
                 if (!held.await(3 * LONG_S, TimeUnit.SECONDS)) {
-                    throw new AssertionError("nobody lets the target go on");
+                    throw new AssertionError("nobody lets the target continue");
                 }
             } catch (InterruptedException e) {
                 throw new AssertionError(e);
@@ -133,7 +133,7 @@ public abstract class SendContract {
         }
 
         @Override
-        public boolean came(ChunkFrame chunk) {
+        public boolean onChunkEnd(ChunkFrame chunk) {
             int at = targetPool.geometry().offsetInWindow(chunk.offset());
             byte[] got = new byte[chunk.lengthBytes()];
             targetPool.buffer(chunk.slot()).get(at, got);
@@ -143,7 +143,7 @@ public abstract class SendContract {
         }
 
         @Override
-        public void broken(String reason) {
+        public void onProtocolError(String reason) {
             broken.add(reason);
         }
 
@@ -249,7 +249,7 @@ public abstract class SendContract {
             assertEquals(0, left.availablePermits(), "a chunk came back twice");
         }
         assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken());
+        assertEquals(List.of(), taken.onProtocolError());
     }
 
     @Test
@@ -300,7 +300,7 @@ public abstract class SendContract {
         Loopback.until("all have come back", () -> free.size() == 2);
         assertEquals(4 * rounds, taken.count());
         assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken());
+        assertEquals(List.of(), taken.onProtocolError());
     }
 
     @Test
@@ -309,10 +309,10 @@ public abstract class SendContract {
         taken.refuse(3);
         send(3, 100);
         send(4, 100);
-        Loopback.until("the target says so", () -> taken.broken().size() == 1);
+        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
         assertTrue(
-                taken.broken().get(0).contains("slot 3 is not granted"),
-                taken.broken().get(0));
+                taken.onProtocolError().get(0).contains("slot 3 is not granted"),
+                taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
         assertEquals(0, released[3].availablePermits() + released[4].availablePermits());
     }
@@ -357,6 +357,6 @@ public abstract class SendContract {
         IOException refused = assertThrows(IOException.class, () -> send(0, 100));
         assertEquals("the transport was closed", refused.getMessage());
         assertEquals(List.of(), failures);
-        assertEquals(List.of(), taken.broken());
+        assertEquals(List.of(), taken.onProtocolError());
     }
 }

@@ -70,7 +70,7 @@ public final class NodeMain {
             System.out.println(OK + "ready");
             serve(node);
         }
-        // Daemon threads of FUSE and of sessions may still be on their way out; nothing of theirs matters any more.
+        // Daemon threads of FUSE and of sessions may still be on their way out; they no longer matter.
         System.exit(0);
     }
 
@@ -113,8 +113,8 @@ public final class NodeMain {
     }
 
     /**
-     * Returns the bytes that all threads but this one have allocated so far. A thread that has ended is not counted any
-     * more.
+     * Returns the bytes that all threads but this one have allocated so far. A thread that has ended is no longer
+     * counted.
      */
     private static long allocatedBytes() {
         ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();

@@ -65,12 +65,12 @@ final class NullNode implements NodeMain.BenchNode {
         }
 
         @Override
-        public long open(String path, io.ppmr.fuse.OpenFlags flags, Caller caller) {
+        public long open(String path, io.ppmr.fuse.OpenFlags flags, CallingProcess caller) {
             return 1;
         }
 
         @Override
-        public long create(String path, io.ppmr.fuse.OpenFlags flags, int mode, Caller caller) {
+        public long create(String path, io.ppmr.fuse.OpenFlags flags, int mode, CallingProcess caller) {
             return 1;
         }
 

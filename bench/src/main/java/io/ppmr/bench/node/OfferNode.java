@@ -90,7 +90,7 @@ final class OfferNode implements NodeMain.BenchNode {
             offerers.add(new Offerer(i + 1));
             String name = ArrivingImages.rankPath(i) + "/image";
             link.send(new DataMessage.Created(i + 1, NodeKind.FILE, name, NAMELESS_MODE, 0, 0, ""));
-            // What comes for a file that nobody can open is dropped on arrival.
+            // Bytes of a file that can no longer be opened are dropped on arrival.
             link.send(new DataMessage.Removed(name));
         }
         return "- " + end.proof();
@@ -225,7 +225,7 @@ final class OfferNode implements NodeMain.BenchNode {
             }
         }
 
-        /** The run is over: whoever waits looks. */
+        /** The run is over: wakes the waiting threads. */
         private void end() {
             granted.release();
             released.release();

@@ -86,9 +86,9 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         directory = TargetNode.DIRECTORY + ++runs;
         staging = new Staging(Path.of("/dev/shm"), 0);
         images = new ArrivingImages(
-                new ArrivingImages.Setting(
+                new ArrivingImages.ImagesContext(
                         directory,
-                        new TargetNode.Habits(),
+                        new TargetNode.Traits(),
                         view.tree(),
                         geometry,
                         heads,
@@ -104,7 +104,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                     reader + 1, NodeKind.FILE, ArrivingImages.rankPath(reader) + "/image", 0600, 0, 0, ""));
             UnsafeBuffer head = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + HEAD_BYTES));
             FilePrefixFrame.encode(head, 0, 1, file.id(), 0, HEAD_BYTES);
-            file.headArrived(new FilePrefixFrame().wrap(head, 0));
+            file.prefixArrived(new FilePrefixFrame().wrap(head, 0));
             ledger.fileCreated(file);
             feeds.add(new Feed(file, bytes / geometry.chunkBytes()));
         }
@@ -143,7 +143,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         if (count > 0) {
             feed.wanted += count;
             feed.held += count;
-            ledger.want(feed.file, feed.wanted - count, count, 0);
+            ledger.requestCredits(feed.file, feed.wanted - count, count, 0);
             fillGranted();
         }
         if (!feed.ended && feed.file.size() == feed.windows * geometry.chunkBytes()) {
@@ -153,7 +153,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         }
     }
 
-    /** The ledger must not be asked anew while it decides. */
+    /** The ledger must not be asked again while it decides. */
     @Override
     public void granted(ArrivingFile file, ReceiveSlot slot) {
         grants.add(slot);
@@ -167,7 +167,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
             int length = geometry.chunkBytes() - start;
             ledger.advertised(file, slot.index(), offset, length);
             fileOf[slot.index()] = file.id();
-            file.advertised(slot, offset, length);
+            file.onPieceAnnounced(slot, offset, length);
             file.arrived(slot);
         }
     }
@@ -179,7 +179,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
 
     @Override
     public void slotFree(ReceiveSlot slot) {
-        // Under the file's lock, which no ledger call takes but for this file.
+        // Under the file's lock, which no ledger call takes except for this file.
         synchronized (ledgerLock) {
             if (over) {
                 return;

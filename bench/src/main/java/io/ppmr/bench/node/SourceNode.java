@@ -143,14 +143,14 @@ final class SourceNode implements NodeMain.BenchNode {
         private static final int ANY_SLOT = 0;
 
         @Override
-        public void want(OutgoingFile file, long window, int count, int flags) {
+        public void requestCredits(OutgoingFile file, long window, int count, int flags) {
             for (int i = 0; i < count; i++) {
                 file.granted(window + i, ANY_SLOT);
             }
         }
 
         @Override
-        public void advertise(
+        public void sendChunk(
                 OutgoingFile file,
                 int chunk,
                 int offsetInChunk,
@@ -165,23 +165,23 @@ final class SourceNode implements NodeMain.BenchNode {
         }
 
         @Override
-        public void giveBack(OutgoingFile file, long window, int slot) {
+        public void returnCredit(OutgoingFile file, long window, int slot) {
             // Slots are for the asking here.
         }
 
         @Override
-        public void head(OutgoingFile file, int position, long address, int lengthBytes) {
+        public void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) {
             // Thrown away, as all else.
         }
 
         @Override
-        public void value(FrameType type, int file, long value) {
-            // Nobody listens.
+        public void sendValue(FrameType type, int file, long value) {
+            // No listener.
         }
 
         @Override
-        public void nameChange(NameChange change) {
-            // Nobody listens.
+        public void sendNameChange(NameChange change) {
+            // No listener.
         }
 
         @Override

@@ -75,7 +75,7 @@ final class TargetNode implements NodeMain.BenchNode {
     private int runs;
 
     /** Streams of one file each, which the reader may open before it has come. */
-    static final class Habits implements ImageTraits {
+    static final class Traits implements ImageTraits {
         @Override
         public ReadingMode readingMode() {
             return ReadingMode.STREAMED;
@@ -112,9 +112,9 @@ final class TargetNode implements NodeMain.BenchNode {
                 pool,
                 bounceBuffers,
                 link,
-                new ArrivingImages.Setting(
+                new ArrivingImages.ImagesContext(
                         directory,
-                        new Habits(),
+                        new Traits(),
                         view.tree(),
                         geometry,
                         heads,
@@ -184,7 +184,7 @@ final class TargetNode implements NodeMain.BenchNode {
             String where = at.getAddress().getHostAddress() + " " + at.getPort();
             Transport transport =
                     direct ? RdmaTransport.load(mode) : new TcpTransport(deadline -> accept(dataConnections));
-            Transport.Listener waiting = transport.listen(pool, at.getAddress());
+            Transport.TransportListener waiting = transport.listen(pool, at.getAddress());
             where += direct ? " " + waiting.port() + " " + mode : "";
             CompletableFuture<MemoryProof> expected = new CompletableFuture<>();
             proof = expected;
@@ -193,12 +193,12 @@ final class TargetNode implements NodeMain.BenchNode {
             return where;
         }
 
-        private Joined accept(Transport.Listener waiting, CompletableFuture<MemoryProof> expected)
+        private Joined accept(Transport.TransportListener waiting, CompletableFuture<MemoryProof> expected)
                 throws IOException, InterruptedException {
-            try (Transport.Listener open = waiting) {
+            try (Transport.TransportListener open = waiting) {
                 SocketChannel control = SourceConnections.noDelay(listener.accept());
                 InetAddress from = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
-                Transport.Peer peer = open.accept(from, SourceConnections.DEADLINE, expected::isDone);
+                Transport.TransportPeer peer = open.accept(from, SourceConnections.DEADLINE, expected::isDone);
                 if (direct) {
                     if (peer == null) {
                         throw new IOException("no connection by RDMA has come");

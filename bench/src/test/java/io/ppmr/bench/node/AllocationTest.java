@@ -8,7 +8,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.DenyReason;
 import io.ppmr.protocol.data.FilePrefixFrame;
-import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.ImageFailure;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.WriterActivity;
@@ -56,7 +56,7 @@ class AllocationTest {
                 claims,
                 new SourceNode.Discard(claims, true),
                 ImageTee.FileCopy.NONE,
-                new ImageFate(false),
+                new ImageFailure(false),
                 new WriterActivity());
         file.opened();
         assertEquals(0, leastAllocated(from -> write(file, from, CHUNKS)), "bytes for " + CHUNKS + " chunks");
@@ -121,10 +121,10 @@ class AllocationTest {
             for (long next = from + 1; next <= from + chunks; next++) {
                 // A retained file is written again and again, since it is kept.
                 long window = streamed ? next : next % RETAINED_WINDOWS + 1;
-                ledger.want(file, window, 1, 0);
+                ledger.requestCredits(file, window, 1, 0);
                 long offset = window * CHUNK_BYTES;
                 ReceiveSlot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
-                file.advertised(slot, offset, CHUNK_BYTES);
+                file.onPieceAnnounced(slot, offset, CHUNK_BYTES);
                 file.arrived(slot);
                 if (file.read(address, CHUNK_BYTES, offset) != CHUNK_BYTES) {
                     throw new AssertionError("window " + window + " was not read");

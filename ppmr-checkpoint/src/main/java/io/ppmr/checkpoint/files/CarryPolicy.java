@@ -1,8 +1,8 @@
 package io.ppmr.checkpoint.files;
 
 /**
- * Says which files of a node's own travel with a job. Each node has one of its own: the source's says what is sent, the
- * target's what may be written there. Immutable.
+ * Decides which files of a node's own travel with a job. Each node has one of its own: the source's says what is sent,
+ * the target's what may be written there. Immutable.
  *
  * @param copied the files, by their paths
  * @param limitBytes how many bytes a migration may carry, without the holes of the files

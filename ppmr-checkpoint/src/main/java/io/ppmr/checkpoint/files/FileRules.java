@@ -30,29 +30,29 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     private static final String SAME = "have the same on both nodes, or " + SHARE;
 
     /** The decision about a file. */
-    public sealed interface Verdict {}
+    public sealed interface FileDecision {}
 
     /**
      * A copy has the same.
      *
      * @param shared whether it is one object that another kernel shows, too: its length can be seen late there
      */
-    public record Same(boolean shared) implements Verdict {}
+    public record Same(boolean shared) implements FileDecision {}
 
-    /** Each node has one of its own: their contents are to be compared. */
-    public record CompareContent() implements Verdict {}
+    /** Each node has one of its own: their contents must be compared. */
+    public record CompareContent() implements FileDecision {}
 
     /**
      * It travels with the job.
      *
      * @param replaces whether the target has a file of the job's user there
      */
-    public record Carried(boolean replaces) implements Verdict {}
+    public record Carried(boolean replaces) implements FileDecision {}
 
     /** It cannot move. */
-    public record Refused(Refusal refusal) implements Verdict {}
+    public record Refused(Refusal refusal) implements FileDecision {}
 
-    private static final Verdict FINE = new Same(false);
+    private static final FileDecision FINE = new Same(false);
 
     /**
      * Decides what can be decided without the other node; empty if it has to be asked.
@@ -61,7 +61,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
      * @param here what was seen of it
      * @param pids of the rank's processes, as they see themselves
      */
-    public Optional<Verdict> alone(int rank, OpenedFile file, FileFacts here, Set<String> pids) {
+    public Optional<FileDecision> alone(int rank, OpenedFile file, FileFacts here, Set<String> pids) {
         if (here.isTerminal()) {
             return Optional.of(FINE);
         }
@@ -83,7 +83,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     }
 
     /** Decides where a file cannot be looked at, at one of the nodes. */
-    public Verdict unseen(int rank, OpenedFile file, int error, boolean there) {
+    public FileDecision unseen(int rank, OpenedFile file, int error, boolean there) {
         String node = there ? "at the target" : "here";
         if (error == MISSING) {
             return refused(
@@ -107,12 +107,12 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     }
 
     /** Decides where the target has nothing at a file's path. */
-    public Verdict missing(int rank, OpenedFile file, FileFacts here) {
+    public FileDecision missing(int rank, OpenedFile file, FileFacts here) {
         return carried(rank, file, here, false).orElseGet(() -> unseen(rank, file, MISSING, true));
     }
 
     /** A file that another node has not, or not so, travels with the job where that is configured. */
-    private Optional<Verdict> carried(int rank, OpenedFile file, FileFacts here, boolean replaces) {
+    private Optional<FileDecision> carried(int rank, OpenedFile file, FileFacts here, boolean replaces) {
         if (!here.isRegular() || !carry.names(file.pathElsewhere(here.which()))) {
             return Optional.empty();
         }
@@ -149,7 +149,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     }
 
     /** Compares what both nodes have at one path. */
-    public Verdict compare(int rank, OpenedFile file, FileFacts here, FileFacts there) {
+    public FileDecision compare(int rank, OpenedFile file, FileFacts here, FileFacts there) {
         if (!here.isOfTypeOf(there)) {
             return refused(rank, file, "which is a file of another type at the target", SHARE);
         }
@@ -176,7 +176,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
             return FINE;
         }
         if (file.writes() || !alike || here.uid() != there.uid()) {
-            Optional<Verdict> carried = carried(rank, file, here, true);
+            Optional<FileDecision> carried = carried(rank, file, here, true);
             if (carried.isPresent()) {
                 return carried.get();
             }
@@ -200,7 +200,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
                             + " that one",
                     SHARE + ", name it in [files] copy of both nodes, or have the job write to a shared one");
         }
-        // Restarts compare lengths, too, while the job stands still.
+        // Restarts compare lengths, too, while the job is stopped.
         if (here.lengthBytes() != there.lengthBytes()) {
             return refused(
                     rank,
@@ -224,7 +224,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
      *
      * @param facts what was seen of it here
      */
-    public Verdict contents(int rank, OpenedFile file, FileFacts facts, String here, String there) {
+    public FileDecision contents(int rank, OpenedFile file, FileFacts facts, String here, String there) {
         if (here.equals(there) && !here.startsWith("error")) {
             return FINE;
         }
@@ -240,7 +240,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         return Integer.toOctalString(file.permissions());
     }
 
-    private static Verdict refused(int rank, OpenedFile file, String why, String remedy) {
+    private static FileDecision refused(int rank, OpenedFile file, String why, String remedy) {
         return new Refused(new Refusal(rank, file + ", " + why, remedy));
     }
 

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.files;
 
-import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.checkpoint.sharing.EscapedName;
 
 /**
  * A file that a process of a rank has open, mapped, or as a directory or program. Immutable.
@@ -45,7 +45,7 @@ public record OpenedFile(
 
     /** Returns the path for people, in one line. */
     public String shown() {
-        return Shown.text(path);
+        return EscapedName.text(path);
     }
 
     @Override

@@ -27,7 +27,7 @@ public final class OpenedFiles {
 
     /** Receives files. */
     @FunctionalInterface
-    public interface Sink {
+    public interface FileSink {
         void accept(OpenedFile file) throws IOException;
     }
 
@@ -38,7 +38,7 @@ public final class OpenedFiles {
      *
      * @param process its name
      */
-    public static void read(int pid, String process, Sink sink) throws IOException {
+    public static void read(int pid, String process, FileSink sink) throws IOException {
         String own = "/proc/" + pid;
         try (ProcFolder links = ProcFolder.open(own + "/fd");
                 ProcFolder infos = ProcFolder.open(own + "/fdinfo")) {
@@ -60,12 +60,12 @@ public final class OpenedFiles {
     private static final class Mappings {
         private final int pid;
         private final String process;
-        private final Sink sink;
+        private final FileSink sink;
         private String[] last;
         private boolean writes;
         private boolean runs;
 
-        Mappings(int pid, String process, Sink sink) {
+        Mappings(int pid, String process, FileSink sink) {
             this.pid = pid;
             this.process = process;
             this.sink = sink;
@@ -99,7 +99,8 @@ public final class OpenedFiles {
     }
 
     private static void descriptor(
-            int pid, String process, ProcFolder links, ProcFolder infos, String number, Sink sink) throws IOException {
+            int pid, String process, ProcFolder links, ProcFolder infos, String number, FileSink sink)
+            throws IOException {
         Optional<String> path = links.link(number);
         if (path.isEmpty() || !path.get().startsWith("/") || isMemory(path.get())) {
             return;
@@ -120,14 +121,14 @@ public final class OpenedFiles {
         }
     }
 
-    private static void linked(int pid, String process, String place, String link, Sink sink) throws IOException {
+    private static void linked(int pid, String process, String place, String link, FileSink sink) throws IOException {
         Optional<String> path = ProcFiles.link(link);
         if (path.isPresent() && path.get().startsWith("/")) {
             sink.accept(new OpenedFile(pid, process, place, link, path.get(), "", true, false, place.equals(PROGRAM)));
         }
     }
 
-    private static void mapping(int pid, String process, String[] fields, boolean writes, boolean runs, Sink sink)
+    private static void mapping(int pid, String process, String[] fields, boolean writes, boolean runs, FileSink sink)
             throws IOException {
         sink.accept(new OpenedFile(
                 pid, process, "a mapping", "", mappedPath(pid, fields), fields[INODE], true, writes, runs));

@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint.files;
 
 import io.ppmr.checkpoint.sharing.DescriptorInfo;
+import io.ppmr.checkpoint.sharing.EscapedName;
 import io.ppmr.checkpoint.sharing.MappingScan;
 import io.ppmr.checkpoint.sharing.Refusal;
-import io.ppmr.checkpoint.sharing.Shown;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
@@ -44,7 +44,7 @@ public final class OutsideHolders {
         trees.forEach((rank, tree) -> tree.forEach(process -> ranks.put(process.pid(), rank)));
     }
 
-    /** Says which process of this node has one of these files open; empty if none has. */
+    /** Returns which process of this node has one of these files open; empty if none has. */
     public static Optional<String> holderOf(Set<String> paths) throws IOException {
         String[] names = paths.isEmpty() ? null : new File("/proc").list();
         for (String name : names == null ? new String[0] : names) {
@@ -54,8 +54,8 @@ public final class OutsideHolders {
                 try {
                     Optional<String> link = ProcFiles.link("/proc/" + name + "/fd/" + number);
                     if (link.filter(paths::contains).isPresent()) {
-                        return Optional.of(
-                                "PID " + name + " has the file open that would be replaced: " + Shown.text(link.get()));
+                        return Optional.of("PID " + name + " has the file open that would be replaced: "
+                                + EscapedName.text(link.get()));
                     }
                 } catch (AccessDeniedException e) {
                     // A process with more capabilities than the service is not seen, as in every other look.

@@ -8,7 +8,7 @@ package io.ppmr.checkpoint.sharing;
  * @param rank the rank to which it belongs, or {@link #OUTSIDE}
  */
 public record Holder(int pid, String name, int rank) {
-    /** Stands in the place of a rank for a process that belongs to none of the job. */
+    /** Replaces the rank's number for a process that belongs to no rank of the job. */
     public static final int OUTSIDE = -1;
 
     /** Returns true if it belongs to a rank of the job. */
@@ -18,6 +18,6 @@ public record Holder(int pid, String name, int rank) {
 
     @Override
     public String toString() {
-        return "PID " + pid + " (" + Shown.text(name) + ")";
+        return "PID " + pid + " (" + EscapedName.text(name) + ")";
     }
 }

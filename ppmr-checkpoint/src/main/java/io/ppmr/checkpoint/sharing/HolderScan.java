@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.checkpoint.sharing.KernelObject.Kind;
-import io.ppmr.checkpoint.sharing.MappingScan.Mapping;
+import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
+import io.ppmr.checkpoint.sharing.MappingScan.SharedMapping;
 import io.ppmr.os.Kcmp;
 import io.ppmr.os.Kcmp.Descriptor;
 import io.ppmr.os.ProcFiles;
@@ -161,7 +161,7 @@ public final class HolderScan {
         }
         missing.forEach(target -> references.add(new Reference(
                 target.holder(),
-                Reference.Kind.EPOLL,
+                Reference.ReferenceKind.EPOLL,
                 "descriptor " + target.epoll().number() + ", which watches " + target.target(),
                 new Holder(0, "", Holder.OUTSIDE))));
         return new JobHolds(holds, references, sockets, processes, users(), movable, unseen);
@@ -211,7 +211,8 @@ public final class HolderScan {
         Holder holder = holder(pid);
         String own = "/proc/" + pid;
         if (process.isDead() && numbers(own + "/task").length > 1) {
-            references.add(new Reference(holder, Reference.Kind.LEADER, "", new Holder(0, "", Holder.OUTSIDE)));
+            references.add(
+                    new Reference(holder, Reference.ReferenceKind.LEADER, "", new Holder(0, "", Holder.OUTSIDE)));
         }
         for (MemberLook look : looks) {
             look.process(holder);
@@ -227,9 +228,9 @@ public final class HolderScan {
             }
         }
         descriptorsOf.put(pid, numbers);
-        MappingScan.read(pid, new MappingScan.Sink() {
+        MappingScan.read(pid, new MappingScan.MappingSink() {
             @Override
-            public void accept(Mapping mapping) throws IOException {
+            public void accept(SharedMapping mapping) throws IOException {
                 requireTime();
                 readMapping(holder, mapping);
             }
@@ -254,13 +255,13 @@ public final class HolderScan {
         requireTime();
         tracer(status)
                 .ifPresent(tracer -> references.add(
-                        new Reference(holder, Reference.Kind.TRACED, "thread " + thread, holder(tracer))));
+                        new Reference(holder, Reference.ReferenceKind.TRACED, "thread " + thread, holder(tracer))));
         for (MemberLook look : looks) {
             look.thread(holder, thread, status);
         }
     }
 
-    private void readMapping(Holder holder, Mapping mapping) throws IOException {
+    private void readMapping(Holder holder, SharedMapping mapping) throws IOException {
         KernelObject object = mapping.object();
         Integer first = firstMapped.putIfAbsent(object, holder.pid());
         if (first == null) {
@@ -276,7 +277,7 @@ public final class HolderScan {
         }
     }
 
-    private static Hold mapped(Holder holder, Mapping mapping) {
+    private static Hold mapped(Holder holder, SharedMapping mapping) {
         return new Hold(holder, "a mapping", mapping.object(), mapping.name());
     }
 
@@ -341,7 +342,7 @@ public final class HolderScan {
         return new Hold(
                 holder(descriptor.pid()),
                 "descriptor " + descriptor.number(),
-                new KernelObject(Kind.DESCRIPTION, first.pid() + "/" + first.number()),
+                new KernelObject(ObjectKind.DESCRIPTION, first.pid() + "/" + first.number()),
                 name);
     }
 
@@ -358,8 +359,8 @@ public final class HolderScan {
         if (foreign) {
             references.add(new Reference(
                     holder,
-                    Reference.Kind.MOUNT,
-                    "descriptor " + number + ", " + Shown.text(name),
+                    Reference.ReferenceKind.MOUNT,
+                    "descriptor " + number + ", " + EscapedName.text(name),
                     new Holder(0, "", Holder.OUTSIDE)));
         }
         if (status.isFifo()) {
@@ -427,17 +428,17 @@ public final class HolderScan {
 
     private void addEnds(Holder holder, String place, String id, DescriptorInfo info, String label) {
         if (info.reads()) {
-            holds.add(new Hold(holder, place, new KernelObject(Kind.PIPE_OUTPUT, id), label));
+            holds.add(new Hold(holder, place, new KernelObject(ObjectKind.PIPE_OUTPUT, id), label));
         }
         if (info.writes()) {
-            holds.add(new Hold(holder, place, new KernelObject(Kind.PIPE_INPUT, id), label));
+            holds.add(new Hold(holder, place, new KernelObject(ObjectKind.PIPE_INPUT, id), label));
         }
     }
 
     private void addPidfd(Holder holder, String place, int process) {
-        // That of a process that has ended means nothing any more.
+        // The PID of a process that ended has no meaning.
         if (process >= 0) {
-            references.add(new Reference(holder, Reference.Kind.PIDFD, place, holder(process)));
+            references.add(new Reference(holder, Reference.ReferenceKind.PIDFD, place, holder(process)));
         }
     }
 
@@ -492,8 +493,9 @@ public final class HolderScan {
     /** A kernel that does not number masters: one that a rank has is taken for that of the rank's terminals. */
     private void takeMastersForTheirTerminals() {
         for (Hold hold : List.copyOf(holds)) {
-            if (hold.object().kind() == Kind.TERMINAL && hold.holder().isOfJob()) {
-                holds.add(new Hold(hold.holder(), hold.place(), hold.object().as(Kind.TERMINAL_MASTER), hold.label()));
+            if (hold.object().kind() == ObjectKind.TERMINAL && hold.holder().isOfJob()) {
+                holds.add(new Hold(
+                        hold.holder(), hold.place(), hold.object().as(ObjectKind.TERMINAL_MASTER), hold.label()));
             }
         }
     }
@@ -502,7 +504,7 @@ public final class HolderScan {
         Map<String, Integer> spaces = new HashMap<>();
         Set<String> own = new HashSet<>();
         for (Hold hold : holds) {
-            if (hold.object().kind() == Kind.SOCKET) {
+            if (hold.object().kind() == ObjectKind.SOCKET) {
                 own.add(hold.label());
                 ProcFiles.link("/proc/" + hold.holder().pid() + "/ns/net")
                         .ifPresent(space -> spaces.put(space, hold.holder().pid()));
@@ -591,7 +593,7 @@ public final class HolderScan {
                 missing.remove(target);
                 references.add(new Reference(
                         target.holder(),
-                        Reference.Kind.EPOLL,
+                        Reference.ReferenceKind.EPOLL,
                         "descriptor " + target.epoll().number() + ", which watches " + target.target(),
                         holder));
             }

@@ -7,9 +7,9 @@ package io.ppmr.checkpoint.sharing;
  * @param kind what it is
  * @param id what tells it from others of its kind
  */
-public record KernelObject(Kind kind, String id) {
+public record KernelObject(ObjectKind kind, String id) {
     /** The kinds, with the end of those that have two. */
-    public enum Kind {
+    public enum ObjectKind {
         /** The end of a pipe or FIFO at which it is read. */
         PIPE_OUTPUT,
         /** The end of a pipe or FIFO at which it is written. */
@@ -27,10 +27,10 @@ public record KernelObject(Kind kind, String id) {
 
     /** The number of a socket. */
     static KernelObject socket(long inode) {
-        return new KernelObject(Kind.SOCKET, Long.toString(inode));
+        return new KernelObject(ObjectKind.SOCKET, Long.toString(inode));
     }
 
-    KernelObject as(Kind other) {
+    KernelObject as(ObjectKind other) {
         return new KernelObject(other, id);
     }
 }

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.checkpoint.sharing.KernelObject.Kind;
+import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcMaps;
 import java.io.IOException;
@@ -24,8 +24,8 @@ public final class MappingScan {
 
     /** Receives mappings. */
     @FunctionalInterface
-    public interface Sink {
-        void accept(Mapping mapping) throws IOException;
+    public interface MappingSink {
+        void accept(SharedMapping mapping) throws IOException;
 
         /** Receives, before {@link #accept}, one of a file without a name, of a device, or of no file. */
         default void special(String range, String name) throws IOException {}
@@ -39,7 +39,7 @@ public final class MappingScan {
      * @param inode the file's number
      * @param writes whether it may be written through this mapping
      */
-    public record Mapping(KernelObject object, String name, long inode, boolean writes) {
+    public record SharedMapping(KernelObject object, String name, long inode, boolean writes) {
         /** Returns true if it is no file that both nodes could have: its bytes are in this node's memory alone. */
         boolean isMemoryOnly() {
             return isMemory(name);
@@ -62,11 +62,11 @@ public final class MappingScan {
     }
 
     /** Reads those of a process; none if it has ended. */
-    public static void read(int pid, Sink sink) throws IOException {
+    public static void read(int pid, MappingSink sink) throws IOException {
         ProcMaps.read(pid, line -> accept(pid, line, sink));
     }
 
-    private static void accept(int pid, String line, Sink sink) throws IOException {
+    private static void accept(int pid, String line, MappingSink sink) throws IOException {
         int permissions = line.indexOf(' ') + 1;
         boolean shared = permissions + SHARED < line.length() && line.charAt(permissions + SHARED) == 's';
         boolean unnamed = line.endsWith(UNNAMED);
@@ -89,8 +89,8 @@ public final class MappingScan {
         Optional<String> space =
                 fields[NAME].startsWith(SYSTEM_V) ? ProcFiles.link("/proc/" + pid + "/ns/ipc") : Optional.of("");
         if (space.isPresent()) {
-            sink.accept(new Mapping(
-                    new KernelObject(Kind.MEMORY, fields[DEVICE] + " " + fields[INODE] + " " + space.get()),
+            sink.accept(new SharedMapping(
+                    new KernelObject(ObjectKind.MEMORY, fields[DEVICE] + " " + fields[INODE] + " " + space.get()),
                     fields[NAME],
                     Long.parseLong(fields[INODE]),
                     fields[PERMISSIONS].charAt(WRITES) == 'w'));

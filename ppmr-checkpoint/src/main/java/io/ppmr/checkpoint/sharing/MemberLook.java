@@ -23,7 +23,7 @@ public interface MemberLook {
     /** Receives an open descriptor. */
     default void descriptor(Open open) throws IOException {}
 
-    /** Receives a mapping of a file that has no name any more, of a device, or of something that is no file. */
+    /** Receives a mapping of an unnamed file, of a device, or of something that is no file. */
     default void mapping(Mapped mapped) throws IOException {}
 
     /** Returns what was found, after everything was received. */
@@ -48,7 +48,7 @@ public interface MemberLook {
 
         @Override
         public String toString() {
-            return holder + " has " + Shown.text(name) + " open as descriptor " + number;
+            return holder + " has " + EscapedName.text(name) + " open as descriptor " + number;
         }
     }
 
@@ -76,7 +76,7 @@ public interface MemberLook {
 
         @Override
         public String toString() {
-            return holder + " has " + Shown.text(name) + " mapped";
+            return holder + " has " + EscapedName.text(name) + " mapped";
         }
     }
 }

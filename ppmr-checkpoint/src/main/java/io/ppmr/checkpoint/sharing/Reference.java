@@ -8,14 +8,14 @@ package io.ppmr.checkpoint.sharing;
  * @param place where in it: {@code descriptor 3}, {@code thread 17}
  * @param other the process that it refers to; PID 0 where there is none
  */
-public record Reference(Holder holder, Kind kind, String place, Holder other) {
+public record Reference(Holder holder, ReferenceKind kind, String place, Holder other) {
     /** The ways. */
-    public enum Kind {
+    public enum ReferenceKind {
         /** The other process traces it, ptrace(2). */
         TRACED,
         /** A pidfd that means the other process. */
         PIDFD,
-        /** An epoll instance that watches a file which only the other process holds, or nobody that is seen. */
+        /** An epoll instance that watches a file which only the other process, or no visible process, has open. */
         EPOLL,
         /** A descriptor that was opened through a mount which is not in the process's mount namespace. */
         MOUNT,

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.checkpoint.sharing.KernelObject.Kind;
+import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.UnixSocket;
 import java.util.ArrayList;
@@ -64,12 +64,12 @@ public final class SharingRules {
 
     private Optional<Refusal> refusal(Hold hold) {
         return switch (hold.object().kind()) {
-            case PIPE_INPUT -> otherEnd(hold, Kind.PIPE_OUTPUT, "what it writes is read by");
-            case PIPE_OUTPUT -> otherEnd(hold, Kind.PIPE_INPUT, "what it reads is written by");
+            case PIPE_INPUT -> otherEnd(hold, ObjectKind.PIPE_OUTPUT, "what it writes is read by");
+            case PIPE_OUTPUT -> otherEnd(hold, ObjectKind.PIPE_INPUT, "what it reads is written by");
             case SOCKET -> socket(hold);
             case MEMORY -> memory(hold);
             case DESCRIPTION -> description(hold);
-            case TERMINAL_MASTER -> otherEnd(hold, Kind.TERMINAL, "the terminal's other end belongs to");
+            case TERMINAL_MASTER -> otherEnd(hold, ObjectKind.TERMINAL, "the terminal's other end belongs to");
             case TERMINAL -> terminal(hold);
         };
     }
@@ -108,10 +108,10 @@ public final class SharingRules {
                 : "which is outside of the rank and stays on this node";
     }
 
-    private Optional<Refusal> otherEnd(Hold hold, Kind other, String relation) {
+    private Optional<Refusal> otherEnd(Hold hold, ObjectKind other, String relation) {
         return outside(hold.object().as(other), hold.holder().rank())
-                .map(holder ->
-                        refused(hold, kindOf(hold) + " " + Shown.text(hold.label()), relation, holder, STREAM_REMEDY));
+                .map(holder -> refused(
+                        hold, kindOf(hold) + " " + EscapedName.text(hold.label()), relation, holder, STREAM_REMEDY));
     }
 
     private static String kindOf(Hold hold) {
@@ -125,7 +125,7 @@ public final class SharingRules {
         return outside(hold.object(), hold.holder().rank())
                 .map(other -> refused(
                         hold,
-                        "shared memory (" + Shown.text(hold.label()) + ")",
+                        "shared memory (" + EscapedName.text(hold.label()) + ")",
                         "the same memory belongs to",
                         other,
                         "have the job give that memory up before it is moved"));
@@ -135,7 +135,7 @@ public final class SharingRules {
         return outside(hold.object(), hold.holder().rank())
                 .map(other -> refused(
                         hold,
-                        Shown.text(hold.label()) + " open",
+                        EscapedName.text(hold.label()) + " open",
                         "the same open file, with one position in it, belongs to",
                         other,
                         "open a file for each process, or append to it (>> FILE); have what needs no input read"
@@ -144,8 +144,8 @@ public final class SharingRules {
 
     private Optional<Refusal> terminal(Hold hold) {
         int rank = hold.holder().rank();
-        String what = "the terminal " + Shown.text(hold.label());
-        KernelObject master = hold.object().as(Kind.TERMINAL_MASTER);
+        String what = "the terminal " + EscapedName.text(hold.label());
+        KernelObject master = hold.object().as(ObjectKind.TERMINAL_MASTER);
         String remedy = "start the job with </dev/null and its output in a file (>> FILE 2>&1)";
         if (isInside(master, rank)) {
             return outside(hold.object(), rank)
@@ -165,7 +165,7 @@ public final class SharingRules {
         if (same.isPresent()) {
             return Optional.of(refused(
                     hold,
-                    "the socket " + Shown.text(hold.label()),
+                    "the socket " + EscapedName.text(hold.label()),
                     "the same socket is open in",
                     same.get(),
                     "have one of them close it"));
@@ -206,7 +206,9 @@ public final class SharingRules {
     private String addressOf(UnixSocket socket) {
         UnixSocket peer = look.sockets().get(socket.peer());
         String name = !socket.name().isEmpty() || peer == null ? socket.name() : peer.name();
-        return name.startsWith("\0") ? "@" + Shown.text(name.substring(1)) : Shown.text(name.replace("\0", ""));
+        return name.startsWith("\0")
+                ? "@" + EscapedName.text(name.substring(1))
+                : EscapedName.text(name.replace("\0", ""));
     }
 
     private String remedy(UnixSocket socket) {

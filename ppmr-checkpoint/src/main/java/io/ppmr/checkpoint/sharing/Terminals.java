@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.sharing;
 
-import io.ppmr.checkpoint.sharing.KernelObject.Kind;
+import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFiles.FileStatus;
 import java.io.IOException;
@@ -10,7 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Tells which terminal a device file is: both ends of a pseudoterminal have the number that it has in its mount of
+ * Identifies the terminal of a device file: both ends of a pseudoterminal have the number that it has in its mount of
  * devpts, pts(4), of which each container has one. For one look and one thread.
  */
 final class Terminals {
@@ -55,16 +55,16 @@ final class Terminals {
             Optional<String> index = info.flatMap(lines -> lines.value("tty-index:"));
             return index.isEmpty()
                     ? Optional.empty()
-                    : Optional.of(
-                            new KernelObject(Kind.TERMINAL_MASTER, mount(pid, status.device()) + " " + index.get()));
+                    : Optional.of(new KernelObject(
+                            ObjectKind.TERMINAL_MASTER, mount(pid, status.device()) + " " + index.get()));
         }
         if (isPseudo(status.major())) {
-            return Optional.of(new KernelObject(Kind.TERMINAL, status.device() + " " + status.minor()));
+            return Optional.of(new KernelObject(ObjectKind.TERMINAL, status.device() + " " + status.minor()));
         }
         if (status.major() == AUXILIARY && status.minor() == CONTROLLING) {
             return controlling(pid);
         }
-        return Optional.of(new KernelObject(Kind.TERMINAL, "device " + status.major() + ":" + status.minor()));
+        return Optional.of(new KernelObject(ObjectKind.TERMINAL, "device " + status.major() + ":" + status.minor()));
     }
 
     /** The terminal that {@code /dev/tty} means in a process. */
@@ -78,7 +78,7 @@ final class Terminals {
         int major = (number >>> MAJOR_SHIFT) & MAJOR_MASK;
         int minor = (number & LOW_MINOR) | ((number >>> HIGH_MINOR_SHIFT) & HIGH_MINOR);
         String id = isPseudo(major) ? mount(pid, "") + " " + minor : "device " + major + ":" + minor;
-        return Optional.of(new KernelObject(Kind.TERMINAL, id));
+        return Optional.of(new KernelObject(ObjectKind.TERMINAL, id));
     }
 
     /** Returns the devpts of an open master: that which it was opened in, or the one beside {@code /dev/ptmx}. */

@@ -11,13 +11,13 @@ import java.util.Optional;
  *
  * @param pid the process that has it, as it sees itself
  * @param descriptor its descriptor there
- * @param uid the user to whom it belongs
+ * @param uid its owner
  * @param gid the group to which it belongs
  */
 public record ObjectOwner(int pid, int descriptor, int uid, int gid) {
     private static final int FIELDS = 4;
 
-    /** Tells how many connections may wait at a Unix socket that listens. */
+    /** Finds how many connections may wait at a Unix socket that listens. */
     @FunctionalInterface
     public interface Backlogs {
         /**

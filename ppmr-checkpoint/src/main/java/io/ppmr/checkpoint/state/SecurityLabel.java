@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.checkpoint.sharing.EscapedName;
 import io.ppmr.os.ProcFiles;
 import java.io.IOException;
 import java.util.Optional;
@@ -41,7 +41,7 @@ public record SecurityLabel(int pid, String label) {
         try {
             String text = ProcFiles.text("/proc/" + process + "/attr/current", MOST_BYTES)
                     .orElse("");
-            return Shown.text(text.replace('\0', ' ').strip());
+            return EscapedName.text(text.replace('\0', ' ').strip());
         } catch (IOException e) {
             LOG.trace("no label of process {}", process, e);
             return "";
@@ -58,7 +58,7 @@ public record SecurityLabel(int pid, String label) {
     }
 
     /**
-     * Says how a copy is labelled otherwise; empty if it has this label.
+     * Returns how a copy is labelled otherwise; empty if it has this label.
      *
      * @param copy its process as this service sees it
      */

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.state;
 
-import io.ppmr.checkpoint.state.SocketOption.Of;
+import io.ppmr.checkpoint.state.SocketOptionKind.Of;
 import io.ppmr.os.BorrowedSocket;
 import io.ppmr.os.CannotBorrowException;
 import java.io.IOException;
@@ -126,7 +126,7 @@ public final class SocketReader {
 
     private static Map<String, String> values(BorrowedSocket socket, Kind kind) {
         Map<String, String> values = new LinkedHashMap<>();
-        for (SocketOption option : SocketOption.ALL) {
+        for (SocketOptionKind option : SocketOptionKind.ALL) {
             if (kind.has(option.of())) {
                 socket.value(option.level(), option.number(), option.bytes())
                         .filter(value -> option.canHave(value.length))

@@ -15,7 +15,7 @@ import java.util.Optional;
  *
  * @param pid the process that has it, as it sees itself
  * @param descriptor its descriptor there
- * @param values what each option is set to, in hexadecimal, by {@link SocketOption#name}
+ * @param values what each option is set to, in hexadecimal, by {@link SocketOptionKind#name}
  */
 public record SocketSettings(int pid, int descriptor, Map<String, String> values) {
     private static final HexFormat HEX = HexFormat.of();
@@ -28,7 +28,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
     /** Returns them as words, the process's number first. */
     public String words() {
         StringBuilder words = new StringBuilder(pid + " " + descriptor);
-        for (SocketOption option : SocketOption.ALL) {
+        for (SocketOptionKind option : SocketOptionKind.ALL) {
             String value = values.get(option.name());
             if (value != null) {
                 words.append(' ').append(option.name()).append('=').append(value);
@@ -46,7 +46,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
         Map<String, String> values = new LinkedHashMap<>();
         for (String word : Arrays.asList(words).subList(2, words.length)) {
             String[] parts = word.split("=", 2);
-            SocketOption option = SocketOption.named(parts[0]);
+            SocketOptionKind option = SocketOptionKind.named(parts[0]);
             if (option == null || parts.length < 2 || !option.canHave(HEX.parseHex(parts[1]).length)) {
                 throw new IllegalArgumentException("'" + word + "' is no option of a socket that is moved");
             }
@@ -64,7 +64,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
     public List<String> set(int process) {
         List<String> failed = new ArrayList<>();
         try (BorrowedSocket socket = BorrowedSocket.of(process, descriptor)) {
-            for (SocketOption option : SocketOption.ALL) {
+            for (SocketOptionKind option : SocketOptionKind.ALL) {
                 String value = values.get(option.name());
                 Optional<String> why = value == null
                         ? Optional.empty()

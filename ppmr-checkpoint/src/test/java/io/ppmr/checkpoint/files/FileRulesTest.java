@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.files.FileRules.CompareContent;
+import io.ppmr.checkpoint.files.FileRules.FileDecision;
 import io.ppmr.checkpoint.files.FileRules.Refused;
 import io.ppmr.checkpoint.files.FileRules.Same;
-import io.ppmr.checkpoint.files.FileRules.Verdict;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -75,16 +75,16 @@ class FileRulesTest {
                 facts(NFS, "1:aa", "100644", 5, "0:7").isSameObject(facts(FUSE, "1:aa", "100644", 5, "0:7"), false));
     }
 
-    private static String reason(Verdict verdict) {
+    private static String reason(FileDecision verdict) {
         return assertInstanceOf(Refused.class, verdict).refusal().toString();
     }
 
     @Test
     void shouldNotCompareLengthsOfOneObjectWhileTheJobWrites() {
-        Verdict verdict = TWO_NODES.compare(
+        FileDecision verdict = TWO_NODES.compare(
                 0, WRITTEN, facts(NFS, "1:aa", "100644", 5, "0:7"), facts(NFS, "1:aa", "100644", 3, "0:9"));
         assertTrue(assertInstanceOf(Same.class, verdict).shared());
-        Verdict here = ONE_KERNEL.compare(
+        FileDecision here = ONE_KERNEL.compare(
                 0, WRITTEN, facts(EXT, "1:aa", "100644", 5, "8:1"), facts(EXT, "1:aa", "100644", 5, "8:1"));
         assertFalse(assertInstanceOf(Same.class, here).shared());
     }
@@ -127,7 +127,7 @@ class FileRulesTest {
             FileRules rules = new FileRules(
                     PathPatterns.NONE, false, new CarryPolicy(new PathPatterns(List.of("/data/*")), 10, replace), 1000);
             OpenedFile file = writes ? WRITTEN : READ;
-            Verdict verdict = there.equals("none")
+            FileDecision verdict = there.equals("none")
                     ? rules.missing(0, file, found)
                     : rules.compare(0, file, found, carriedFacts(there));
             String said = verdict instanceof FileRules.Carried carried
@@ -164,7 +164,7 @@ class FileRulesTest {
                 TWO_NODES
                         .alone(0, file("/proc/7/stat", true, false), facts, pids)
                         .orElseThrow());
-        Optional<Verdict> other = TWO_NODES.alone(0, file("/proc/8/stat", true, false), facts, pids);
+        Optional<FileDecision> other = TWO_NODES.alone(0, file("/proc/8/stat", true, false), facts, pids);
         assertTrue(reason(other.orElseThrow()).contains("a process that is not moved with it"));
         assertTrue(TWO_NODES
                 .alone(0, file("/proc/meminfo", true, false), facts, pids)

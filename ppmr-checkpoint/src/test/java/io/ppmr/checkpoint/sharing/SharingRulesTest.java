@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.sharing.KernelObject.Kind;
+import io.ppmr.checkpoint.sharing.KernelObject.ObjectKind;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.UnixSocket;
 import java.util.ArrayList;
@@ -34,7 +34,7 @@ class SharingRulesTest {
     private final Map<Integer, ProcStat> processes = new HashMap<>();
     private final Map<Integer, Integer> users = new HashMap<>();
 
-    private void hold(Holder holder, int descriptor, Kind kind, String id) {
+    private void hold(Holder holder, int descriptor, ObjectKind kind, String id) {
         holds.add(new Hold(holder, "descriptor " + descriptor, new KernelObject(kind, id), id));
     }
 
@@ -67,8 +67,8 @@ class SharingRulesTest {
 
     @Test
     void shouldNameTheReaderWhenARankWritesIntoAPipe() {
-        hold(FIRST, 1, Kind.PIPE_INPUT, "pipe:[7]");
-        hold(STRANGER, 0, Kind.PIPE_OUTPUT, "pipe:[7]");
+        hold(FIRST, 1, ObjectKind.PIPE_INPUT, "pipe:[7]");
+        hold(STRANGER, 0, ObjectKind.PIPE_OUTPUT, "pipe:[7]");
         says(
                 refused(0),
                 "PID 100 (solver) has the pipe pipe:[7] as descriptor 1",
@@ -79,31 +79,31 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseBothWhenAPipeJoinsTwoRanks() {
-        hold(FIRST, 1, Kind.PIPE_INPUT, "pipe:[7]");
-        hold(SECOND, 0, Kind.PIPE_OUTPUT, "pipe:[7]");
+        hold(FIRST, 1, ObjectKind.PIPE_INPUT, "pipe:[7]");
+        hold(SECOND, 0, ObjectKind.PIPE_OUTPUT, "pipe:[7]");
         says(refused(0), "which is of rank 1");
         says(refused(1), "which is of rank 0");
     }
 
     @Test
     void shouldRefuseNothingWhenAPipeIsWithinTheRank() {
-        hold(FIRST, 1, Kind.PIPE_INPUT, "pipe:[7]");
-        hold(CHILD, 0, Kind.PIPE_OUTPUT, "pipe:[7]");
+        hold(FIRST, 1, ObjectKind.PIPE_INPUT, "pipe:[7]");
+        hold(CHILD, 0, ObjectKind.PIPE_OUTPUT, "pipe:[7]");
         assertEquals(Map.of(), refusals());
     }
 
     @Test
     void shouldRefuseNothingWhenNobodyHasTheOtherEnd() {
-        hold(FIRST, 1, Kind.PIPE_INPUT, "pipe:[7]");
-        hold(STRANGER, 3, Kind.PIPE_INPUT, "pipe:[7]");
+        hold(FIRST, 1, ObjectKind.PIPE_INPUT, "pipe:[7]");
+        hold(STRANGER, 3, ObjectKind.PIPE_INPUT, "pipe:[7]");
         assertEquals(Map.of(), refusals());
     }
 
     @Test
     void shouldRefuseWhenARankHasBothEndsAndAnotherProcessOne() {
-        hold(FIRST, 3, Kind.PIPE_OUTPUT, "pipe:[7]");
-        hold(FIRST, 4, Kind.PIPE_INPUT, "pipe:[7]");
-        hold(STRANGER, 4, Kind.PIPE_INPUT, "pipe:[7]");
+        hold(FIRST, 3, ObjectKind.PIPE_OUTPUT, "pipe:[7]");
+        hold(FIRST, 4, ObjectKind.PIPE_INPUT, "pipe:[7]");
+        hold(STRANGER, 4, ObjectKind.PIPE_INPUT, "pipe:[7]");
         says(refused(0), "as descriptor 3, and what it reads is written by PID 300");
     }
 
@@ -111,8 +111,8 @@ class SharingRulesTest {
 
     @Test
     void shouldNameTheServerWhenARankIsConnectedToOne() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
-        hold(STRANGER, 9, Kind.SOCKET, "51");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
+        hold(STRANGER, 9, ObjectKind.SOCKET, "51");
         socket(50, 1, 1, 51, "");
         socket(51, 1, 1, 50, "/run/nscd/socket\0");
         says(
@@ -125,22 +125,22 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseWhenNobodyThatIsSeenHasTheOtherSide() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
         socket(50, 1, 1, 51, "");
         says(refused(0), "its other side belongs to no process of the rank");
     }
 
     @Test
     void shouldRefuseNothingWhenTheOtherSideHasClosed() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
         socket(50, 1, 1, 0, "");
         assertEquals(Map.of(), refusals());
     }
 
     @Test
     void shouldRefuseWhenAClientOutsideWaitsToBeAccepted() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
-        hold(STRANGER, 9, Kind.SOCKET, "60");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
+        hold(STRANGER, 9, ObjectKind.SOCKET, "60");
         socket(50, 1, 10, 0, "/tmp/s", 60L);
         socket(60, 1, 1, 0, "");
         says(refused(0), "its other side belongs to PID 300");
@@ -148,8 +148,8 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseWhenARankWaitsToBeAcceptedByAServerOutside() {
-        hold(FIRST, 5, Kind.SOCKET, "60");
-        hold(STRANGER, 9, Kind.SOCKET, "50");
+        hold(FIRST, 5, ObjectKind.SOCKET, "60");
+        hold(STRANGER, 9, ObjectKind.SOCKET, "50");
         socket(50, 1, 10, 0, "/tmp/s", 60L);
         socket(60, 1, 1, 0, "");
         says(refused(0), "its other side belongs to PID 300");
@@ -157,8 +157,8 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseWhenAClientOutsideSendsDatagramsToTheRank() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
-        hold(STRANGER, 9, Kind.SOCKET, "60");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
+        hold(STRANGER, 9, ObjectKind.SOCKET, "60");
         socket(50, 2, 7, 0, "/tmp/s");
         socket(60, 2, 1, 50, "");
         says(refused(0), "/tmp/s", "its other side belongs to PID 300");
@@ -166,7 +166,7 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseNothingWhenAServerOfTheRankWaitsForClients() {
-        hold(FIRST, 5, Kind.SOCKET, "50");
+        hold(FIRST, 5, ObjectKind.SOCKET, "50");
         socket(50, 1, 10, 0, "/tmp/s");
         assertEquals(Map.of(), refusals());
     }
@@ -175,18 +175,18 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseATerminalWhoseMasterIsNotInTheRank() {
-        hold(FIRST, 0, Kind.TERMINAL, "0:25 3");
+        hold(FIRST, 0, ObjectKind.TERMINAL, "0:25 3");
         says(refused(0), "its other end belongs to no process of the rank", "</dev/null");
-        hold(STRANGER, 8, Kind.TERMINAL_MASTER, "0:25 3");
+        hold(STRANGER, 8, ObjectKind.TERMINAL_MASTER, "0:25 3");
         says(refused(0), "its other end belongs to PID 300 (logger) as descriptor 8");
     }
 
     @Test
     void shouldRefuseNothingWhenTheMasterIsInTheRankAndAnotherTerminalHasItsNumber() {
-        hold(FIRST, 3, Kind.TERMINAL_MASTER, "0:25 3");
-        hold(CHILD, 0, Kind.TERMINAL, "0:25 3");
-        hold(STRANGER, 8, Kind.TERMINAL_MASTER, "0:99 3");
-        hold(STRANGER, 0, Kind.TERMINAL, "0:99 3");
+        hold(FIRST, 3, ObjectKind.TERMINAL_MASTER, "0:25 3");
+        hold(CHILD, 0, ObjectKind.TERMINAL, "0:25 3");
+        hold(STRANGER, 8, ObjectKind.TERMINAL_MASTER, "0:99 3");
+        hold(STRANGER, 0, ObjectKind.TERMINAL, "0:99 3");
         assertEquals(Map.of(), refusals());
     }
 
@@ -196,8 +196,8 @@ class SharingRulesTest {
         process(60, 50, 50);
         process(100, 60, 100);
         process(200, 60, 200);
-        hold(FIRST, 1, Kind.DESCRIPTION, "100/1");
-        hold(SECOND, 1, Kind.DESCRIPTION, "100/1");
+        hold(FIRST, 1, ObjectKind.DESCRIPTION, "100/1");
+        hold(SECOND, 1, ObjectKind.DESCRIPTION, "100/1");
         says(refused(0), "Remedy: name PID 50 (sh), from which both descend", "or open a file for each process");
         users.put(50, 0);
         assertFalse(refused(0).contains("PID 50"), refused(0));
@@ -205,12 +205,12 @@ class SharingRulesTest {
 
     @Test
     void shouldEscapeNamesThatAJobChooses() {
-        holds.add(
-                new Hold(FIRST, "descriptor 1", new KernelObject(Kind.DESCRIPTION, "100/1"), "/tmp/\n2026 COMMITTED"));
+        holds.add(new Hold(
+                FIRST, "descriptor 1", new KernelObject(ObjectKind.DESCRIPTION, "100/1"), "/tmp/\n2026 COMMITTED"));
         holds.add(new Hold(
                 new Holder(300, "a\u001b]b", Holder.OUTSIDE),
                 "descriptor 1",
-                new KernelObject(Kind.DESCRIPTION, "100/1"),
+                new KernelObject(ObjectKind.DESCRIPTION, "100/1"),
                 "/tmp/\n2026 COMMITTED"));
         says(refused(0), "/tmp/\\0122026 COMMITTED", "a\\033]b");
     }
@@ -219,15 +219,15 @@ class SharingRulesTest {
 
     @Test
     void shouldRefuseATracedRankWhoeverTracesIt() {
-        references.add(new Reference(FIRST, Reference.Kind.TRACED, "thread 100", CHILD));
+        references.add(new Reference(FIRST, Reference.ReferenceKind.TRACED, "thread 100", CHILD));
         says(refused(0), "PID 100 (solver) is traced (thread 100) by PID 101 (helper)");
     }
 
     @Test
     void shouldRefuseAPidfdOfAProcessOutsideAlone() {
-        references.add(new Reference(FIRST, Reference.Kind.PIDFD, "descriptor 4", CHILD));
+        references.add(new Reference(FIRST, Reference.ReferenceKind.PIDFD, "descriptor 4", CHILD));
         assertEquals(Map.of(), refusals());
-        references.add(new Reference(FIRST, Reference.Kind.PIDFD, "descriptor 5", STRANGER));
+        references.add(new Reference(FIRST, Reference.ReferenceKind.PIDFD, "descriptor 5", STRANGER));
         says(refused(0), "a pidfd of PID 300 (logger) as descriptor 5");
     }
 
@@ -237,7 +237,7 @@ class SharingRulesTest {
     Arbitrary<List<Hold>> anyHolds() {
         Arbitrary<Holder> holders = Arbitraries.of(FIRST, CHILD, SECOND, STRANGER);
         Arbitrary<KernelObject> objects = Combinators.combine(
-                        Arbitraries.of(Kind.class), Arbitraries.of("1", "2", "3", "4"))
+                        Arbitraries.of(ObjectKind.class), Arbitraries.of("1", "2", "3", "4"))
                 .as(KernelObject::new);
         return Combinators.combine(holders, Arbitraries.integers().between(0, 9), objects)
                 .as((holder, number, object) -> new Hold(holder, "descriptor " + number, object, "name"))
@@ -267,11 +267,11 @@ class SharingRulesTest {
         });
     }
 
-    /** A job that is alone on its node has nothing that others hold, but for a terminal without its master. */
+    /** A job that is alone on its node has nothing that others hold, except for a terminal without its master. */
     @Property
     void shouldRefuseNoRankThatIsAlone(@ForAll("anyHolds") List<Hold> any) {
         List<Hold> own = any.stream()
-                .filter(hold -> hold.holder().rank() == 0 && hold.object().kind() != Kind.TERMINAL)
+                .filter(hold -> hold.holder().rank() == 0 && hold.object().kind() != ObjectKind.TERMINAL)
                 .toList();
         assertEquals(
                 Map.of(),
@@ -282,7 +282,7 @@ class SharingRulesTest {
     @Property
     void shouldRefuseBothRanksWhenTheyShareMemory(@ForAll("anyHolds") List<Hold> any) {
         List<Hold> ranks = any.stream()
-                .filter(hold -> hold.holder().isOfJob() && hold.object().kind() == Kind.MEMORY)
+                .filter(hold -> hold.holder().isOfJob() && hold.object().kind() == ObjectKind.MEMORY)
                 .toList();
         Set<Integer> refused = SharingRules.refusals(
                         new JobHolds(ranks, List.of(), Map.of(), Map.of(), Map.of(), Set.of(), 0))

@@ -29,9 +29,9 @@ import io.ppmr.migration.source.Job;
 import io.ppmr.os.HostPort;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
+import io.ppmr.protocol.control.ControlMessage.FilesInspected;
 import io.ppmr.protocol.control.ControlMessage.Introduce;
 import io.ppmr.protocol.control.ControlMessage.Introduced;
-import io.ppmr.protocol.control.ControlMessage.Seen;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
@@ -58,11 +58,12 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr doctor}: whether this node can do its part, and whether its jobs could go on at another. */
+/** {@code ppmr doctor}: whether this node can do its part, and whether its jobs could continue at another. */
 @Command(
         name = "doctor",
         description = {
-            "Says whether this node can run a service of ppmr and, with --peer, whether its jobs could go on at that"
+            "Shows whether this node can run a service of ppmr and, with --peer, whether its jobs could"
+                    + " continue at that"
                     + " node, whose ppmr target must run. Each line is ok, warn or fail, with what helps.",
             "Ends with 0 where nothing fails, else with 1."
         },
@@ -275,7 +276,7 @@ public final class DoctorCommand implements Callable<Integer> {
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
     private void ask(String title, Connector connector, NodeFacts facts, Present present, JobFiles expected)
             throws IOException {
-        try (Connector.Conversation peers = connector.converse(ControlMessage::read, ANSWER_LIMIT)) {
+        try (Connector.HandshakeStep peers = connector.converse(ControlMessage::read, ANSWER_LIMIT)) {
             AtomicLong askedMs = new AtomicLong();
             Message answer = peers.ask(
                     () -> {
@@ -300,10 +301,10 @@ public final class DoctorCommand implements Callable<Integer> {
     }
 
     private static Finding files(
-            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.Conversation peers, JobFiles expected) {
-        FileComparison.Peer there = (look, limit) -> {
+            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.HandshakeStep peers, JobFiles expected) {
+        FileComparison.PeerQuery there = (look, limit) -> {
             Message answer = peers.ask(() -> look, limit);
-            if (answer instanceof Seen seen) {
+            if (answer instanceof FilesInspected seen) {
                 return seen;
             }
             throw new IOException("the target answers with " + answer);

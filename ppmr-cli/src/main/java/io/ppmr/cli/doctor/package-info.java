@@ -1,2 +1,2 @@
-/** The command {@code ppmr doctor}: what to look at, whom to ask, and how it is shown. */
+/** The command {@code ppmr doctor}: the checks, the services to query, and the output. */
 package io.ppmr.cli.doctor;

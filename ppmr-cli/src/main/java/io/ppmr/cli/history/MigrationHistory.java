@@ -3,7 +3,7 @@ package io.ppmr.cli.history;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
-import io.ppmr.transaction.journal.TransactionJournal.Entry;
+import io.ppmr.transaction.journal.TransactionJournal.JournalEntry;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -112,10 +112,10 @@ public record MigrationHistory(
     }
 
     private static List<MigrationHistory> of(Path journal, List<String> ids) throws IOException {
-        Map<String, Set<Entry>> byId = new LinkedHashMap<>();
+        Map<String, Set<JournalEntry>> byId = new LinkedHashMap<>();
         ids.forEach(id -> byId.put(id, new LinkedHashSet<>()));
         MappedJournal.each(journal, entry -> {
-            Set<Entry> known = byId.get(entry.record().migrationId());
+            Set<JournalEntry> known = byId.get(entry.record().migrationId());
             if (known != null) {
                 known.add(entry);
             }
@@ -126,7 +126,7 @@ public record MigrationHistory(
                 .toList();
     }
 
-    private static MigrationHistory of(String id, Collection<Entry> entries) {
+    private static MigrationHistory of(String id, Collection<JournalEntry> entries) {
         TransactionRecord.Asked asked = new TransactionRecord.Asked(id, 0, "", "", "");
         TransactionRecord.Done done = null;
         long endedEpochMs = 0;
@@ -135,7 +135,7 @@ public record MigrationHistory(
         List<Placed> plan = new ArrayList<>();
         List<TransactionRecord.StepTimed> timed = new ArrayList<>();
         List<Event> events = new ArrayList<>();
-        for (Entry entry : entries) {
+        for (JournalEntry entry : entries) {
             TransactionRecord record = entry.record();
             attempts = Math.max(attempts, record.attempt());
             if (record instanceof TransactionRecord.Asked found) {
@@ -148,7 +148,7 @@ public record MigrationHistory(
             if (record instanceof TransactionRecord.Begun begun) {
                 side = "source";
                 place(plan, begun.originals(), true);
-            } else if (record instanceof TransactionRecord.Prepared prepared) {
+            } else if (record instanceof TransactionRecord.PreparedHere prepared) {
                 place(plan, prepared.copies(), false);
             }
             if (record instanceof TransactionRecord.Done over) {
@@ -223,7 +223,7 @@ public record MigrationHistory(
         return step.startEpochMs() + step.durationNs() / 1_000_000;
     }
 
-    private static Event event(Entry entry) {
+    private static Event event(JournalEntry entry) {
         TransactionRecord record = entry.record();
         return new Event(entry.atEpochMs(), record.attempt(), record.getClass().getSimpleName(), detail(record));
     }
@@ -241,7 +241,7 @@ public record MigrationHistory(
         if (record instanceof TransactionRecord.Broken broken) {
             return broken.reason();
         }
-        if (record instanceof TransactionRecord.Prepared prepared) {
+        if (record instanceof TransactionRecord.PreparedHere prepared) {
             return "as " + prepared.self() + " of " + String.join(", ", prepared.participants()) + ", for "
                     + prepared.source();
         }
@@ -251,7 +251,7 @@ public record MigrationHistory(
         if (record instanceof TransactionRecord.RolledBackHere back) {
             return back.reason();
         }
-        if (record instanceof TransactionRecord.Placement placement) {
+        if (record instanceof TransactionRecord.JobPlacement placement) {
             return "job " + placement.job() + ": " + String.join(", ", placement.places());
         }
         if (record instanceof TransactionRecord.CopyEnded copy) {
@@ -260,7 +260,7 @@ public record MigrationHistory(
         if (record instanceof TransactionRecord.PagesChosen pages) {
             return pages.sentence();
         }
-        if (record instanceof TransactionRecord.Stopped stopped) {
+        if (record instanceof TransactionRecord.JobStopped stopped) {
             return "stopped by the job itself: "
                     + stopped.ranks().stream()
                             .map(rank -> "rank " + rank.rank() + " PIDs "

@@ -45,8 +45,8 @@ final class Installation {
     private final Path prefix;
     private final int systemdRelease;
     private final Consumer<String> told;
-    private final Manifest manifest = new Manifest();
-    private Manifest before = new Manifest();
+    private final InstallManifest manifest = new InstallManifest();
+    private InstallManifest before = new InstallManifest();
 
     /**
      * @param root where {@code /} is: another folder to make a package of
@@ -71,7 +71,7 @@ final class Installation {
     }
 
     private Path manifestFile() {
-        return at(prefix.resolve(Manifest.NAME));
+        return at(prefix.resolve(InstallManifest.NAME));
     }
 
     boolean exists() {
@@ -80,7 +80,7 @@ final class Installation {
 
     /** Puts everything in place; over an older installation, takes away what that had and this has not. */
     void install(Path home) throws IOException {
-        before = Manifest.read(manifestFile());
+        before = InstallManifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
         Set<String> modules = new TreeSet<>();
@@ -202,7 +202,7 @@ final class Installation {
         return Files.readString(from).replace("@PREFIX@", prefix.toString()).replace("@CONFIG@", CONFIG.toString());
     }
 
-    /** Configuration is an example until somebody has changed it; then it is theirs. */
+    /** Configuration files are examples until they are changed; then they are kept. */
     private void config(Path from, Path to) throws IOException {
         Path place = at(to);
         boolean theirs = Files.exists(place) && (!before.files().containsKey(place) || before.isChanged(place));
@@ -224,7 +224,7 @@ final class Installation {
         Files.write(fresh, bytes);
         Files.setPosixFilePermissions(fresh, PosixFilePermissions.fromString(permissions));
         Files.move(fresh, place, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
-        manifest.addFile(place, Manifest.hash(place));
+        manifest.addFile(place, InstallManifest.hash(place));
     }
 
     private void makeFolder(Path folder) throws IOException {
@@ -240,7 +240,7 @@ final class Installation {
 
     /** Takes away what the manifest names; what was changed since stays, and is told. */
     void uninstall() throws IOException {
-        Manifest installed = Manifest.read(manifestFile());
+        InstallManifest installed = InstallManifest.read(manifestFile());
         // The program that does this may run out of the tree: its own jars go last.
         List<Path> files = new ArrayList<>(installed.files().keySet());
         Path jars = at(prefix.resolve("lib"));
@@ -260,7 +260,7 @@ final class Installation {
         }
     }
 
-    private void takeAway(Manifest installed, Path file) throws IOException {
+    private void takeAway(InstallManifest installed, Path file) throws IOException {
         if (installed.isChanged(file)) {
             told.accept(file + " stays: it was changed after it was installed");
         } else {
@@ -312,7 +312,7 @@ final class Installation {
         run("systemctl", "daemon-reload").requireOutput();
     }
 
-    private static Command.Result run(String... words) throws IOException, InterruptedException {
+    private static Command.CommandResult run(String... words) throws IOException, InterruptedException {
         return Command.of(List.of(words)).run(SYSTEMD_LIMIT);
     }
 

@@ -17,7 +17,7 @@ import picocli.CommandLine.Spec;
         name = "uninstall",
         description = {
             "Takes away what ppmr install has put in place. What was changed since is kept, and named.",
-            "Jobs that were moved here go on."
+            "Jobs that were moved here continue."
         },
         mixinStandardHelpOptions = true)
 public final class UninstallCommand implements Callable<Integer> {

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.cli.Main;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.io.IOException;
@@ -41,7 +41,7 @@ class HistoryCommandTest {
             journal.append(
                     new TransactionRecord.StepTimed("m1", 1, "transfer", -1, "spare1:7", 1500, 3_000_000_000L, 4096));
             journal.appendSynced(new TransactionRecord.CommitDecided("m1", 1));
-            journal.appendSynced(new TransactionRecord.Done("m1", 1, Outcome.COMMITTED, ""));
+            journal.appendSynced(new TransactionRecord.Done("m1", 1, FinalOutcome.COMMITTED, ""));
             journal.appendSynced(new TransactionRecord.Begun("m2", 1, List.of("spare2:7"), List.of()));
         }
     }

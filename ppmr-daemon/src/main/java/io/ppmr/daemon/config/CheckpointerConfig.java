@@ -331,7 +331,7 @@ public record CheckpointerConfig(
             return null;
         }
         try {
-            return new CheckpointerSettings.Command(
+            return new CheckpointerSettings.CommandTool(
                     checkpoint,
                     restart,
                     reading,

@@ -65,8 +65,8 @@ public record ServiceConfig(
         boolean chunkIsChosen,
         PreSharedKey key,
         Duration silenceLimit,
-        TransportChoice.Wish transport,
-        TransportChoice.ModeWish transportMode,
+        TransportChoice.Preference transport,
+        TransportChoice.RdmaModePreference transportMode,
         List<RailSettings> rails,
         int warmUpMigrations,
         Path controlSocket,
@@ -103,14 +103,14 @@ public record ServiceConfig(
             ValueType.TIME,
             "15s",
             "how long the connected peer may say nothing before it is lost; an idle side speaks each second");
-    private static final ConfigKey<TransportChoice.Wish> TRANSPORT = TOP.withDefault(
+    private static final ConfigKey<TransportChoice.Preference> TRANSPORT = TOP.withDefault(
             "transport",
-            ValueType.choice(TransportChoice.Wish.class),
+            ValueType.choice(TransportChoice.Preference.class),
             "auto",
             "how the bytes travel: auto takes RDMA where both nodes have it, else TCP");
-    private static final ConfigKey<TransportChoice.ModeWish> TRANSPORT_MODE = TOP.withDefault(
+    private static final ConfigKey<TransportChoice.RdmaModePreference> TRANSPORT_MODE = TOP.withDefault(
             "transport_mode",
-            ValueType.choice(TransportChoice.ModeWish.class),
+            ValueType.choice(TransportChoice.RdmaModePreference.class),
             "auto",
             "who copies over RDMA: read, the target reads chunks out of the source's pool; write, the source writes"
                     + " them into the target's; auto prefers read, where both nodes allow it");
@@ -192,8 +192,8 @@ public record ServiceConfig(
         if (mount != null && work.startsWith(mount)) {
             top.bad(WORK_DIRECTORY, work + " lies inside the mount " + mount + ": name a folder outside");
         }
-        TransportChoice.Wish transport = top.get(TRANSPORT);
-        if (transport == TransportChoice.Wish.RDMA) {
+        TransportChoice.Preference transport = top.get(TRANSPORT);
+        if (transport == TransportChoice.Preference.RDMA) {
             rails.stream()
                     .filter(rail -> !rail.direct())
                     .forEach(rail -> top.bad(

@@ -67,7 +67,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
                 || groups.apply(user).contains(group.gid());
     }
 
-    /** The socket's mode: the kernel keeps out whom we would turn away anyway. */
+    /** The socket's mode: the kernel keeps out users that would be refused anyway. */
     String socketMode() {
         return statusForAll || jobOwners ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
     }

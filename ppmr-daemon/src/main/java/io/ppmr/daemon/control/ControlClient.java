@@ -5,7 +5,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.EOFException;
@@ -104,7 +104,7 @@ public final class ControlClient implements AutoCloseable {
      * @param limit how long to wait for the answer: a fence command may take minutes
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, Duration limit) throws IOException {
-        return ask(ControlProtocol.RESOLVE, ControlRequest.Resolve.of(id, word, carryOut), limit)
+        return ask(ControlProtocol.RESOLVE, ControlRequest.ResolveRequest.of(id, word, carryOut), limit)
                 .resolution();
     }
 
@@ -115,7 +115,7 @@ public final class ControlClient implements AutoCloseable {
      * @param limit how long to wait for the answer
      */
     public Resolution ask(String id, Duration limit) throws IOException {
-        return resolve(id, new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), false, false), false, limit);
+        return resolve(id, new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of(), false, false), false, limit);
     }
 
     /**
@@ -132,7 +132,7 @@ public final class ControlClient implements AutoCloseable {
             throws IOException, RequestException {
         lines.writeLine(protocol.request(name, fields), ANSWER_LIMIT);
         JsonNode answer = protocol.parse(lines.readLine(limit));
-        ControlProtocol.Answer known = failing(protocol.value(answer, ControlProtocol.Answer.class));
+        ControlProtocol.ReplyLine known = failing(protocol.value(answer, ControlProtocol.ReplyLine.class));
         if (known.refused() != null) {
             throw new RequestException(known.refused());
         }
@@ -157,7 +157,7 @@ public final class ControlClient implements AutoCloseable {
      */
     public MigrationReport awaitReport(Duration limit, Consumer<MigrationProgress> watcher) throws IOException {
         while (true) {
-            ControlProtocol.Answer line = receive(awaitLine(limit));
+            ControlProtocol.ReplyLine line = receive(awaitLine(limit));
             if (line.report() != null) {
                 return line.report();
             }
@@ -167,15 +167,15 @@ public final class ControlClient implements AutoCloseable {
         }
     }
 
-    private ControlProtocol.Answer askFor(String name, Object fields) throws IOException, RequestException {
-        ControlProtocol.Answer answer = ask(name, fields, ANSWER_LIMIT);
+    private ControlProtocol.ReplyLine askFor(String name, Object fields) throws IOException, RequestException {
+        ControlProtocol.ReplyLine answer = ask(name, fields, ANSWER_LIMIT);
         if (answer.refused() != null) {
             throw new RequestException(answer.refused());
         }
         return answer;
     }
 
-    private ControlProtocol.Answer ask(String name, Object fields, Duration limit) throws IOException {
+    private ControlProtocol.ReplyLine ask(String name, Object fields, Duration limit) throws IOException {
         lines.writeLine(protocol.request(name, fields), ANSWER_LIMIT);
         return receive(lines.readLine(limit));
     }
@@ -188,11 +188,11 @@ public final class ControlClient implements AutoCloseable {
         }
     }
 
-    private ControlProtocol.Answer receive(String text) throws IOException {
-        return failing(protocol.value(protocol.parse(text), ControlProtocol.Answer.class));
+    private ControlProtocol.ReplyLine receive(String text) throws IOException {
+        return failing(protocol.value(protocol.parse(text), ControlProtocol.ReplyLine.class));
     }
 
-    private ControlProtocol.Answer failing(ControlProtocol.Answer line) throws IOException {
+    private ControlProtocol.ReplyLine failing(ControlProtocol.ReplyLine line) throws IOException {
         if (line.error() != null) {
             throw new IOException("the service at " + socket + ": " + line.error());
         }

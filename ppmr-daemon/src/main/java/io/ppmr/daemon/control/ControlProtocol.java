@@ -58,7 +58,7 @@ public final class ControlProtocol {
     private static final int MAX_TOKENS = 8500;
 
     /** A line of a service's answer, of which one component is not null. */
-    record Answer(
+    record ReplyLine(
             MigrationQueue.Started started,
             Boolean watching,
             String cancelling,
@@ -74,7 +74,7 @@ public final class ControlProtocol {
 
     ControlProtocol() {
         // The first use of a type costs a tenth of a second, which a migration should not pay.
-        warmUp(PROGRESS, new MigrationProgress(MigrationProgress.Step.CONNECT, 0, 0, 0, 0, 0, 0, ""));
+        warmUp(PROGRESS, new MigrationProgress(MigrationProgress.SourceStep.CONNECT, 0, 0, 0, 0, 0, 0, ""));
         warmUp(
                 REPORT,
                 new MigrationReport(

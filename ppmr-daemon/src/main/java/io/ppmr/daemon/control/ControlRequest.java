@@ -5,7 +5,7 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.PropertyNamingStrategies;
 import com.fasterxml.jackson.databind.annotation.JsonNaming;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
 import java.io.IOException;
@@ -30,7 +30,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         this(fields, readsOnly, (request, user) -> false, answerer);
     }
 
-    /** Tells whether a request is about the user's own jobs or pods. */
+    /** Checks whether a request is about the user's own jobs or pods. */
     @FunctionalInterface
     public interface Owners<T> {
         boolean mayAsk(T request, String user);
@@ -51,7 +51,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
      * @param job null for the one that the configuration's trigger moves
      * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; null for the job's own, if it has one
-     * @param waits whether whoever asks is told how it goes
+     * @param waits whether the client receives progress
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)
     public record Migrate(
@@ -81,19 +81,19 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
      * @param carryOut whether it is to be done
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
-    public record Resolve(
+    public record ResolveRequest(
             String id, String outcome, Set<String> targetsOff, boolean sourceOff, boolean firstOff, boolean carryOut) {
         private static final String COMMIT = "commit";
         private static final String ROLLBACK = "rollback";
 
-        public Resolve {
+        public ResolveRequest {
             id = id == null ? "" : id;
             targetsOff = targetsOff == null ? Set.of() : Set.copyOf(targetsOff);
         }
 
-        static Resolve of(String id, OperatorDecision word, boolean carryOut) {
-            String outcome = word.outcome() == Outcome.COMMITTED ? COMMIT : ROLLBACK;
-            return new Resolve(id, outcome, word.targetsOff(), word.sourceOff(), word.firstOff(), carryOut);
+        static ResolveRequest of(String id, OperatorDecision word, boolean carryOut) {
+            String outcome = word.outcome() == FinalOutcome.COMMITTED ? COMMIT : ROLLBACK;
+            return new ResolveRequest(id, outcome, word.targetsOff(), word.sourceOff(), word.firstOff(), carryOut);
         }
 
         private void answer(Resolver resolver, Exchange with) throws IOException, InterruptedException {
@@ -102,7 +102,10 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
                 return;
             }
             OperatorDecision decision = new OperatorDecision(
-                    COMMIT.equals(outcome) ? Outcome.COMMITTED : Outcome.ROLLED_BACK, targetsOff, sourceOff, firstOff);
+                    COMMIT.equals(outcome) ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK,
+                    targetsOff,
+                    sourceOff,
+                    firstOff);
             with.say(ControlProtocol.RESOLUTION, resolver.resolve(id, decision, carryOut, "user " + with.user()));
         }
     }
@@ -122,8 +125,8 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     }
 
     /** The request by which an operator decides, for those who may control the service, as it may end processes. */
-    public static ControlRequest<Resolve> resolve(Resolver resolver) {
-        return new ControlRequest<>(Resolve.class, false, (request, with) -> request.answer(resolver, with));
+    public static ControlRequest<ResolveRequest> resolve(Resolver resolver) {
+        return new ControlRequest<>(ResolveRequest.class, false, (request, with) -> request.answer(resolver, with));
     }
 
     /** The request for what a service is doing; {@code status} is asked on any thread. */

@@ -32,8 +32,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see
- * {@link ControlAccess}; how many connections at once: {@link Places}. One thread accepts, one serves each
+ * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see {@link
+ * ControlAccess}; how many connections at once: {@link ConnectionShares}. One thread accepts, one serves each
  * connection, for one request. Who a caller is, and of which groups, is found out on the connection's thread, as a
  * directory service may be slow; while {@value #BEING_IDENTIFIED} callers are looked up the next ones wait.
  */
@@ -44,8 +44,8 @@ public final class ControlServer implements AutoCloseable {
     private static final int BACKLOG = 128;
     private static final int LOGGED_CHARACTERS = 80;
     private static final Duration REQUEST_LIMIT = Duration.ofSeconds(5);
-    /** A connection leaves these as soon as it is accepted; who has which place is {@link Places}'. */
-    private static final AcceptLoop.Places ARRIVING = new AcceptLoop.Places(64, 64, REQUEST_LIMIT);
+    /** A connection leaves these as soon as it is accepted; who has which place is {@link ConnectionShares}'. */
+    private static final AcceptLoop.ConnectionLimits ARRIVING = new AcceptLoop.ConnectionLimits(64, 64, REQUEST_LIMIT);
 
     private static final int CLOSE_LIMIT_MS = 2000;
 
@@ -56,7 +56,7 @@ public final class ControlServer implements AutoCloseable {
     private final String ownUser;
     private final ControlProtocol protocol = new ControlProtocol();
     private final ServerSocketChannel server;
-    private final Places places = new Places();
+    private final ConnectionShares places = new ConnectionShares();
     private final Semaphore identifying = new Semaphore(BEING_IDENTIFIED);
     private final RareLog log = new RareLog(LOG::warn);
     private final RareLog broken = new RareLog(LOG::info);
@@ -135,11 +135,11 @@ public final class ControlServer implements AutoCloseable {
     public Optional<String> complaint(Duration limit) {
         return loop.responds(limit.toNanos())
                 ? Optional.empty()
-                : Optional.of("nobody has looked for connections at " + socket + " for " + limit);
+                : Optional.of("the accept thread is stuck at " + socket + " for " + limit);
     }
 
     /** A new connection, which needs a thread before anything can be found out. The loop's thread waits for one. */
-    private final class Caller implements AcceptLoop.Guest {
+    private final class Caller implements AcceptLoop.ConnectionHandler {
         @Override
         public int proceed() {
             return ADMITTED;
@@ -284,10 +284,10 @@ public final class ControlServer implements AutoCloseable {
 
     /**
      * Counts the connections to a control socket, and limits them. A user has a share. Those who may control the
-     * service have places that nobody else gets, and take others' as well while these are free. So no user, and no
+     * service have places that no other process gets, and take others' as well while these are free. So no user, and no
      * number of users, keeps root from the socket. Safe for any thread.
      */
-    static final class Places {
+    static final class ConnectionShares {
         /** For those who may not control the service, all together. */
         static final int FOR_OTHERS = 32;
         /** More than that, for root, the service's own user and the control group. */
@@ -299,7 +299,7 @@ public final class ControlServer implements AutoCloseable {
         private int controlling;
         private int others;
 
-        /** Says why a user gets no further connection; empty if the user's share is not used up. */
+        /** Returns why a user gets no further connection; empty if the user's share is not used up. */
         synchronized Optional<String> shareIsTaken(String user) {
             int held = users.getOrDefault(user, 0);
             return held < OF_A_USER

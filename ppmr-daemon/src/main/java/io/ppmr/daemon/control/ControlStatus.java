@@ -16,8 +16,8 @@ import java.util.List;
  * @param progress how far; null if it has not said so yet
  * @param last how the last one ended; null if none has since the service's start, or at a target
  * @param health what the health command said last; null without one
- * @param transport how the bytes travelled last, or may travel, and why; null if nobody says
- * @param open migrations that are held for somebody who does not answer, or were taken up again; never null
+ * @param transport how the bytes travelled last, or may travel, and why; null if unknown
+ * @param open migrations that are blocked on an unreachable peer, or were recovered after a restart; never null
  * @param waiting the jobs that a trigger has yet to move; never null
  * @param arrivals the migrations that come to a target; null at a source
  */

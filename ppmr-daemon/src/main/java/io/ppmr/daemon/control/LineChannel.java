@@ -43,7 +43,7 @@ final class LineChannel implements AutoCloseable {
         return new LineChannel(channel, MAX_LINE_BYTES, MAX_ANSWER_BYTES);
     }
 
-    /** The end of whoever asks a service. */
+    /** The client's end. */
     static LineChannel ofClient(SocketChannel channel) throws IOException {
         return new LineChannel(channel, MAX_ANSWER_BYTES, MAX_LINE_BYTES);
     }
@@ -98,12 +98,12 @@ final class LineChannel implements AutoCloseable {
 
     /** Writes a line that must not contain a line end. */
     @FunctionalInterface
-    interface Line {
+    interface LineWriter {
         void writeTo(OutputStream to) throws IOException;
     }
 
     /** Sends a line piece by piece, so that it is never on the heap as a whole. */
-    void write(Line line, Duration limit) throws IOException {
+    void write(LineWriter line, Duration limit) throws IOException {
         Pieces pieces = new Pieces(System.nanoTime() + limit.toNanos(), limit);
         line.writeTo(pieces);
         pieces.write('\n');

@@ -59,7 +59,7 @@ public record SourceRequests(
                 ControlRequest.status(this::status));
     }
 
-    /** Returns true if a user owns the job that is to be moved. */
+    /** Returns true if a user owns the job that must be moved. */
     public boolean isOwner(ControlRequest.Migrate request, String user) {
         // Where the service writes is not for a job's owner to say.
         return request.keep() == null && migrations.isOwnedBy(request.job(), user);

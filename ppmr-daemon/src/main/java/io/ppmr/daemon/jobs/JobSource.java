@@ -9,7 +9,7 @@ import java.util.Optional;
 
 /**
  * Finds jobs that no configuration names and that users bring while the service runs. It is told what becomes of the
- * users' jobs, those of other sources too. Safe for any thread; everything is read anew at each call.
+ * users' jobs, those of other sources too. Safe for any thread; everything is read again at each call.
  */
 public interface JobSource {
     /** Lists the jobs that can be moved. Users take turns, so no user's many jobs come before another user's first. */

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.log;
 
-import io.ppmr.daemon.log.JournalSender.Entry;
+import io.ppmr.daemon.log.JournalSender.LogEntry;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.PrintableText;
 import java.util.Optional;
@@ -40,7 +40,7 @@ final class JournalHandler extends Handler {
 
     private byte[] entry(LogRecord record) {
         String message = getFormatter().formatMessage(record);
-        Entry entry = new Entry()
+        LogEntry entry = new LogEntry()
                 .add(
                         "MESSAGE",
                         record.getThrown() == null
@@ -57,7 +57,7 @@ final class JournalHandler extends Handler {
         return entry.datagram();
     }
 
-    /** The first frame that belongs to whoever logs. */
+    /** The first frame of the logging code. */
     private static Optional<StackWalker.StackFrame> caller() {
         return WALKER.walk(
                 frames -> frames.filter(frame -> !frame.getClassName().startsWith("java.util.logging.")

@@ -85,7 +85,7 @@ final class JournalSender implements AutoCloseable {
     }
 
     private byte[] lostEntry() {
-        return new Entry()
+        return new LogEntry()
                 .add(
                         "MESSAGE",
                         lost + " log entries are lost: the journal took none for a while, and " + mostWaitingBytes
@@ -113,7 +113,7 @@ final class JournalSender implements AutoCloseable {
      * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one
      * with line ends as its name, its length in eight bytes, and the value. For one thread.
      */
-    static final class Entry {
+    static final class LogEntry {
         /**
          * A datagram holds this and the other fields; what a message has beyond it is left out, and the entry says so.
          */
@@ -121,7 +121,7 @@ final class JournalSender implements AutoCloseable {
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);
 
-        Entry add(String name, String value) {
+        LogEntry add(String name, String value) {
             byte[] text = shortened(value);
             bytes.writeBytes(name.getBytes(StandardCharsets.US_ASCII));
             if (value.indexOf('\n') < 0) {

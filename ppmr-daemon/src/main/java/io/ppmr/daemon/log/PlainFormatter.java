@@ -13,7 +13,7 @@ import java.util.stream.Collectors;
 
 /**
  * A log record as a line for people: time, thread, severity, class and message. Users' words in it are made harmless
- * here, once for all that is logged: a record is one line, and a trace behind it is indented, so that nobody can forge
+ * here, once for all that is logged: a record is one line, and a trace behind it is indented, so that no user can forge
  * a record. Any thread.
  */
 final class PlainFormatter extends Formatter {

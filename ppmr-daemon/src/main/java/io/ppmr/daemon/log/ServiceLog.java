@@ -25,7 +25,7 @@ public final class ServiceLog {
     private static final Path JOURNAL = Path.of("/run/systemd/journal/socket");
     private static final long MOST_WAITING_BYTES = 4 << 20;
 
-    /** Kept, since java.util.logging forgets the levels of loggers that nobody holds. */
+    /** Kept, since java.util.logging forgets the levels of loggers without a strong reference. */
     private static final List<Logger> QUIET =
             List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 

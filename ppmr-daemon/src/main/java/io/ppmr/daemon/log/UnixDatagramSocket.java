@@ -9,7 +9,7 @@ import java.time.Duration;
 
 /**
  * A Unix datagram socket to one address, which the JDK's channels cannot be; unix(7). Its messages come from this
- * process, and whoever listens can see that. For one thread at a time; closed by its owner.
+ * process, and the receiver can see that. For one thread at a time; closed by its owner.
  */
 public final class UnixDatagramSocket implements AutoCloseable {
     private static final int AF_UNIX = 1;
@@ -45,11 +45,11 @@ public final class UnixDatagramSocket implements AutoCloseable {
     }
 
     /**
-     * Connects; whoever listens may go away and come again later.
+     * Connects; the receiver may go away and return later.
      *
      * @param address a path, or an abstract address after {@code @}
      * @param patience how long a message waits while the other side does not read; zero for not at all
-     * @throws IOException if nobody listens there
+     * @throws IOException if no receiver listens there
      */
     public static UnixDatagramSocket to(String address, Duration patience) throws IOException {
         if (address.getBytes(StandardCharsets.UTF_8).length >= MAX_ADDRESS_BYTES) {
@@ -63,7 +63,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         return socket;
     }
 
-    /** Sends; a listener whose socket was made anew meanwhile is connected again. */
+    /** Sends; a listener whose socket was made again meanwhile is connected again. */
     public Sent send(byte[] datagram) {
         int errno = descriptor < 0 ? connect() : 0;
         if (errno == 0) {

@@ -32,7 +32,7 @@ public final class MetricsDocs {
 
             With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
             `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no
-            thread for one. It is loopback unless `address` says otherwise; whoever can reach it can read it. A scrape
+            thread for one. It is on loopback unless `address` is set; every user who can reach it can read it. A scrape
             of both services passes `promtool check metrics` in the tests.
 
             A histogram is shown as NAME`_bucket`, NAME`_count` and NAME`_sum`; it and a summary (NAME`_count`,
@@ -44,9 +44,9 @@ public final class MetricsDocs {
             ## Flight recorder
 
             The hops are events of the JDK's flight recorder, too: `ppmr.source.ChunkFlight`, `ppmr.source.PoolWait`,
-            `ppmr.source.SlotWait`, `ppmr.source.MigrationStep`, `ppmr.target.Pull`, `ppmr.target.PullWait`,
-            `ppmr.target.ReaderWait`. Each stands at the end of what it tells of and says in `took` how long that was.
-            While nothing records, none is made. One recording of a migration:
+            `ppmr.source.SlotWait`, `ppmr.source.MigrationStep`, `ppmr.target.ChunkReceive`, `ppmr.target.PullWait`,
+            `ppmr.target.ReaderWait`. An event is written when its hop ends; `took` is the duration of the hop.
+            Without a recording no event is made. One recording of a migration:
 
             ```
             jcmd PID JFR.start name=migration settings=profile

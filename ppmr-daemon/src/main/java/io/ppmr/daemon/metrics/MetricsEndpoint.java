@@ -28,7 +28,8 @@ import org.slf4j.LoggerFactory;
 public final class MetricsEndpoint implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MetricsEndpoint.class);
     private static final String PATH = "/metrics";
-    private static final AcceptLoop.Places PLACES = new AcceptLoop.Places(64, 32, Duration.ofSeconds(10));
+    private static final AcceptLoop.ConnectionLimits PLACES =
+            new AcceptLoop.ConnectionLimits(64, 32, Duration.ofSeconds(10));
     private static final int BACKLOG = 64;
     private static final int MAX_REQUEST_BYTES = 8 * 1024;
     private static final String TEXT = "text/plain";
@@ -73,7 +74,7 @@ public final class MetricsEndpoint implements AutoCloseable {
     }
 
     /** One request and its answer, on the loop's thread. */
-    private final class Scrape implements AcceptLoop.Guest {
+    private final class Scrape implements AcceptLoop.ConnectionHandler {
         private final SocketChannel channel;
         private final ByteBuffer request = ByteBuffer.allocate(MAX_REQUEST_BYTES);
         private ByteBuffer answer;

@@ -1,2 +1,2 @@
-/** The meters of a service for whoever collects them. */
+/** The meters of a service, for collectors such as Prometheus. */
 package io.ppmr.daemon.metrics;

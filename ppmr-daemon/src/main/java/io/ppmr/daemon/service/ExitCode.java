@@ -10,12 +10,12 @@ public enum ExitCode {
     FAILED(1, "anything else went wrong; the message says what"),
     /** The command line or the configuration is wrong. */
     USAGE(2, "the command line or the configuration is wrong"),
-    /** The originals go on. */
-    ROLLED_BACK(3, "the migration was rolled back: the originals go on"),
+    /** The originals continue. */
+    ROLLED_BACK(3, "the migration was rolled back: the originals continue"),
     /** Nothing was touched. */
     REFUSED(4, "the migration, or the restart, was refused: nothing was touched"),
     /** Ranks are held. */
-    IN_DOUBT(5, "in doubt: ranks are held for somebody who does not answer; ppmr status says whom");
+    IN_DOUBT(5, "in doubt: ranks are held and a peer is unreachable; see ppmr status");
 
     private final int number;
     private final String meaning;

@@ -8,7 +8,7 @@ package io.ppmr.daemon.service;
  */
 final class HealthJudge {
     /** The answer of one call of the command. */
-    enum Answer {
+    enum HealthResult {
         WELL,
         GOING,
         /** It could not be run, did not end in time, or was killed: that says nothing about the node. */
@@ -31,7 +31,7 @@ final class HealthJudge {
     }
 
     /** Returns true if a migration is to start now. */
-    boolean fires(Answer answer, long nowNs) {
+    boolean fires(HealthResult answer, long nowNs) {
         switch (answer) {
             case WELL -> {
                 badInARow = 0;
@@ -43,7 +43,7 @@ final class HealthJudge {
                 badInARow++;
             }
             case UNKNOWN -> {
-                // Neither bad ones nor good ones follow each other any more.
+                // A result without meaning breaks both series.
                 badInARow = 0;
                 goodInARow = 0;
             }

@@ -1,6 +1,6 @@
 package io.ppmr.daemon.service;
 
-import io.ppmr.daemon.service.HealthJudge.Answer;
+import io.ppmr.daemon.service.HealthJudge.HealthResult;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.Command;
@@ -55,7 +55,7 @@ public final class HealthTrigger implements AutoCloseable {
     private final AtomicBoolean underWay = new AtomicBoolean();
     private final AtomicBoolean hasMoved = new AtomicBoolean();
     private final Thread thread;
-    private Answer lastAnswer = Answer.UNKNOWN;
+    private HealthResult lastAnswer = HealthResult.UNKNOWN;
     private volatile String state = "not asked yet";
 
     /** Starts asking. */
@@ -82,7 +82,7 @@ public final class HealthTrigger implements AutoCloseable {
         }
     }
 
-    private void take(Answer answer) {
+    private void take(HealthResult answer) {
         if (underWay.get()) {
             // What the node says while its job is on its way counts for nothing.
             return;
@@ -131,24 +131,24 @@ public final class HealthTrigger implements AutoCloseable {
         underWay.set(false);
     }
 
-    private Answer ask() throws InterruptedException {
+    private HealthResult ask() throws InterruptedException {
         try {
-            Command.Result result =
+            Command.CommandResult result =
                     Command.of(settings.command()).withoutOutput().run(settings.deadline());
             if (result.timedOut()) {
                 LOG.warn("health command: no answer within {} (health_deadline): not counted", settings.deadline());
-                return Answer.UNKNOWN;
+                return HealthResult.UNKNOWN;
             }
             if (result.exitCode() > LAST_ANSWER) {
                 LOG.warn(
                         "health command: it could not be run or was killed (status {}): not counted",
                         result.exitCode());
-                return Answer.UNKNOWN;
+                return HealthResult.UNKNOWN;
             }
-            return result.succeeded() ? Answer.WELL : Answer.GOING;
+            return result.succeeded() ? HealthResult.WELL : HealthResult.GOING;
         } catch (IOException e) {
             LOG.error("health command: it cannot be run: {}; correct triggers.health", e.getMessage());
-            return Answer.UNKNOWN;
+            return HealthResult.UNKNOWN;
         }
     }
 

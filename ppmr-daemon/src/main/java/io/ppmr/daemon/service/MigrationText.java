@@ -43,7 +43,7 @@ public final class MigrationText {
     /** One that comes to a target, with its rate now. */
     public static String of(Arrival arrival, double bytesPerSecond) {
         if (arrival.source().isEmpty()) {
-            return "migration " + shortened(arrival.id()) + ", taken up again: " + word(arrival.step());
+            return "migration " + shortened(arrival.id()) + ", recovered: " + word(arrival.step());
         }
         return String.format(
                 Locale.ROOT,

@@ -26,20 +26,20 @@ import java.util.stream.Collectors;
  */
 public final class Migrations {
     /** A job, and what it is called if a user has announced it. */
-    private record Found(ConfiguredJob job, Optional<JobName> announced) {
+    private record ResolvedJob(ConfiguredJob job, Optional<JobName> announced) {
         String name() {
             return announced.map(JobName::toString).orElse(job.name());
         }
     }
 
     /** The one who asks for a migration: of a job that is announced, or as its owner. */
-    private final class Asker implements MigrationQueue.Customer {
+    private final class RequestOrigin implements MigrationQueue.Customer {
         private final Optional<JobName> announced;
         private final Optional<String> owner;
         /** The targets of the order; empty until there is one, as nothing is recorded before. */
         private volatile Optional<List<InetSocketAddress>> targets = Optional.empty();
 
-        private Asker(Optional<JobName> announced, Optional<String> owner) {
+        private RequestOrigin(Optional<JobName> announced, Optional<String> owner) {
             this.announced = announced;
             this.owner = owner;
         }
@@ -116,7 +116,7 @@ public final class Migrations {
     /**
      * The same to these nodes.
      *
-     * @param owner the user whose announced jobs alone are meant; empty where whoever asks may control the service
+     * @param owner the user whose announced jobs alone are meant; empty if the caller may control the service
      * @param to the ranks are spread over them; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
      */
@@ -128,7 +128,7 @@ public final class Migrations {
             String by,
             Consumer<MigrationQueue.Event> watcher)
             throws RequestException {
-        Found job = job(name, owner);
+        ResolvedJob job = job(name, owner);
         if (keep.or(job.job()::keep).isPresent() && !job.job().pods().isEmpty()) {
             throw new RequestException("job " + job.name() + " is in pods, and no pod can be restarted from a copy yet,"
                     + " so none is kept. Remedy: migrate it without --keep");
@@ -137,8 +137,8 @@ public final class Migrations {
     }
 
     private MigrationQueue.Request request(
-            Found found, Optional<String> owner, List<InetSocketAddress> to, Optional<Path> keep, String by) {
-        Asker asker = new Asker(found.announced(), owner);
+            ResolvedJob found, Optional<String> owner, List<InetSocketAddress> to, Optional<Path> keep, String by) {
+        RequestOrigin asker = new RequestOrigin(found.announced(), owner);
         return new MigrationQueue.Request(
                 found.name(),
                 by,
@@ -153,7 +153,7 @@ public final class Migrations {
 
     /** A job of a trigger's, which is looked for when its turn has come. */
     private MigrationQueue.Request request(JobName name, String by) {
-        Asker asker = new Asker(Optional.of(name), Optional.empty());
+        RequestOrigin asker = new RequestOrigin(Optional.of(name), Optional.empty());
         return new MigrationQueue.Request(
                 name.toString(),
                 by,
@@ -226,16 +226,16 @@ public final class Migrations {
     /**
      * Takes no more, and waits for the one that runs.
      *
-     * @return whether none runs any more
+     * @return whether no migration runs
      */
     public boolean close(Duration limit) throws InterruptedException {
         return queue.close(limit);
     }
 
-    private Found job(String name, Optional<String> owner) throws RequestException {
+    private ResolvedJob job(String name, Optional<String> owner) throws RequestException {
         String wanted = name == null ? triggered() : name;
         if (owner.isEmpty() && jobs.containsKey(wanted)) {
-            return new Found(jobs.get(wanted), Optional.empty());
+            return new ResolvedJob(jobs.get(wanted), Optional.empty());
         }
         Optional<JobName> named = announced.named(wanted, owner);
         Optional<ConfiguredJob> job = named.isPresent() ? announced.find(named.get()) : Optional.empty();
@@ -244,7 +244,7 @@ public final class Migrations {
                     + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
                     + (owner.isPresent() ? text(announced.names(owner.get())) : known()));
         }
-        return new Found(job.get(), named);
+        return new ResolvedJob(job.get(), named);
     }
 
     private String triggered() throws RequestException {
@@ -270,7 +270,7 @@ public final class Migrations {
         return names.isEmpty() ? "none" : names.stream().map(String::valueOf).collect(Collectors.joining(", "));
     }
 
-    /** A job with a spare node of its own goes there, unless whoever asks names another. */
+    /** A job with a spare node of its own goes there, unless the request names another. */
     private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
             throws IOException {
         List<InetSocketAddress> targets = new ArrayList<>(to);
@@ -283,7 +283,7 @@ public final class Migrations {
             }
             targets.add(found);
         }
-        Keeping.Wish wish = new Keeping.Wish(keep.or(job::keep), Keeping.Bounds.USUAL);
+        Keeping.KeepRequest wish = new Keeping.KeepRequest(keep.or(job::keep), Keeping.Bounds.USUAL);
         return new MigrationOrder(job.resolve(), targets, by, wish);
     }
 }

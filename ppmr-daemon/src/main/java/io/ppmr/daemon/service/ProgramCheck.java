@@ -12,7 +12,7 @@ import java.util.Map;
 /**
  * Sees, before a service of root's starts, that only root can change what it runs as root: its own files, its java, the
  * folders in which programs are found by name, and the commands of its configuration. A service that is started by hand
- * out of a source tree is not looked at: what runs there is for whoever builds it to decide.
+ * out of a source tree is not looked at: its builder decides what runs there.
  */
 public final class ProgramCheck {
     private static final String MANIFEST = "install.manifest";
@@ -23,7 +23,7 @@ public final class ProgramCheck {
     private ProgramCheck() {}
 
     /**
-     * Throws, and names the file, the cause and the remedy, where somebody else could have root run anything.
+     * Throws, and names the file, the cause and the remedy, if another user could make root run a program.
      *
      * @param commands that root runs, by the keys of the configuration that name them
      * @param environment of this process
@@ -57,7 +57,7 @@ public final class ProgramCheck {
         } catch (IOException e) {
             throw new CommandFailure(
                     ExitCode.USAGE,
-                    "the service does not start, because somebody else could choose what it runs as root (" + what
+                    "the service does not start, because another user could choose what it runs as root (" + what
                             + "): " + e.getMessage());
         }
     }

@@ -12,7 +12,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The program that started this service and wants to hear of it: systemd, by datagrams of sd_notify(3), or nobody. The
+ * The program that started this service and receives its state: systemd, by datagrams of sd_notify(3), or none. The
  * messages come from this process itself, which is the unit's main one. The launcher has put the socket's address under
  * a name of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
  */
@@ -26,7 +26,7 @@ public final class Supervisor {
     private final Optional<Duration> watchdog;
 
     /**
-     * @param listener is told each message; none where nobody listens
+     * @param listener receives each message; none if there is no receiver
      * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
      */
     Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {

@@ -78,7 +78,7 @@ public final class Watchdog implements AutoCloseable {
         wake.release();
     }
 
-    /** Something has ended: what is shown while nothing else goes on. */
+    /** Something has ended: what is shown while nothing else continues. */
     public void ended(String what) {
         idle = "idle; last: " + what;
         wake.release();
@@ -108,7 +108,7 @@ public final class Watchdog implements AutoCloseable {
                 serve();
             }
         } catch (InterruptedException e) {
-            // Nobody but a JVM that ends interrupts this thread.
+            // Only a JVM that ends interrupts this thread.
             Thread.currentThread().interrupt();
         }
     }

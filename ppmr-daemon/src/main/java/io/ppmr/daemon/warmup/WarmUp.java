@@ -1,12 +1,12 @@
 package io.ppmr.daemon.warmup;
 
 import io.ppmr.bufferpool.PoolGeometry;
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.CheckpointerSettings;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.checkpoint.files.CarryPolicy;
@@ -75,7 +75,7 @@ public final class WarmUp implements AutoCloseable {
     private static final int CONNECTIONS = 4;
     private static final int KEY_BYTES = 32;
     private static final long HEADS_BYTES = 1 << 20;
-    /** Of each step of a migration, so that nothing of it goes on for ever. */
+    /** Of each step of a migration, so that nothing of it continues for ever. */
     private static final Duration STEP_LIMIT = Duration.ofSeconds(30);
 
     private static final String SOURCE = "source";
@@ -104,7 +104,7 @@ public final class WarmUp implements AutoCloseable {
 
     /**
      * @param service its name: a folder of this name is made in the work directory, and removed
-     * @param journal of the service that is to be warmed, which has not opened it yet: with a migration open there
+     * @param journal of the service that must be warmed, which has not opened it yet: with a migration open there
      *     nothing is warmed, since ranks wait for the service
      * @param pool of that service
      * @param limit for all of it
@@ -146,8 +146,7 @@ public final class WarmUp implements AutoCloseable {
             LOG.info("warm-up: {} migrations in {} s", moved, seconds(startNs));
         } catch (TimeoutException e) {
             LOG.info(
-                    "warm-up: {} of {} migrations in {} s, and it may take no longer; the first real migration may be"
-                            + " slower than later ones",
+                    "warm-up: stopped after {} of {} migrations ({} s limit); the first migration may be slow",
                     moved,
                     migrations,
                     seconds(startNs));
@@ -192,7 +191,7 @@ public final class WarmUp implements AutoCloseable {
 
     private void failed(Throwable cause) {
         LOG.warn(
-                "the warm-up failed after {} migrations, and the service goes on without it: the first real migration"
+                "the warm-up failed after {} migrations, and the service continues without it: the first real migration"
                         + " may be slower than later ones. The cause: {}",
                 moved,
                 cause.toString());
@@ -214,7 +213,7 @@ public final class WarmUp implements AutoCloseable {
         }
         Folders.create(folder, Folders.PRIVATE);
         PreSharedKey key = key();
-        Checkpointer copier = CheckpointerSettings.Command.streamed(CHECKPOINT, RESTART)
+        Checkpointer copier = CheckpointerSettings.CommandTool.streamed(CHECKPOINT, RESTART)
                 .createDirect("command", NativePrograms.fromSystemProperty());
         PoolGeometry pool = new PoolGeometry(chunkBytes, CHUNKS);
         try (TargetService target = new TargetService(targetSettings(key, pool, copier))) {
@@ -236,7 +235,7 @@ public final class WarmUp implements AutoCloseable {
         Path restarts = folder.resolve(TARGET_WORK);
         if (Files.isDirectory(restarts, LinkOption.NOFOLLOW_LINKS)) {
             try {
-                AbandonedCommand.endAllMarked(restarts);
+                OrphanedCommand.endAllMarked(restarts);
             } catch (CheckpointException e) {
                 throw new IOException("copies of an earlier warm-up are left: " + e.getMessage(), e);
             }

@@ -61,7 +61,7 @@ class CheckpointerTrustTest {
                 """ + command("hers", "for_announced_jobs = false"));
         assertEquals(Set.of("criu"), read.forAnnouncedJobs());
         assertEquals(Set.of(0, 4711), read.trustedUsers().get("criu"));
-        assertTrue(read.settings().get("hers") instanceof CheckpointerSettings.Command);
+        assertTrue(read.settings().get("hers") instanceof CheckpointerSettings.CommandTool);
     }
 
     @Test

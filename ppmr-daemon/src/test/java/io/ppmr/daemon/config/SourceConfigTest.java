@@ -234,7 +234,7 @@ class SourceConfigTest {
                         new RailSettings("eth0", Optional.empty(), false, 0, 0)),
                 rails);
         SourceConfig alone = load("transport = \"rdma\"\n" + GOOD + rail.formatted("ib0", "rdma"));
-        assertEquals(TransportChoice.Wish.RDMA, alone.service().transport());
+        assertEquals(TransportChoice.Preference.RDMA, alone.service().transport());
     }
 
     @Test

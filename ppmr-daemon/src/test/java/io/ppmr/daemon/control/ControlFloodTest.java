@@ -31,7 +31,9 @@ class ControlFloodTest {
             "status",
             new ControlRequest<>(ControlRequest.Plain.class, true, (request, with) -> with.say("status", with.user())));
 
-    /** Opens forty connections at once, says so, and goes on with some hundred a second; it holds the last hundred. */
+    /**
+     * Opens forty connections at once, says so, and continues with some hundred a second; it holds the last hundred.
+     */
     private static final String FLOOD = """
             use IO::Socket::UNIX; alarm 120; $| = 1; my @held; my $n = 0;
             while (1) {

@@ -3,26 +3,26 @@ package io.ppmr.daemon.control;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.control.ControlServer.Places;
+import io.ppmr.daemon.control.ControlServer.ConnectionShares;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 class ControlPlacesTest {
-    private final Places places = new Places();
+    private final ConnectionShares places = new ConnectionShares();
 
     private static void requireRefused(Optional<String> refusal, String reason) {
         assertTrue(refusal.orElse("was not refused").contains(reason), refusal.toString());
     }
 
     private void fillByOthers() {
-        for (int i = 0; i < Places.FOR_OTHERS; i++) {
-            assertEquals(Optional.empty(), places.enter("user" + i / Places.OF_A_USER, false, false));
+        for (int i = 0; i < ConnectionShares.FOR_OTHERS; i++) {
+            assertEquals(Optional.empty(), places.enter("user" + i / ConnectionShares.OF_A_USER, false, false));
         }
     }
 
     @Test
     void shouldGiveAUserItsShareAndNoMore() {
-        for (int i = 0; i < Places.OF_A_USER; i++) {
+        for (int i = 0; i < ConnectionShares.OF_A_USER; i++) {
             assertEquals(Optional.empty(), places.enter("alice", false, false));
         }
         requireRefused(places.enter("alice", false, false), "user alice has 8 connections to this service open");
@@ -36,10 +36,10 @@ class ControlPlacesTest {
     void shouldKeepPlacesFreeForThoseWhoControlWhenOthersAreMany() {
         fillByOthers();
         requireRefused(places.enter("carol", false, false), "of users who may not control it");
-        for (int i = 0; i < Places.OF_A_USER; i++) {
+        for (int i = 0; i < ConnectionShares.OF_A_USER; i++) {
             assertEquals(Optional.empty(), places.enter("operator", false, true));
         }
-        for (int i = 0; i < Places.KEPT_FREE - Places.OF_A_USER; i++) {
+        for (int i = 0; i < ConnectionShares.KEPT_FREE - ConnectionShares.OF_A_USER; i++) {
             assertEquals(Optional.empty(), places.enter("root", true, true));
         }
         requireRefused(places.enter("root", true, true), "as many connections as it takes");
@@ -51,7 +51,7 @@ class ControlPlacesTest {
 
     @Test
     void shouldLetThoseWhoControlTakeOthersPlacesWhileTheseAreFree() {
-        for (int i = 0; i < Places.FOR_OTHERS + Places.KEPT_FREE; i++) {
+        for (int i = 0; i < ConnectionShares.FOR_OTHERS + ConnectionShares.KEPT_FREE; i++) {
             assertEquals(Optional.empty(), places.enter("root", true, true));
         }
         requireRefused(places.enter("root", true, true), "as many connections as it takes");

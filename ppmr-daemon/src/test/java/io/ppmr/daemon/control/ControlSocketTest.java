@@ -16,11 +16,11 @@ import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationProgress;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
@@ -52,7 +52,7 @@ import org.junit.jupiter.api.io.TempDir;
 class ControlSocketTest {
     private static final Duration LIMIT = Duration.ofSeconds(20);
     private static final MigrationProgress PROGRESS =
-            new MigrationProgress(Step.CHECKPOINT, 5, 4, 3, 2, 1.5, 9, "streamed: 3 MiB");
+            new MigrationProgress(SourceStep.CHECKPOINT, 5, 4, 3, 2, 1.5, 9, "streamed: 3 MiB");
     private static final MigrationReport REPORT = new MigrationReport(
             "id",
             "mine",
@@ -79,7 +79,7 @@ class ControlSocketTest {
     private final CountDownLatch go = new CountDownLatch(1);
     private Path socket;
     private volatile Cancellation running;
-    private volatile Keeping.Wish wish;
+    private volatile Keeping.KeepRequest wish;
     private Migrations migrations;
     private ControlServer server;
 
@@ -117,7 +117,7 @@ class ControlSocketTest {
                                 () -> null,
                                 List::of,
                                 (id, word, carryOut, by) ->
-                                        new Resolution(id, Resolution.Result.REFUSED, "not known here"))
+                                        new Resolution(id, Resolution.ResolutionResult.REFUSED, "not known here"))
                         .requests());
     }
 
@@ -248,20 +248,20 @@ class ControlSocketTest {
 
     @Test
     void shouldCarryAnOperatorsWordToTheServiceAndItsAnswerBack() throws Exception {
-        OperatorDecision word = new OperatorDecision(Outcome.ROLLED_BACK, Set.of("a:1", "b:2"), false, true);
+        OperatorDecision word = new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of("a:1", "b:2"), false, true);
         List<Object> heard = new ArrayList<>();
         OpenMigration open = new OpenMigration("m-1", "BROKEN", true, List.of(1), 77, "an operator");
         SourceRequests requests =
                 new SourceRequests(migrations, () -> null, () -> null, () -> List.of(open), (id, said, doIt, by) -> {
                     heard.addAll(List.of(id, said, doIt));
-                    return new Resolution(id, Resolution.Result.STILL_HELD, "why");
+                    return new Resolution(id, Resolution.ResolutionResult.STILL_HELD, "why");
                 });
         Path path = folder.resolve("r");
         try (ControlServer other = new ControlServer(path, ControlAccess.OWNER, requests.requests());
                 ControlClient client = new ControlClient(other.path());
                 ControlClient status = new ControlClient(path)) {
             assertEquals(
-                    new Resolution("m-1", Resolution.Result.STILL_HELD, "why"),
+                    new Resolution("m-1", Resolution.ResolutionResult.STILL_HELD, "why"),
                     client.resolve("m-1", word, true, LIMIT));
             assertEquals(List.of("m-1", word, true), heard);
             assertEquals(List.of(open), status.status().open());

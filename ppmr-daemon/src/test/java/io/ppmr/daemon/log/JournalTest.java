@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.log.JournalSender.Entry;
+import io.ppmr.daemon.log.JournalSender.LogEntry;
 import io.ppmr.os.LogContext;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -63,7 +63,7 @@ class JournalTest {
     }
 
     private static byte[] entry(int number) {
-        return new Entry()
+        return new LogEntry()
                 .add("MESSAGE", "number " + number)
                 .add("PRIORITY", "6")
                 .datagram();
@@ -85,7 +85,7 @@ class JournalTest {
                 other.join();
                 left[0] = new Thread(() -> {
                     awaitQuietly(over);
-                    LOG.error("by one that goes on afterwards");
+                    LOG.error("by one that continues afterwards");
                 });
                 left[0].start();
                 return null;
@@ -142,7 +142,7 @@ class JournalTest {
     void shouldSayWhatIsLeftOutWhenAMessageIsTooLongForADatagram() throws Exception {
         try (Listener listener = new Listener(path)) {
             ROOT.addHandler(new JournalHandler(sender(MUCH), "ppmr-test"));
-            LOG.warn("{}", "x".repeat(Entry.MAX_VALUE_BYTES + 7));
+            LOG.warn("{}", "x".repeat(LogEntry.MAX_VALUE_BYTES + 7));
             Map<String, String> entry = listener.next();
             assertTrue(entry.get("MESSAGE").endsWith("x ... (7 bytes left out)"));
             assertEquals("4", entry.get("PRIORITY"));
@@ -195,10 +195,10 @@ class JournalTest {
             assertEquals("number 1", old.next().get("MESSAGE"));
             old.close();
             sender.send(entry(2));
-            try (Listener anew = new Listener(path)) {
+            try (Listener again = new Listener(path)) {
                 sender.send(entry(3));
-                assertEquals("number 2", anew.next().get("MESSAGE"));
-                assertEquals("number 3", anew.next().get("MESSAGE"));
+                assertEquals("number 2", again.next().get("MESSAGE"));
+                assertEquals("number 3", again.next().get("MESSAGE"));
             }
         } finally {
             old.close();

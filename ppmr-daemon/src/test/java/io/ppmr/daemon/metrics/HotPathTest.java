@@ -34,13 +34,13 @@ class HotPathTest {
         for (int i = 0; i < times; i++) {
             source.written(7);
             source.filled(11);
-            source.advertised(i % CHUNKS, 7);
+            source.sent(i % CHUNKS, 7);
             source.released(i % CHUNKS);
             source.waitedForChunk(13);
             source.waitedForSlot(i, 17);
-            target.advertised();
-            target.started(i % CHUNKS, 19);
-            target.pulled(i % CHUNKS, 7, 23);
+            target.chunkExpected();
+            target.pullStarted(i % CHUNKS, 19);
+            target.chunkReceived(i % CHUNKS, 7, 23);
             target.checked(29);
             target.readerWaited(i, 31);
             target.read(7);
@@ -69,8 +69,8 @@ class HotPathTest {
                 "ppmr_source_pool_wait_seconds_count 10",
                 "ppmr_source_chunk_flight_seconds_bucket{le=\"+Inf\"} 10",
                 "ppmr_target_data_bytes_total{stage=\"read\"} 70.0",
-                "ppmr_target_pulls_in_flight 10.0",
-                "ppmr_target_pull_seconds_count 10")) {
+                "ppmr_target_chunks_in_flight 10.0",
+                "ppmr_target_chunk_receive_seconds_count 10")) {
             assertTrue(scraped.lines().anyMatch(line::equals), line + "\n" + scraped);
         }
     }
@@ -82,7 +82,7 @@ class HotPathTest {
                 "source.ChunkFlight",
                 "source.PoolWait",
                 "source.SlotWait",
-                "target.Pull",
+                "target.ChunkReceive",
                 "target.PullWait",
                 "target.ReaderWait");
         try (Recording recording = new Recording()) {

@@ -101,7 +101,7 @@ class MetricsEndpointTest {
             slow.setOption(StandardSocketOptions.SO_RCVBUF, 4096).connect(endpoint.address());
             slow.write(ByteBuffer.wrap("GET /metrics HTTP/1.1\r\n\r\n".getBytes(StandardCharsets.US_ASCII)));
             HttpURLConnection other = ask(endpoint, "/metrics", "GET");
-            assertEquals(200, other.getResponseCode(), "it waits for nobody");
+            assertEquals(200, other.getResponseCode(), "it waits for no peer");
             slow.socket().setSoTimeout(20_000);
             String text = new String(slow.socket().getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertEquals(

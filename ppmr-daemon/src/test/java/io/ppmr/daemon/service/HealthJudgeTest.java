@@ -3,7 +3,7 @@ package io.ppmr.daemon.service;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.daemon.service.HealthJudge.Answer;
+import io.ppmr.daemon.service.HealthJudge.HealthResult;
 import java.time.Duration;
 import java.util.List;
 import net.jqwik.api.ForAll;
@@ -22,7 +22,7 @@ class HealthJudgeTest {
         StringBuilder fired = new StringBuilder();
         for (int i = 0; i < answers.length(); i++) {
             char c = answers.charAt(i);
-            Answer answer = c == '+' ? Answer.WELL : c == '-' ? Answer.GOING : Answer.UNKNOWN;
+            HealthResult answer = c == '+' ? HealthResult.WELL : c == '-' ? HealthResult.GOING : HealthResult.UNKNOWN;
             fired.append(judge.fires(answer, nowNs) ? '!' : '.');
             nowNs += 1_000_000_000L;
         }
@@ -76,7 +76,7 @@ class HealthJudgeTest {
                 movedSinceRecovery = 0;
             }
             timeNs += Duration.ofSeconds(1000).toNanos();
-            if (any.fires(well ? Answer.WELL : Answer.GOING, timeNs)) {
+            if (any.fires(well ? HealthResult.WELL : HealthResult.GOING, timeNs)) {
                 any.moved();
                 movedSinceRecovery++;
             }

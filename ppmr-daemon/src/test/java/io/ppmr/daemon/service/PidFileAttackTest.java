@@ -34,7 +34,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A job's user puts something else in the place of a configured PID file: that job fails by name, the others go on. */
+/**
+ * A job's user puts something else in the place of a configured PID file: that job fails with a message that names the
+ * cause, the others continue.
+ */
 class PidFileAttackTest {
     private static final int PID = 99;
     private static final int STRANGER = 20_002;

@@ -95,10 +95,10 @@ class WatchdogTest {
 
     @Test
     void shouldSayNothingWhenNobodyListens() throws Exception {
-        Supervisor nobody = Supervisor.of(Map.of("WATCHDOG_USEC", "1000000"));
-        assertFalse(nobody.listens());
-        assertEquals(Optional.empty(), nobody.watchdog());
-        nobody.ready("idle");
+        Supervisor unattended = Supervisor.of(Map.of("WATCHDOG_USEC", "1000000"));
+        assertFalse(unattended.listens());
+        assertEquals(Optional.empty(), unattended.watchdog());
+        unattended.ready("idle");
     }
 
     @ParameterizedTest

@@ -40,7 +40,7 @@ public final class HeldRestart implements AutoCloseable {
     public synchronized void start(KeptImages images, Checkpointer checkpointer, Duration deadline)
             throws IOException, CheckpointException {
         requireGoing();
-        Manifest manifest = images.manifest();
+        ImageManifest manifest = images.manifest();
         restarts.start(manifest.originals().keySet().stream().sorted().toList(), rank -> {
             Path work = WorkDirectories.create(workRoot, rank);
             return checkpointer.restart(new RestartTask(rank, manifest.user(), images.rank(rank), work, deadline));
@@ -79,7 +79,7 @@ public final class HeldRestart implements AutoCloseable {
         return List.copyOf(ranks);
     }
 
-    /** Proves once more that all are held, and sets all going. */
+    /** Proves once more that all are held, and continues all. */
     public synchronized void release() throws CheckpointException {
         requireGoing();
         for (HeldRank rank : ranks) {

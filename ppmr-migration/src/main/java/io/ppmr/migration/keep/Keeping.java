@@ -17,7 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The copy that is wanted of a migration's images, over all its attempts: each attempt begins one anew, until one is
+ * The copy that is wanted of a migration's images, over all its attempts: each attempt begins one again, until one is
  * whole. Owned by the migration's worker.
  */
 public final class Keeping implements AutoCloseable {
@@ -45,7 +45,7 @@ public final class Keeping implements AutoCloseable {
      * @param checkpointer its name
      * @param user the job's
      */
-    public record Subject(String migrationId, String job, String checkpointer, JobUser user) {}
+    public record ImageOrigin(String migrationId, String job, String checkpointer, JobUser user) {}
 
     /**
      * The wish for a copy.
@@ -53,13 +53,13 @@ public final class Keeping implements AutoCloseable {
      * @param directory where copies are kept; empty if none is wanted
      * @param bounds of it
      */
-    public record Wish(Optional<Path> directory, Bounds bounds) {
+    public record KeepRequest(Optional<Path> directory, Bounds bounds) {
         /** No copy. */
-        public static final Wish NONE = new Wish(Optional.empty(), Bounds.USUAL);
+        public static final KeepRequest NONE = new KeepRequest(Optional.empty(), Bounds.USUAL);
 
         /** A copy in this directory. */
-        public static Wish in(Path directory) {
-            return new Wish(Optional.of(directory), Bounds.USUAL);
+        public static KeepRequest in(Path directory) {
+            return new KeepRequest(Optional.of(directory), Bounds.USUAL);
         }
     }
 
@@ -80,7 +80,7 @@ public final class Keeping implements AutoCloseable {
 
     private final Optional<Path> directory;
     private final Bounds bounds;
-    private final Subject subject;
+    private final ImageOrigin subject;
     private final Path workDirectory;
     private final PeerAuthenticator key;
     /** Volatile for {@link #report}, which any thread may ask for. */
@@ -92,7 +92,7 @@ public final class Keeping implements AutoCloseable {
      * @param workDirectory of the service, for a note of the copy that is being written
      * @param key of the service, by which {@code ppmr restart} knows the copy again
      */
-    public Keeping(Wish wish, Subject subject, Path workDirectory, PeerAuthenticator key) {
+    public Keeping(KeepRequest wish, ImageOrigin subject, Path workDirectory, PeerAuthenticator key) {
         this.workDirectory = workDirectory;
         this.key = key;
         this.directory = wish.directory();
@@ -121,14 +121,14 @@ public final class Keeping implements AutoCloseable {
     }
 
     /**
-     * Every checkpoint of an attempt has reported success, and nothing is written any more.
+     * Is called when every checkpoint of an attempt reported success and the images are complete.
      *
      * @param originals the processes that each rank was made of
      */
     public void whole(int attemptNumber, List<ImageName> names, Map<Integer, List<ProcessIdentity>> originals) {
         if (copy != null && attempt == attemptNumber) {
             copy.whole(
-                    new Manifest(
+                    new ImageManifest(
                             version(),
                             subject.job(),
                             subject.checkpointer(),
@@ -155,7 +155,7 @@ public final class Keeping implements AutoCloseable {
         return copy != null && attempt == attemptNumber;
     }
 
-    /** An attempt is over: nobody writes its images any more. */
+    /** Is called when an attempt is over and its images are no longer written. */
     public void attemptOver(int attemptNumber) {
         if (copy != null && attempt == attemptNumber) {
             copy.close();
@@ -196,7 +196,7 @@ public final class Keeping implements AutoCloseable {
         return version == null ? "(built in place)" : version;
     }
 
-    /** Asks no name service: a job stands still meanwhile. */
+    /** Asks no name service: a job is stopped meanwhile. */
     private static String hostName() {
         try {
             return Files.readString(Path.of("/proc/sys/kernel/hostname")).strip();

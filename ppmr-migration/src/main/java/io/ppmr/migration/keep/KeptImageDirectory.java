@@ -2,8 +2,8 @@ package io.ppmr.migration.keep;
 
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.migration.keep.ImageManifest.ManifestEntry;
 import io.ppmr.migration.keep.KeptImageWriter.Block;
-import io.ppmr.migration.keep.Manifest.Entry;
 import io.ppmr.source.image.ImageName;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
@@ -123,37 +123,37 @@ final class KeptImageDirectory {
      *
      * @param going asked between files whether it is still wanted
      */
-    Manifest finish(Manifest known, List<ImageName> names, BooleanSupplier going) throws IOException {
+    ImageManifest finish(ImageManifest known, List<ImageName> names, BooleanSupplier going) throws IOException {
         Path data = partial.resolve(DATA);
         ByteBuffer buffer = ByteBuffer.allocate(READ_BYTES);
-        List<Entry> entries = new ArrayList<>();
+        List<ManifestEntry> entries = new ArrayList<>();
         for (ImageName name : names) {
             if (!going.getAsBoolean()) {
-                throw new IOException("it is not wanted any more");
+                throw new IOException("it is no longer wanted");
             }
             Path path = partial.resolve(name.path());
             switch (name.kind()) {
                 case DIRECTORY -> {
                     Files.createDirectory(path, ownerOnly());
-                    entries.add(new Entry(name.kind(), name.path(), 0, 0, ""));
+                    entries.add(new ManifestEntry(name.kind(), name.path(), 0, 0, ""));
                 }
                 case SYMLINK -> {
                     Files.createSymbolicLink(path, Path.of(name.linkTarget()));
-                    entries.add(new Entry(name.kind(), name.path(), 0, 0, name.linkTarget()));
+                    entries.add(new ManifestEntry(name.kind(), name.path(), 0, 0, name.linkTarget()));
                 }
                 case FILE -> {
                     KeptImageFile file = (KeptImageFile) name.copy();
                     int crc32c = file.finish(data, name.sizeBytes(), buffer);
                     open.remove(file);
                     file.moveTo(path);
-                    entries.add(new Entry(name.kind(), name.path(), name.sizeBytes(), crc32c, ""));
+                    entries.add(new ManifestEntry(name.kind(), name.path(), name.sizeBytes(), crc32c, ""));
                 }
             }
         }
         closeAll();
         WorkDirectories.remove(data);
         own(names, known.user());
-        Manifest manifest = new Manifest(
+        ImageManifest manifest = new ImageManifest(
                 known.version(),
                 known.job(),
                 known.checkpointer(),
@@ -166,29 +166,32 @@ final class KeptImageDirectory {
                 entries);
         String text = manifest.text();
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        if (bytes.length > Manifest.MAX_BYTES) {
+        if (bytes.length > ImageManifest.MAX_BYTES) {
             throw new IOException("the image has " + entries.size() + " names, more than a manifest can have");
         }
-        writeSynced(partial.resolve(Manifest.FILE_NAME), text);
-        writeSynced(partial.resolve(Manifest.DIGEST_FILE_NAME), Manifest.digest(key, bytes));
+        writeSynced(partial.resolve(ImageManifest.FILE_NAME), text);
+        writeSynced(partial.resolve(ImageManifest.DIGEST_FILE_NAME), ImageManifest.digest(key, bytes));
         for (ImageName name : names) {
-            if (name.kind() == ImageName.Kind.DIRECTORY) {
+            if (name.kind() == ImageName.NameKind.DIRECTORY) {
                 sync(partial.resolve(name.path()));
             }
         }
-        // The job's user, as whom restarts run, gets as far as to the directory of its rank.
+        // The job's user, which restarts run as, can reach the directory of its rank.
         Files.setPosixFilePermissions(partial, PosixFilePermissions.fromString("rwx--x--x"));
         sync(partial);
         return manifest;
     }
 
-    /** A file belongs to who made it: the job's user, or root, whose checkpointer nobody may feed with other bytes. */
+    /**
+     * A file belongs to the user that made it: the job's user, or root, so that no user can change what root's
+     * checkpointer reads.
+     */
     private void own(List<ImageName> names, JobUser user) throws IOException {
         for (int i = names.size() - 1; i >= 0; i--) {
             ImageName name = names.get(i);
-            boolean users = name.kind() == ImageName.Kind.DIRECTORY
+            boolean users = name.kind() == ImageName.NameKind.DIRECTORY
                     ? names.stream()
-                            .anyMatch(inside -> inside.kind() != ImageName.Kind.DIRECTORY
+                            .anyMatch(inside -> inside.kind() != ImageName.NameKind.DIRECTORY
                                     && inside.uid() == user.uid()
                                     && inside.path().startsWith(name.path() + "/"))
                     : name.uid() == user.uid();

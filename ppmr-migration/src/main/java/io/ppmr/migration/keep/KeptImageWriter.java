@@ -45,7 +45,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
 
     private static final int SIDES = 2;
 
-    /** One change of one file. Owned by whoever has taken it out of a queue. */
+    /** One change of one file. Owned by the thread that took it out of a queue. */
     static final class Block {
         private final ByteBuffer bytes;
         private final long address;
@@ -116,7 +116,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
     private boolean closed;
 
     /** The manifest and the names of an image that is whole. */
-    private record Whole(Manifest manifest, List<ImageName> names) {}
+    private record Whole(ImageManifest manifest, List<ImageName> names) {}
 
     /** Begins it, on a thread of its own. */
     KeptImageWriter(KeptImageDirectory directory, int bufferBytes, Duration patience) {
@@ -178,8 +178,8 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
 
     // ---- the migration's thread -----------------------------------------------------------------------------------
 
-    /** Every checkpoint of the attempt has reported success, and nothing is written any more. */
-    void whole(Manifest manifest, List<ImageName> names) {
+    /** Is called when every checkpoint of the attempt reported success and the images are complete. */
+    void whole(ImageManifest manifest, List<ImageName> names) {
         whole = new Whole(manifest, List.copyOf(names));
         state.compareAndSet(State.GROWING, State.WHOLE);
         filled.offer(wakeUp);
@@ -190,12 +190,12 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         return state.get() != State.GROWING && state.get() != State.LOST;
     }
 
-    /** Ends it if it is not kept yet; whoever writes goes on without it. */
+    /** Gives up the kept image if it is not complete yet; the writers continue without it. */
     void lose(String reason) {
         State now = state.get();
         while (now != State.KEPT && now != State.LOST && now != State.NAMING) {
             if (state.compareAndSet(now, State.LOST)) {
-                LOG.warn("no copy is kept in {}: {}; the migration goes on", directory.partial(), reason);
+                LOG.warn("no copy is kept in {}: {}; the migration continues", directory.partial(), reason);
                 report = new KeptImageReport(false, directory.wanted().toString(), 0, reason);
                 over.countDown();
                 filled.offer(wakeUp);
@@ -225,7 +225,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
                 : new KeptImageReport(false, directory.wanted().toString(), 0, "it is still being written");
     }
 
-    /** Nobody writes images any more: the memory is freed as soon as the thread needs it no more either. */
+    /** Releases the writers' share of the buffer. The buffer is freed when the copy thread releases its share. */
     @Override
     public void close() {
         if (!closed) {
@@ -237,7 +237,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         }
     }
 
-    /** One side will not touch the memory any more; the last frees it. */
+    /** Releases one side's share of the memory; the last release frees it. */
     private void release() {
         if (holders.decrementAndGet() == 0) {
             BufferUtil.free(buffer);
@@ -274,7 +274,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
     }
 
     private void finish() throws IOException {
-        Manifest manifest = directory.finish(whole.manifest(), whole.names(), () -> state.get() == State.WHOLE);
+        ImageManifest manifest = directory.finish(whole.manifest(), whole.names(), () -> state.get() == State.WHOLE);
         if (state.compareAndSet(State.WHOLE, State.NAMING)) {
             try {
                 directory.giveName();

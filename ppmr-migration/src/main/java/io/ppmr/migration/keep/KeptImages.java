@@ -42,9 +42,9 @@ public final class KeptImages {
     private static final Pattern POD_IMAGE = Pattern.compile("rank-\\d+/netns-\\d+\\.img");
 
     private final Path directory;
-    private final Manifest manifest;
+    private final ImageManifest manifest;
 
-    private KeptImages(Path directory, Manifest manifest) {
+    private KeptImages(Path directory, ImageManifest manifest) {
         this.directory = directory;
         this.manifest = manifest;
     }
@@ -59,20 +59,20 @@ public final class KeptImages {
                 && directory.getFileName().toString().endsWith(PARTIAL)) {
             throw refused(directory + " is an incomplete copy: its migration broke off, or it could not be kept");
         }
-        if (!Files.exists(directory.resolve(Manifest.FILE_NAME))) {
+        if (!Files.exists(directory.resolve(ImageManifest.FILE_NAME))) {
             List<Path> inside = copiesIn(directory);
-            throw refused(directory + " is no kept copy: it has no file " + Manifest.FILE_NAME
+            throw refused(directory + " is no kept copy: it has no file " + ImageManifest.FILE_NAME
                     + (inside.isEmpty() ? "" : ". Name one of those in it: " + inside));
         }
         requireOurs(directory);
         try {
-            return new KeptImages(directory, Manifest.read(directory));
+            return new KeptImages(directory, ImageManifest.read(directory));
         } catch (IOException e) {
             throw new RequestException(e.getMessage(), e);
         }
     }
 
-    /** Throws unless a copy is root's alone, in directories in which nobody else can exchange it. */
+    /** Throws unless a copy is root's alone, in directories in which no other process can exchange it. */
     private static void requireOurs(Path directory) throws RequestException, IOException {
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {
@@ -84,11 +84,11 @@ public final class KeptImages {
         if (writable != 0) {
             throw refused(directory + " can be written by others: look at what is in it, then chmod go-w " + directory);
         }
-        for (String name : List.of(Manifest.FILE_NAME, Manifest.DIGEST_FILE_NAME, RESTARTED)) {
+        for (String name : List.of(ImageManifest.FILE_NAME, ImageManifest.DIGEST_FILE_NAME, RESTARTED)) {
             Path file = directory.resolve(name);
             if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
                 if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
-                    throw refused(file + " is no regular file: somebody has changed the copy");
+                    throw refused(file + " is no regular file: the kept image was changed");
                 }
                 requireOwner(file, JobUser.ofService());
             }
@@ -111,10 +111,10 @@ public final class KeptImages {
     }
 
     /**
-     * Refuses where anything in the copy belongs to, or can be written by, somebody else than whom its checkpointer
+     * Refuses a copy if any file in it belongs to, or can be written by, another user than the one its checkpointer
      * restarts it as, and root.
      *
-     * @param owner as whom the image is restarted
+     * @param owner the user that the image is restarted as
      */
     public void requireOwners(JobUser owner) throws RequestException, IOException {
         try (Stream<Path> inside = Files.walk(directory)) {
@@ -132,18 +132,18 @@ public final class KeptImages {
      * @param withoutDigest whether a copy is taken that has no digest, as releases before this one have kept it
      */
     public void requireSealed(PeerAuthenticator key, boolean withoutDigest) throws RequestException, IOException {
-        Path file = directory.resolve(Manifest.DIGEST_FILE_NAME);
+        Path file = directory.resolve(ImageManifest.DIGEST_FILE_NAME);
         if (!Files.exists(file)) {
             if (withoutDigest) {
                 return;
             }
-            throw refused(
-                    "the copy " + directory + " has no file " + Manifest.DIGEST_FILE_NAME + ", so nothing shows that"
-                            + " ppmr has made it. If it was made by a release without one, and nobody but root can have"
-                            + " changed it since, restart it with --without-digest");
+            throw refused("the copy " + directory + " has no file " + ImageManifest.DIGEST_FILE_NAME
+                    + ", so nothing shows that"
+                    + " ppmr has made it. If it was made by a release without one, and only root can have"
+                    + " changed it since, restart it with --without-digest");
         }
-        byte[] manifestBytes = Files.readAllBytes(directory.resolve(Manifest.FILE_NAME));
-        byte[] due = Manifest.digest(key, manifestBytes).getBytes(StandardCharsets.US_ASCII);
+        byte[] manifestBytes = Files.readAllBytes(directory.resolve(ImageManifest.FILE_NAME));
+        byte[] due = ImageManifest.digest(key, manifestBytes).getBytes(StandardCharsets.US_ASCII);
         if (Files.size(file) != due.length || !MessageDigest.isEqual(due, Files.readAllBytes(file))) {
             throw refused(
                     "the manifest of " + directory + " is not one that a service with this node's key has written:"
@@ -154,7 +154,7 @@ public final class KeptImages {
     private static List<Path> copiesIn(Path directory) throws IOException {
         try (Stream<Path> inside = Files.list(directory)) {
             return inside.filter(one -> !one.toString().endsWith(PARTIAL))
-                    .filter(one -> Files.exists(one.resolve(Manifest.FILE_NAME)))
+                    .filter(one -> Files.exists(one.resolve(ImageManifest.FILE_NAME)))
                     .sorted()
                     .toList();
         }
@@ -164,7 +164,7 @@ public final class KeptImages {
         return new RequestException(reason);
     }
 
-    public Manifest manifest() {
+    public ImageManifest manifest() {
         return manifest;
     }
 
@@ -178,7 +178,7 @@ public final class KeptImages {
      * else a pod is made of was not written down.
      */
     public void requireNoPod() throws RequestException {
-        for (Manifest.Entry entry : manifest.entries()) {
+        for (ImageManifest.ManifestEntry entry : manifest.entries()) {
             if (POD_IMAGE.matcher(entry.path()).matches()) {
                 throw refused("the copy " + directory + " is of a pod, by its image " + entry.path() + ", and no pod"
                         + " can be restarted from a copy yet. Remedy: start the job again in a pod of its own");
@@ -250,7 +250,7 @@ public final class KeptImages {
     public void requireWhole() throws RequestException {
         List<String> wrong = new ArrayList<>();
         byte[] buffer = new byte[READ_BYTES];
-        for (Manifest.Entry entry : manifest.entries()) {
+        for (ImageManifest.ManifestEntry entry : manifest.entries()) {
             String complaint = complaint(entry, buffer);
             if (!complaint.isEmpty()) {
                 wrong.add(entry.path() + " " + complaint);
@@ -263,7 +263,7 @@ public final class KeptImages {
         }
     }
 
-    private String complaint(Manifest.Entry entry, byte[] buffer) {
+    private String complaint(ImageManifest.ManifestEntry entry, byte[] buffer) {
         Path path;
         try {
             path = Path.of(entry.path()).normalize();
@@ -305,7 +305,8 @@ public final class KeptImages {
                 .toString();
     }
 
-    private static String complaint(Manifest.Entry entry, UserPath file, byte[] buffer) throws IOException {
+    private static String complaint(ImageManifest.ManifestEntry entry, UserPath file, byte[] buffer)
+            throws IOException {
         if (!file.isRegular()) {
             return "is no file";
         }

@@ -152,6 +152,6 @@ public final class Cargo {
     }
 
     private static Optional<Refusal> refused(int rank, OpenedFile file, String why, String remedy) {
-        return Optional.of(new Refusal(rank, file + ", which is to be carried (files.copy): " + why, remedy));
+        return Optional.of(new Refusal(rank, file + ", which must be carried (files.copy): " + why, remedy));
     }
 }

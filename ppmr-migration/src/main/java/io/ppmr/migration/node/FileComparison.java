@@ -8,7 +8,7 @@ import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.files.CarriedFile;
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.checkpoint.files.FileRules;
-import io.ppmr.checkpoint.files.FileRules.Verdict;
+import io.ppmr.checkpoint.files.FileRules.FileDecision;
 import io.ppmr.checkpoint.files.OpenedFile;
 import io.ppmr.checkpoint.files.OpenedFiles;
 import io.ppmr.checkpoint.files.OutsideHolders;
@@ -16,8 +16,8 @@ import io.ppmr.checkpoint.sharing.DescriptorInfo;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.protocol.control.ControlMessage.Look;
-import io.ppmr.protocol.control.ControlMessage.Seen;
+import io.ppmr.protocol.control.ControlMessage.FilesInspected;
+import io.ppmr.protocol.control.ControlMessage.InspectFiles;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
@@ -69,13 +69,13 @@ public final class FileComparison {
 
     /** The node to which the job would go. */
     @FunctionalInterface
-    public interface Peer {
+    public interface PeerQuery {
         /**
          * Asks it.
          *
          * @param limit how long the answer may take
          */
-        Seen ask(Look question, Duration limit) throws IOException, InterruptedException;
+        FilesInspected ask(InspectFiles question, Duration limit) throws IOException, InterruptedException;
     }
 
     /** The other node does not look, for a reason of its own that is the message. */
@@ -109,7 +109,7 @@ public final class FileComparison {
     private final FileLooker looker;
     private final JobFiles files;
     private final Predicate<String> compared;
-    private final Peer peer;
+    private final PeerQuery peer;
     private final ProcessTable processes;
 
     private final Set<ByteBuffer> known = new HashSet<>();
@@ -140,7 +140,7 @@ public final class FileComparison {
             FileLooker looker,
             JobFiles files,
             Predicate<String> compared,
-            Peer peer,
+            PeerQuery peer,
             ProcessTable processes) {
         this.user = user;
         this.looker = looker;
@@ -230,7 +230,7 @@ public final class FileComparison {
     }
 
     /**
-     * Says why what travels with the job cannot: processes outside of a rank work on it.
+     * Returns why what travels with the job cannot: processes outside of a rank work on it.
      *
      * @param ranks those that are looked at
      * @param trees each rank's processes, those of ranks too that go elsewhere
@@ -244,7 +244,7 @@ public final class FileComparison {
                 : new OutsideHolders(looked, trees).find().flatMap(refusal -> reason(List.of(refusal)));
     }
 
-    /** Tells whether files of a rank travel with it. */
+    /** Returns whether files of a rank travel with it. */
     public synchronized boolean carries(int rank) {
         return !cargo.ranks().getOrDefault(rank, Map.of()).isEmpty();
     }
@@ -377,7 +377,7 @@ public final class FileComparison {
                 decide(one, alone.unseen(one.rank(), one.file(), FileFacts.error(lines.get(at)), false));
                 continue;
             }
-            Optional<Verdict> verdict = alone.alone(one.rank(), one.file(), facts.get(), pids);
+            Optional<FileDecision> verdict = alone.alone(one.rank(), one.file(), facts.get(), pids);
             if (verdict.isPresent()) {
                 decide(one, verdict.get());
             } else {
@@ -400,9 +400,9 @@ public final class FileComparison {
         return literal.isPresent() && literal.get().inode().equals(inode);
     }
 
-    private Seen ask(char kind, List<String> paths, Duration limit)
+    private FilesInspected ask(char kind, List<String> paths, Duration limit)
             throws IOException, CheckpointException, InterruptedException {
-        Seen answer = peer.ask(new Look(user.uid(), user.gid(), kind, paths), limit);
+        FilesInspected answer = peer.ask(new InspectFiles(user.uid(), user.gid(), kind, paths), limit);
         if (!answer.failure().isEmpty()) {
             throw new DeclinedException(answer.failure());
         }
@@ -418,13 +418,14 @@ public final class FileComparison {
         if (files.isEmpty()) {
             return;
         }
-        Seen there = ask('s', files.stream().map(Pending::path).toList(), FileLooker.ANSWER_LIMIT.multipliedBy(2));
+        FilesInspected there =
+                ask('s', files.stream().map(Pending::path).toList(), FileLooker.ANSWER_LIMIT.multipliedBy(2));
         FileRules rules = rules(there.kernel().equals(kernel()));
         for (int at = 0; at < files.size(); at++) {
             Pending one = files.get(at);
             String line = there.lines().get(at);
             Optional<FileFacts> facts = FileFacts.parse(line);
-            Verdict verdict = facts.isPresent()
+            FileDecision verdict = facts.isPresent()
                     ? rules.compare(one.rank(), one.file(), one.here(), facts.get())
                     : FileFacts.error(line) == MISSING
                             ? rules.missing(one.rank(), one.file(), one.here())
@@ -433,7 +434,7 @@ public final class FileComparison {
         }
     }
 
-    private Verdict contents(Pending one, FileRules rules)
+    private FileDecision contents(Pending one, FileRules rules)
             throws IOException, CheckpointException, InterruptedException {
         Duration limit = contentLimit(one.here().lengthBytes());
         if (held && limit.compareTo(LEAST_CONTENT_LIMIT) > 0) {
@@ -447,18 +448,18 @@ public final class FileComparison {
         return rules.contents(one.rank(), one.file(), one.here(), here, there);
     }
 
-    /** Returns how long it may take to read so much. */
+    /** Returns the time limit for reading this many bytes. */
     public static Duration contentLimit(long bytes) {
         Duration limit = LEAST_CONTENT_LIMIT.plusSeconds(bytes / LEAST_BYTES_A_SECOND);
         return limit.compareTo(MOST_CONTENT_LIMIT) < 0 ? limit : MOST_CONTENT_LIMIT;
     }
 
-    /** From now on the ranks stand still, so contents are compared for a short time alone. */
+    /** From now on the ranks are stopped, so contents are compared for a short time alone. */
     public void whileHeld() {
         held = true;
     }
 
-    private void decide(Pending one, Verdict verdict) {
+    private void decide(Pending one, FileDecision verdict) {
         if (verdict instanceof FileRules.Refused refused) {
             found.add(new Found(one, refused.refusal()));
         } else if (verdict instanceof FileRules.Carried carried) {
@@ -628,6 +629,6 @@ public final class FileComparison {
         return FileFacts.parse(line)
                 .map(FileFacts::lengthBytes)
                 .orElseThrow(() -> new CheckpointException(file.file() + ", which cannot be looked at " + where
-                        + " any more (" + line + "). Remedy: look at the server of that filesystem"));
+                        + " now (" + line + "). Remedy: look at the server of that filesystem"));
     }
 }

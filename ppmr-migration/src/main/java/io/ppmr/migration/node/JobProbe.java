@@ -21,8 +21,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Reads what a job's processes are and have, proc(5). A process that ends meanwhile is left out: whoever moves the job
- * notices by itself. Immutable, for any thread.
+ * Reads what a job's processes are and have, proc(5). A process that ends meanwhile is left out: the migration of the
+ * job notices by itself. Immutable, for any thread.
  */
 public final class JobProbe {
     private static final int MAX_PIDS = 2000;
@@ -110,7 +110,7 @@ public final class JobProbe {
         return new JobFacts(checkpointer, residentBytes, streamableBytes, pids);
     }
 
-    /** Returns the memory that is a process's alone; of shared memory its share, where the kernel reckons that. */
+    /** Returns the memory that is a process's alone; of shared memory its share, if the kernel calculates that. */
     static long residentBytes(Path proc) throws IOException {
         return residentBytes(proc, KernelFeatures.here());
     }

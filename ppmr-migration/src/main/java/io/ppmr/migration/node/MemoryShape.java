@@ -1,7 +1,7 @@
 package io.ppmr.migration.node;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.os.Mapping;
+import io.ppmr.os.MappingLine;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import java.io.BufferedReader;
@@ -23,8 +23,8 @@ import org.slf4j.LoggerFactory;
  * pages: that is what CRIU calls lazy. Immutable.
  *
  * @param streamableBytes what can be streamed, counted for each process
- * @param sharedBytes of that, what processes share since a fork, but for once: it is streamed once for each of them,
- *     and so much more memory their copies take
+ * @param sharedBytes of that, what processes share since a fork, except for once: it is streamed once for each of them,
+ *     the additional memory that their copies take
  * @param pages how many of the pages were looked at one by one
  * @param runs in how many runs of adjacent ones these lie
  */
@@ -44,11 +44,11 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     private static final long KIB = 1024;
     private static final long MIB = 1 << 20;
     private static final long LEAST_PAGES_A_RUN = 8;
-    /** More of a node's memory than one part of so many is not given for what the copies do not share any more. */
+    /** Maximum fraction (1/n) of a node's memory for pages that the copies no longer share. */
     private static final int UNSHARED_PART = 16;
 
     /**
-     * Says why images are the better way for a job of this shape; empty if streaming is.
+     * Returns why images are the better way for a job of this shape; empty if streaming is.
      *
      * @param residentBytes of the job
      * @param nodeBytes memory of its node, and so of one like it
@@ -118,7 +118,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
         private long runs;
         private long unlooked;
 
-        private Mapping mapping;
+        private MappingLine mapping;
         private long anonymous;
         private long proportional;
 
@@ -147,7 +147,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
 
         /** Takes a mapping's first line; others are of no interest. */
         private void begin(String line) {
-            Optional<Mapping> next = Mapping.parse(line);
+            Optional<MappingLine> next = MappingLine.parse(line);
             if (next.isPresent()) {
                 mapping = next.get();
                 anonymous = 0;

@@ -266,7 +266,7 @@ public final class NodeCheck {
                 "free memory, lower staging.limit or migrations, or name a folder on a disk (staging.directory)"));
     }
 
-    /** Checks whether a directory, or the nearest one above it that is there, can be written and has so much room. */
+    /** Checks whether a directory, or the nearest one above it that exists, can be written and has enough space. */
     private void room(String check, Path directory, long bytes, String remedy) {
         Path existing = Stream.iterate(directory.toAbsolutePath(), Path::getParent)
                 .filter(Files::exists)

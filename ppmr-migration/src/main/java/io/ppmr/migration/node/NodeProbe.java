@@ -37,7 +37,7 @@ public final class NodeProbe {
      *
      * @param name as {@code DEVICE/PORT}
      * @param state of the link as the kernel calls it, such as {@code ACTIVE}
-     * @param hasGid whether it has an address, without which nobody can connect
+     * @param hasGid whether it has an address, without which no peer can connect
      */
     record RdmaPort(String name, String state, boolean hasGid) {
         private static final String NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000";
@@ -132,7 +132,7 @@ public final class NodeProbe {
         return tools;
     }
 
-    /** Returns the memory that processes can still have; before Linux 3.14 reckoned as the kernel does since. */
+    /** Returns the memory that processes can still have; before Linux 3.14 calculated as later kernels do. */
     long availableBytes() {
         return availableBytes(KernelFeatures.here());
     }
@@ -153,13 +153,13 @@ public final class NodeProbe {
         long lowKib = line("proc/sys/vm/min_free_kbytes").map(NodeProbe::number).orElse(0L) * 5 / 4;
         long fileKib = kib.getOrDefault("Active(file)", 0L) + kib.getOrDefault("Inactive(file)", 0L);
         long slabKib = kib.getOrDefault("SReclaimable", 0L);
-        long reckonedKib = kib.getOrDefault("MemFree", 0L)
+        long estimatedKib = kib.getOrDefault("MemFree", 0L)
                 - lowKib
                 + fileKib
                 - Math.min(fileKib / 2, lowKib)
                 + slabKib
                 - Math.min(slabKib / 2, lowKib);
-        return Math.max(0, reckonedKib) * KIB;
+        return Math.max(0, estimatedKib) * KIB;
     }
 
     /** Returns how much memory this machine has; see proc_meminfo(5). */

@@ -14,8 +14,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks whether a job of another node could go on at this one. Run by the target, which alone sees its own files and
- * PIDs: for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal.
+ * Checks whether a job of another node could continue at this one. Run by the target, which alone sees its own files
+ * and PIDs: for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal.
  * docs/doctor.md has every check with its reason.
  */
 public final class PairCheck {
@@ -33,18 +33,23 @@ public final class PairCheck {
      * @param whyStagingIsSmall why images find less room than is configured, in words that follow a number; empty if
      *     they do not
      */
-    public record Room(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {}
+    public record TargetCapacity(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {}
 
     private final NodeFacts source;
     private final JobFacts job;
     private final NodeFacts target;
     private final RestartNeeds needs;
     private final ReadingMode reading;
-    private final Room room;
+    private final TargetCapacity room;
     private final List<Finding> findings = new ArrayList<>();
 
     private PairCheck(
-            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
+            NodeFacts source,
+            JobFacts job,
+            NodeFacts target,
+            RestartNeeds needs,
+            ReadingMode reading,
+            TargetCapacity room) {
         this.source = source;
         this.job = job;
         this.target = target;
@@ -61,7 +66,12 @@ public final class PairCheck {
      * @param room what other migrations leave here
      */
     public static List<Finding> findings(
-            NodeFacts source, JobFacts job, NodeFacts target, RestartNeeds needs, ReadingMode reading, Room room) {
+            NodeFacts source,
+            JobFacts job,
+            NodeFacts target,
+            RestartNeeds needs,
+            ReadingMode reading,
+            TargetCapacity room) {
         PairCheck check = new PairCheck(source, job, target, needs, reading, room);
         check.machine();
         check.kernel();
@@ -90,7 +100,7 @@ public final class PairCheck {
             findings.add(Finding.warn(
                     "cpu",
                     "this node's processor does not say that it has " + String.join(" ", slower)
-                            + ", which the source's has: the job goes on, and may copy memory more slowly",
+                            + ", which the source's has: the job continues, and may copy memory more slowly",
                     "compare the two nodes' firmware settings and hypervisors: the same processor may say it on one"
                             + " node and not on the other"));
         } else if (missing.isEmpty()) {

@@ -26,7 +26,7 @@ public final class Preparation {
         this.limit = limit;
     }
 
-    /** Returns true once nothing more is to be looked at. */
+    /** Returns true once nothing more must be looked at. */
     public boolean isOver() {
         return calledOff.getAsBoolean() || isLate();
     }
@@ -35,7 +35,7 @@ public final class Preparation {
         return System.nanoTime() - startNs > limit.toNanos();
     }
 
-    /** Throws, and says why, once nothing more is to be looked at. */
+    /** Throws, and says why, once nothing more must be looked at. */
     public void requireTime() throws CheckpointException {
         if (isLate()) {
             throw new CheckpointException("looking at the job's processes has taken longer than " + limit.toSeconds()

@@ -1,10 +1,10 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer.CheckpointTask;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
 import io.ppmr.checkpoint.RightsBounds;
@@ -12,7 +12,7 @@ import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.migration.keep.Keeping;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.os.LogContext;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
@@ -51,7 +51,7 @@ final class Attempt {
     /** A target that fails a write has so long to say why; then the write's own error is taken for the reason. */
     private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
 
-    /** Starting and ending a command takes as long as writing so much: many small ranks write little. */
+    /** The bytes that could be written in the time of starting and ending a command: many small ranks write little. */
     private static final long COMMAND_BYTES = 64 << 10;
 
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
@@ -61,23 +61,23 @@ final class Attempt {
      *
      * @param attempt in which; a later one may have another participant in the same place
      */
-    record Heard(int attempt, String participant, SessionEvent event) {}
+    record InboxEvent(int attempt, String participant, SessionEvent event) {}
 
     /** Takes what is heard, on other threads. */
     @FunctionalInterface
-    interface Listener {
+    interface AttemptListener {
         /**
          * Takes it.
          *
          * @throws ProtocolException if the participant says more than is dealt with: its connection ends
          */
-        void hear(Heard heard) throws ProtocolException;
+        void onEvent(InboxEvent heard) throws ProtocolException;
     }
 
     /**
      * The failure of an attempt.
      *
-     * @param participant whose failure it is; empty if it is nobody's
+     * @param participant that failed; empty if none did
      */
     record Failure(String reason, String participant) {}
 
@@ -95,7 +95,7 @@ final class Attempt {
      * @param originals the ranks' processes
      * @param keeping the copy that may be wanted
      */
-    record Subject(
+    record MigrationContext(
             String migrationId,
             MigrationSecret secret,
             SourceContext service,
@@ -120,7 +120,7 @@ final class Attempt {
     private final Map<Integer, Integer> unwritten = new HashMap<>();
 
     private final Map<Integer, Integer> lastRanks = new HashMap<>();
-    /** Tells whether the migration is called off, in a wait in which its thread would not see that. */
+    /** Returns whether the migration is called off, in a wait in which its thread would not see that. */
     private BooleanSupplier calledOff = () -> false;
 
     private final WriterActivity activity = new WriterActivity();
@@ -138,7 +138,7 @@ final class Attempt {
     private int nextLooked;
 
     /** Makes a session for each leg of the plan; none has begun yet. */
-    Attempt(Subject subject, int number, MigrationPlan plan) {
+    Attempt(MigrationContext subject, int number, MigrationPlan plan) {
         this.number = number;
         this.plan = plan;
         this.job = subject.job();
@@ -164,13 +164,13 @@ final class Attempt {
      *
      * @param heard told what the targets say from then on, and that one is lost, on other threads
      */
-    Optional<NotTaken> begin(Cancellation cancellation, Listener heard) throws InterruptedException {
+    Optional<NotTaken> begin(Cancellation cancellation, AttemptListener heard) throws InterruptedException {
         calledOff = () -> cancellation.reason().isPresent();
         for (int place = 0; place < sessions.size(); place++) {
             String from = plan.legs().get(place).address();
             try (LogContext.Scope about = LogContext.peer(from)) {
-                String refusal =
-                        sessions.get(place).begin(cancellation, event -> heard.hear(new Heard(number, from, event)));
+                String refusal = sessions.get(place)
+                        .begin(cancellation, event -> heard.onEvent(new InboxEvent(number, from, event)));
                 if (refusal != null) {
                     return Optional.of(new NotTaken(place, true, refusal));
                 }
@@ -218,7 +218,7 @@ final class Attempt {
         checkpoints.start(tasks.keySet(), rank -> {
             WorkDirectories.create(workRoot, rank);
             RankCommand checkpoint = session(plan.placeOf(rank)).checkpointer().checkpoint(tasks.get(rank));
-            AbandonedCommand.note(workRoot, checkpoint.started());
+            OrphanedCommand.note(workRoot, checkpoint.started());
             return checkpoint;
         });
     }
@@ -238,9 +238,9 @@ final class Attempt {
             endedCheckpoints++;
             written(next.get(), imageComplete);
         }
-        if (begun && checkpoints.isEmpty() && !written && !isSpent()) {
+        if (begun && checkpoints.isEmpty() && !written && !hasWriteFailed()) {
             written = true;
-            record.step(Step.RESTART);
+            record.step(SourceStep.RESTART);
         }
     }
 
@@ -251,7 +251,7 @@ final class Attempt {
         try (LogContext.Scope about = LogContext.rank(held.rank())) {
             originals.held(held);
             record.paused();
-            if (isSpent()) {
+            if (hasWriteFailed()) {
                 LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
                 return;
             }
@@ -286,7 +286,7 @@ final class Attempt {
     }
 
     /**
-     * Tells whether a checkpointer has begun to keep the job from computing. One that writes from within has when its
+     * Returns whether a checkpointer has begun to keep the job from computing. One that writes from within has when its
      * first byte comes; of the others' processes one is looked at in each call, so that many ranks cost no more.
      */
     private boolean standsStill() {
@@ -311,28 +311,26 @@ final class Attempt {
                     held.rank(),
                     told.stopped().size());
             session(plan.placeOf(held.rank()))
-                    .send(new ControlMessage.Stopped(held.rank(), told.pids(), told.parents(), told.stopped()));
+                    .send(new ControlMessage.StoppedByJob(held.rank(), told.pids(), told.parents(), told.stopped()));
         }
     }
 
-    /** Says why the checkpoints are too slow; empty if they are not. To be called again and again. */
+    /** Returns why the checkpoints are too slow; empty if they are not. To be called again and again. */
     Optional<String> tooSlow() {
-        return !begun || checkpoints.isEmpty() || isSpent()
+        return !begun || checkpoints.isEmpty() || hasWriteFailed()
                 ? Optional.empty()
                 : leastRate.tooSlow(
                         activity.idleNs() - idleBeforeNs, record.sentBytes() + endedCheckpoints * COMMAND_BYTES);
     }
 
     /** Returns true once a write has failed in any session. Then nothing is sealed or kept. */
-    private boolean isSpent() {
+    private boolean hasWriteFailed() {
         return sessions.stream().anyMatch(session -> session.failure() != null);
     }
 
-    /**
-     * A write has failed, and nobody has said why by now: what follows cannot become whole any more. Told once.
-     */
-    Optional<Failure> spent() {
-        if (spentSaid || !isSpent()) {
+    /** A write failed without a known reason: the image can no longer become whole. Called once. */
+    Optional<Failure> onWriteFailed() {
+        if (spentSaid || !hasWriteFailed()) {
             return Optional.empty();
         }
         long nowNs = System.nanoTime();
@@ -361,7 +359,7 @@ final class Attempt {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(RELEASE_WAIT_S);
         session(plan.placeOf(rank)).files().endRank(rank, deadlineNs, calledOff);
         endedRanks++;
-        if (endedRanks == job.ranks().size() && keeping.isWanted(number) && !isSpent()) {
+        if (endedRanks == job.ranks().size() && keeping.isWanted(number) && !hasWriteFailed()) {
             keep();
         }
     }
@@ -414,7 +412,7 @@ final class Attempt {
         return true;
     }
 
-    /** Tells people for whom {@link #giveUp} waits; empty while it does not. Any thread. */
+    /** Describes the peers that {@link #giveUp} waits for; empty while it does not wait. Any thread. */
     Optional<String> waitsFor() {
         return Optional.ofNullable(waitsFor);
     }

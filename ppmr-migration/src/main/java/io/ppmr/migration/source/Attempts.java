@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The attempts of a migration to move its job. Owned by the migration's worker, but for what says otherwise. What it
+ * The attempts of a migration to move its job. Owned by the migration's worker, except for what says otherwise. What it
  * looks at again and again are the checkpoints of the attempt that is under way.
  */
 interface Attempts extends SerialWorker.RepeatedWork {
@@ -33,7 +33,7 @@ interface Attempts extends SerialWorker.RepeatedWork {
     /** Returns true while nothing was done to the originals: those that are gone by now have ended by themselves. */
     boolean untouched();
 
-    /** Returns true if the job's library has to be told to go on. */
+    /** Returns true if the job's library has to be told to continue. */
     boolean hasSuspended();
 
     /** Takes the last attempt down. */
@@ -51,7 +51,7 @@ interface Attempts extends SerialWorker.RepeatedWork {
     /** Returns the plan of the last attempt. Any thread. */
     MigrationPlan plan();
 
-    /** Tells people for whom {@link #giveUp} waits; empty while it does not. Any thread. */
+    /** Describes the peers that {@link #giveUp} waits for; empty while it does not wait. Any thread. */
     Optional<String> waitsFor();
 
     /** Returns true if the agents of its sessions do their work. Any thread; blocks it. */

@@ -24,7 +24,7 @@ record BriefMigration(Moves work, ReportListener reported) implements OwnedMigra
     }
 
     @Override
-    public boolean take(OperatorInbox.Call call) {
+    public boolean take(OperatorInbox.PendingDecision call) {
         return false;
     }
 

@@ -8,18 +8,18 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
 /**
- * The cancellation of a migration: whether it is still possible, and whether it was done. Made by whoever starts it,
- * shared with the migration's thread. One outcome is reached at a time, so that a cancellation that was accepted is
- * never followed by a commit. An attempt that falls back after the decision opens it again. Any thread.
+ * The cancellation of a migration: whether it is still possible, and whether it was done. Made by the caller that
+ * starts it, shared with the migration's thread. One outcome is reached at a time, so that a cancellation that was
+ * accepted is never followed by a commit. An attempt that falls back after the decision opens it again. Any thread.
  */
 public final class Cancellation {
-    private sealed interface Fate {}
+    private sealed interface CancelState {}
 
-    private record CalledOff(String reason) implements Fate {}
+    private record CalledOff(String reason) implements CancelState {}
 
-    private record Decided() implements Fate {}
+    private record Decided() implements CancelState {}
 
-    private final AtomicReference<Fate> fate = new AtomicReference<>();
+    private final AtomicReference<CancelState> state = new AtomicReference<>();
     private final List<Consumer<String>> told = new CopyOnWriteArrayList<>();
 
     /**
@@ -28,10 +28,10 @@ public final class Cancellation {
      * @return whether it is called off now; if not, the decision to commit was taken before
      */
     public boolean cancel(String reason) {
-        if (fate.compareAndSet(null, new CalledOff(reason))) {
+        if (state.compareAndSet(null, new CalledOff(reason))) {
             told.forEach(ends -> ends.accept(reason));
         }
-        return fate.get() instanceof CalledOff;
+        return state.get() instanceof CalledOff;
     }
 
     /**
@@ -45,25 +45,25 @@ public final class Cancellation {
 
     /** The migration's thread takes the decision to commit; throws if it was called off before. */
     void decide() throws IOException {
-        fate.compareAndSet(null, new Decided());
+        state.compareAndSet(null, new Decided());
         check();
     }
 
     /** The attempt that was to be committed is rolled back instead: what follows may be called off again. */
     void reopen() {
-        if (fate.get() instanceof Decided decided) {
-            fate.compareAndSet(decided, null);
+        if (state.get() instanceof Decided decided) {
+            state.compareAndSet(decided, null);
         }
     }
 
     /** Returns the reason why it was called off; empty if it was not. */
     Optional<String> reason() {
-        return fate.get() instanceof CalledOff calledOff ? Optional.of(calledOff.reason()) : Optional.empty();
+        return state.get() instanceof CalledOff calledOff ? Optional.of(calledOff.reason()) : Optional.empty();
     }
 
     /** Throws if the migration was called off. */
     void check() throws IOException {
-        if (fate.get() instanceof CalledOff calledOff) {
+        if (state.get() instanceof CalledOff calledOff) {
             throw new IOException(calledOff.reason());
         }
     }

@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankMap;
 import io.ppmr.checkpoint.SiteCommand;
@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
 final class HookRunner {
     private static final Logger LOG = LoggerFactory.getLogger(HookRunner.class);
     private static final long WAIT_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    /** Of a hook that no configuration names any more. */
+    /** The name of a hook that is no longer in the configuration. */
     private static final Duration FORGOTTEN_DEADLINE = Duration.ofSeconds(30);
 
     private final String migrationId;
@@ -79,7 +79,7 @@ final class HookRunner {
             hook.run(environment, workDirectory, programs, this::note);
         } finally {
             try {
-                AbandonedCommand.forget(workDirectory);
+                OrphanedCommand.forget(workDirectory);
             } catch (IOException e) {
                 LOG.warn("the note of a hook that has ended stays in {}: {}", workDirectory, e.getMessage());
             }
@@ -88,9 +88,9 @@ final class HookRunner {
 
     private void note(ProcessIdentity hook) {
         try {
-            AbandonedCommand.note(workDirectory, List.of(hook));
+            OrphanedCommand.note(workDirectory, List.of(hook));
         } catch (IOException e) {
-            LOG.warn("a service that takes up after this one will not know of its hook: {}", e.getMessage());
+            LOG.warn("a service that recovers after this one will not know of its hook: {}", e.getMessage());
         }
     }
 
@@ -114,7 +114,7 @@ final class HookRunner {
                 .orElse(FORGOTTEN_DEADLINE);
         try {
             ProcessTable table = new ProcessTable();
-            List<ProcessIdentity> left = AbandonedCommand.read(workDirectory).stream()
+            List<ProcessIdentity> left = OrphanedCommand.read(workDirectory).stream()
                     .filter(table::isAlive)
                     .toList();
             if (!left.isEmpty()) {
@@ -129,10 +129,10 @@ final class HookRunner {
                 }
                 if (left.stream().anyMatch(table::isAlive)) {
                     LOG.error("{} has not ended within {} and is ended", left, longest);
-                    new AbandonedCommand(left).endAll();
+                    new OrphanedCommand(left).endAll();
                 }
             }
-            AbandonedCommand.forget(workDirectory);
+            OrphanedCommand.forget(workDirectory);
             return true;
         } catch (IOException | CheckpointException e) {
             LOG.error("a hook of the service before may still run, so nothing is done for its job: {}", e.getMessage());

@@ -6,9 +6,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The commands by which a job's own library is told to stand still and to go on (papers 2 and 3: suspend drains and
- * closes
- * its endpoints, reconnect opens them to where the ranks are now). Each runs as the job's user, to its deadline.
+ * The commands by which a job's own library is told to be stopped and to continue (papers 2 and 3: suspend drains and
+ * closes its endpoints, reconnect opens them to where the ranks are now). Each runs as the job's user, to its deadline.
  *
  * @param suspend before the first checkpoint: all ranks stop communicating, also those that stay
  * @param resume undoes it when the migration is called off

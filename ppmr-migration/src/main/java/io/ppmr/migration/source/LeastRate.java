@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
  * thread.
  */
 final class LeastRate {
-    /** Over the time that counts, the bytes are noted so many times. */
+    /** Number of samples in the observed time. */
     private static final int NOTES = 30;
 
     private final long leastRate;

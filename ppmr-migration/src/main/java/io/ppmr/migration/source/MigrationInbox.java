@@ -16,20 +16,20 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * The messages and tasks that other threads have for a migration's thread: what targets say, and what is to be done.
- * {@link #hear}, {@link #post} and {@link #wake} are for any thread, the others for the migration's.
+ * {@link #add}, {@link #post} and {@link #wake} are for any thread, the others for the migration's.
  */
 final class MigrationInbox {
     /** The heap for messages that the migration's thread has not dealt with yet: there are some for each rank. */
     private static final int HEARD_BYTES = 16 << 20;
 
     /** Says nothing: the migration's thread looks at what does not come as a message. */
-    private static final Attempt.Heard NOTHING = new Attempt.Heard(-1, "", null);
+    private static final Attempt.InboxEvent NOTHING = new Attempt.InboxEvent(-1, "", null);
 
-    private final BlockingQueue<Attempt.Heard> heard = new LinkedBlockingQueue<>();
+    private final BlockingQueue<Attempt.InboxEvent> heard = new LinkedBlockingQueue<>();
     /** Of the messages in {@link #heard} but those of progress. */
     private final Backlog backlog;
     /** The last such word of each target, for which one stands in {@link #heard}. */
-    private final Map<String, Attempt.Heard> progress = new ConcurrentHashMap<>();
+    private final Map<String, Attempt.InboxEvent> progress = new ConcurrentHashMap<>();
 
     private final Queue<Runnable> posted = new ConcurrentLinkedQueue<>();
 
@@ -44,21 +44,22 @@ final class MigrationInbox {
      *
      * @throws ProtocolException if it says more than is dealt with
      */
-    void hear(Attempt.Heard next) throws ProtocolException {
+    void add(Attempt.InboxEvent next) throws ProtocolException {
         if (isProgress(next)) {
             if (progress.put(next.participant(), next) == null) {
                 heard.add(next);
             }
             return;
         }
-        if (next.event() instanceof SessionEvent.Said said) {
+        if (next.event() instanceof SessionEvent.MessageReceived said) {
             backlog.take(said.lengthBytes());
         }
         heard.add(next);
     }
 
-    private static boolean isProgress(Attempt.Heard next) {
-        return next.event() instanceof SessionEvent.Said said && said.message() instanceof DataMessage.Progress;
+    private static boolean isProgress(Attempt.InboxEvent next) {
+        return next.event() instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof DataMessage.Progress;
     }
 
     /** Has the migration's thread do it. */
@@ -75,27 +76,27 @@ final class MigrationInbox {
     }
 
     /** Waits for what a target says; empty if nothing has come, or another thread has woken this one. */
-    Optional<Attempt.Heard> next(long waitMs) throws InterruptedException {
+    Optional<Attempt.InboxEvent> next(long waitMs) throws InterruptedException {
         return taken(heard.poll(waitMs, TimeUnit.MILLISECONDS));
     }
 
     /** Returns what a target has said by now; empty if nothing is left. */
-    Optional<Attempt.Heard> next() {
-        Optional<Attempt.Heard> next = Optional.empty();
+    Optional<Attempt.InboxEvent> next() {
+        Optional<Attempt.InboxEvent> next = Optional.empty();
         while (next.isEmpty() && !heard.isEmpty()) {
             next = taken(heard.poll());
         }
         return next;
     }
 
-    private Optional<Attempt.Heard> taken(Attempt.Heard first) {
+    private Optional<Attempt.InboxEvent> taken(Attempt.InboxEvent first) {
         if (first == null || first.event() == null) {
             return Optional.empty();
         }
         if (isProgress(first)) {
             return Optional.of(progress.remove(first.participant()));
         }
-        if (first.event() instanceof SessionEvent.Said said) {
+        if (first.event() instanceof SessionEvent.MessageReceived said) {
             backlog.give(backlog.chargeOf(said.lengthBytes()));
         }
         return Optional.of(first);

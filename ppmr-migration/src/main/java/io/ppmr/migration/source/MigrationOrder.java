@@ -13,10 +13,10 @@ import java.util.List;
  * @param askedBy for the history: a user, a signal, a health check
  * @param keep whether a copy of the images is kept
  */
-public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy, Keeping.Wish keep) {
+public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy, Keeping.KeepRequest keep) {
     /** One of which no copy is kept. */
     public MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy) {
-        this(job, targets, askedBy, Keeping.Wish.NONE);
+        this(job, targets, askedBy, Keeping.KeepRequest.NONE);
     }
 
     public MigrationOrder {

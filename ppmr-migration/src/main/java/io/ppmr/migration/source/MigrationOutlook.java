@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.transaction.Coordinator;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -94,12 +94,12 @@ final class MigrationOutlook {
 
     /** Shows where it stands, and gives an early report where somebody has waited for long. */
     void follow(Coordinator coordinator, boolean waitsForCheckpoints) {
-        Phase phase = coordinator.writtenState().phase();
+        CoordinatorPhase phase = coordinator.writtenState().phase();
         stepOf(phase).filter(step -> record.step() != step).ifPresent(record::step);
-        boolean open = phase == Phase.COMMITTING
-                || phase == Phase.ROLLING_BACK
-                || phase == Phase.CONFIRMING
-                || phase == Phase.BROKEN;
+        boolean open = phase == CoordinatorPhase.COMMITTING
+                || phase == CoordinatorPhase.ROLLING_BACK
+                || phase == CoordinatorPhase.CONFIRMING
+                || phase == CoordinatorPhase.BROKEN;
         // Checkpoints that are waited for have a deadline of their own, and no target is to blame for it.
         open &= !waitsForCheckpoints;
         if (!open) {
@@ -110,7 +110,7 @@ final class MigrationOutlook {
         boolean longOpen = open && System.nanoTime() - openSinceNs > decisionDeadline.toNanos();
         // A target that is reached is not to blame while this service's own work takes its time.
         boolean isSettled = coordinator.isSettledByReached() || coordinator.isBusy();
-        boolean isBroken = phase == Phase.BROKEN && coordinator.isSettled();
+        boolean isBroken = phase == CoordinatorPhase.BROKEN && coordinator.isSettled();
         if ((isBroken || (longOpen && !isSettled)) && !isReported) {
             isReported = true;
             LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
@@ -133,10 +133,10 @@ final class MigrationOutlook {
         }
     }
 
-    private static Optional<Step> stepOf(Phase phase) {
+    private static Optional<SourceStep> stepOf(CoordinatorPhase phase) {
         return switch (phase) {
-            case CONFIRMING, COMMITTING -> Optional.of(Step.COMMIT);
-            case ROLLING_BACK -> Optional.of(Step.ROLL_BACK);
+            case CONFIRMING, COMMITTING -> Optional.of(SourceStep.COMMIT);
+            case ROLLING_BACK -> Optional.of(SourceStep.ROLL_BACK);
             default -> Optional.empty();
         };
     }

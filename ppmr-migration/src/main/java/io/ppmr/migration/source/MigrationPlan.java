@@ -85,7 +85,7 @@ public record MigrationPlan(List<Leg> legs) {
         throw new IllegalArgumentException("rank " + rank + " is not in the plan");
     }
 
-    /** The same with another target in the place of one. */
+    /** Returns the plan with one target replaced. */
     public MigrationPlan replaced(int place, InetSocketAddress spare) {
         List<Leg> changed = new ArrayList<>(legs);
         changed.set(place, new Leg(spare, legs.get(place).ranks()));

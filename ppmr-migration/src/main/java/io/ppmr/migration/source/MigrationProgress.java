@@ -14,7 +14,7 @@ package io.ppmr.migration.source;
  *     checkpointer has one way only
  */
 public record MigrationProgress(
-        Step step,
+        SourceStep step,
         long sentBytes,
         long arrivedBytes,
         long readBytes,
@@ -29,7 +29,7 @@ public record MigrationProgress(
     }
 
     /** The steps of a migration, in their order (paper 1, section III). */
-    public enum Step {
+    public enum SourceStep {
         CONNECT,
         SUSPEND,
         CHECKPOINT,

@@ -2,7 +2,7 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.migration.keep.Keeping;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationReport.MovedRank;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.os.LogContext;
@@ -24,8 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The account of a migration while it runs, and the report of it in the end. Any thread; whoever watches is told
- * of each step.
+ * The account of a migration while it runs, and the report of it in the end. Any thread; watchers are notified of each
+ * step.
  */
 final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
@@ -49,9 +49,9 @@ final class MigrationRecord {
     private final Map<Integer, Leg> legs = new ConcurrentSkipListMap<>();
     private long expectedBytes;
     private long lastWrittenNs;
-    private volatile Step step = Step.CONNECT;
+    private volatile SourceStep step = SourceStep.CONNECT;
     private long stepSinceNs = System.nanoTime();
-    private final Standstill standstill = new Standstill(this::sayThatItStands);
+    private final PauseWatch standstill = new PauseWatch(this::sayThatItStands);
     private volatile String pages = "";
     private volatile Supplier<Optional<String>> waitsFor = Optional::empty;
     private long heldNs;
@@ -71,11 +71,11 @@ final class MigrationRecord {
         return id;
     }
 
-    Step step() {
+    SourceStep step() {
         return step;
     }
 
-    synchronized void step(Step next) {
+    synchronized void step(SourceStep next) {
         long nowNs = System.nanoTime();
         metrics.stepped(id, step, nowNs - stepSinceNs);
         stepSinceNs = nowNs;
@@ -107,17 +107,17 @@ final class MigrationRecord {
         pages = "";
     }
 
-    /** Notes that the job stands still from now on, if only for a checkpointer that lets it go on by itself. */
+    /** Notes that the job is stopped from now on, if only for a checkpointer that lets it continue by itself. */
     void standsStill() {
         standstill.begins();
     }
 
-    /** Returns for how long the job has stood still; 0 while it computes. */
+    /** Returns for how long the job has been stopped; 0 while it computes. */
     long stillNs() {
         return standstill.stillNs();
     }
 
-    /** @param reason what a job that stands still waits for, where that is known; asked on any thread */
+    /** @param reason what a job that is stopped waits for, where that is known; asked on any thread */
     void waitsFor(Supplier<Optional<String>> reason) {
         waitsFor = reason;
     }
@@ -127,7 +127,7 @@ final class MigrationRecord {
         slow = true;
     }
 
-    /** Nobody is told any more that the job stands still: the migration is over. */
+    /** Stops the announcements that the job is stopped: the migration is over. */
     void over() {
         standstill.ends();
     }
@@ -135,7 +135,7 @@ final class MigrationRecord {
     private void sayThatItStands(long stillNs) {
         try (LogContext.Scope about = LogContext.migration(id)) {
             LOG.info(
-                    "migration {}: the job has stood still for {} s, step {}: {}{}",
+                    "migration {}: the job has been stopped for {} s, step {}: {}{}",
                     id,
                     TimeUnit.NANOSECONDS.toSeconds(stillNs),
                     step,
@@ -144,7 +144,7 @@ final class MigrationRecord {
         }
     }
 
-    /** Notes that the job is held from now on: only this service, or the target's, sets it going again. */
+    /** Notes that the job is held from now on: only this service, or the target's, continues it again. */
     synchronized void paused() {
         standsStill();
         if (heldNs == 0) {
@@ -261,7 +261,7 @@ final class MigrationRecord {
     }
 
     private Leg leg(int place) {
-        return legs.computeIfAbsent(place, anew -> new Leg());
+        return legs.computeIfAbsent(place, again -> new Leg());
     }
 
     private long sum(ToLongFunction<Leg> of) {
@@ -281,8 +281,8 @@ final class MigrationRecord {
         try {
             watcher.accept(progress);
         } catch (RuntimeException e) {
-            // Whoever only watches must not stop a migration.
-            LOG.warn("migration {}: somebody who watches it fails: {}", id, e.toString());
+            // A failing watcher must not stop a migration.
+            LOG.warn("migration {}: a watcher failed: {}", id, e.toString());
         }
     }
 

@@ -55,7 +55,7 @@ final class NextAttempts {
         return begun == 0;
     }
 
-    /** Returns true if nobody wanted the job and nothing was done to it. */
+    /** Returns true if no target accepted the job and nothing was done to it. */
     boolean refusedByAll() {
         return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
@@ -69,7 +69,7 @@ final class NextAttempts {
      * Returns true if another attempt may follow.
      *
      * @param place whose failure it was; negative if no target's
-     * @param pausedNs how long the job stands still already
+     * @param pausedNs how long the job is stopped already
      * @param held whether originals are held, so that a checkpoint of a held rank would be needed
      */
     boolean mayFollow(int place, long pausedNs, boolean held) {
@@ -80,8 +80,8 @@ final class NextAttempts {
     }
 
     /**
-     * The plan with the next spare in the place of the target that has failed; empty if there is none left. A spare is
-     * used up when an attempt begins with it: until then a failure may be looked at once more.
+     * Returns the plan with the next spare instead of the failed target; empty if no spare is left. A spare is used up
+     * when an attempt begins with it: until then a failure may be looked at once more.
      */
     Optional<MigrationPlan> plan(MigrationPlan failed, int place) {
         InetSocketAddress spare = spares.peek();

@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.Preparation;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The attempts of a migration that was ordered in this run of the service: each begins anew with a target in the place
- * of one that has failed. Owned by the migration's worker, but for what {@link Attempts} says of any thread.
+ * The attempts of a migration that was ordered in this run of the service: each begins again with a target in the place
+ * of one that has failed. Owned by the migration's worker, except for what {@link Attempts} says of any thread.
  */
 final class OrderedAttempts implements Attempts {
     private static final Logger LOG = LoggerFactory.getLogger(OrderedAttempts.class);
@@ -36,7 +36,7 @@ final class OrderedAttempts implements Attempts {
         void paused();
     }
 
-    private final Attempt.Subject subject;
+    private final Attempt.MigrationContext subject;
     private final String id;
     private final SourceContext service;
     private final MigrationRecord record;
@@ -44,7 +44,7 @@ final class OrderedAttempts implements Attempts {
     private final HookRunner hooks;
     private final NextAttempts nextAttempts;
     private final Cancellation cancellation;
-    private final Attempt.Listener heard;
+    private final Attempt.AttemptListener heard;
     private final AttemptEvents events;
     private volatile MigrationPlan plan;
     private volatile Optional<Attempt> attempt = Optional.empty();
@@ -58,12 +58,12 @@ final class OrderedAttempts implements Attempts {
 
     /** @param heard told what targets say, on other threads */
     OrderedAttempts(
-            Attempt.Subject subject,
+            Attempt.MigrationContext subject,
             MigrationPlan plan,
             NextAttempts nextAttempts,
             HookRunner hooks,
             Cancellation cancellation,
-            Attempt.Listener heard,
+            Attempt.AttemptListener heard,
             AttemptEvents events) {
         this.subject = subject;
         this.id = subject.migrationId();
@@ -83,10 +83,10 @@ final class OrderedAttempts implements Attempts {
             throws IOException, CheckpointException, InterruptedException {
         close();
         sessions = Map.of();
-        // Held ranks may be checkpointed anew as they are.
+        // Held ranks may be checkpointed again as they are.
         originals.thaw();
         if (originals.anyHeld() && !nextAttempts.checkpointsHeldRanks()) {
-            // Held by a checkpoint that ended well in an attempt that had failed; nobody has a copy any more.
+            // Held by a successful checkpoint of a failed attempt; no target has a copy.
             originals.release();
             record.resumed();
         }
@@ -95,7 +95,7 @@ final class OrderedAttempts implements Attempts {
         record.newAttempt();
         Attempt next = new Attempt(subject, number, plan);
         attempt = Optional.of(next);
-        record.step(Step.CONNECT);
+        record.step(SourceStep.CONNECT);
         Optional<Attempt.NotTaken> not = next.begin(cancellation, heard);
         if (not.isPresent()) {
             nextAttempts.notTaken(not.get());
@@ -120,7 +120,7 @@ final class OrderedAttempts implements Attempts {
         String gone = originals.whyNotAlive();
         if (gone != null && untouched()) {
             throw new CheckpointException(gone + ": they have ended by themselves before anything was"
-                    + " stopped. Nothing is moved, and what is left of the job goes on");
+                    + " stopped. Nothing is moved, and what is left of the job continues");
         }
         if (suspended && !originals.anyHeld()) {
             // The hook may have taken away what stands in the way, so it is asked only now.
@@ -129,7 +129,7 @@ final class OrderedAttempts implements Attempts {
                     .reason()
                     .isPresent()));
         }
-        record.step(Step.CHECKPOINT);
+        record.step(SourceStep.CHECKPOINT);
         moving = true;
         nextAttempts.begun();
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
@@ -145,7 +145,7 @@ final class OrderedAttempts implements Attempts {
     private void suspend() throws CheckpointException {
         JobHooks jobHooks = subject.job().hooks();
         if (!suspended && jobHooks.suspend().isPresent()) {
-            record.step(Step.SUSPEND);
+            record.step(SourceStep.SUSPEND);
             record.paused();
             tellPause();
             suspended = true;
@@ -184,7 +184,7 @@ final class OrderedAttempts implements Attempts {
             // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
             cancellation.cancel("the source's service ends");
         } catch (RuntimeException | Error e) {
-            // Also where the node has no threads left: the ranks stand still, and go on by this failure.
+            // Also where the node has no threads left: the ranks are stopped, and continue by this failure.
             moving = false;
             LOG.error("migration {}: a defect of this service; please report it: its checkpoints", id, e);
             events.failed(number, new Attempt.Failure("a defect of this service: its checkpoints: " + e, ""));
@@ -192,7 +192,7 @@ final class OrderedAttempts implements Attempts {
     }
 
     private void requirePace(Attempt current) {
-        Optional<Attempt.Failure> failure = current.spent()
+        Optional<Attempt.Failure> failure = current.onWriteFailed()
                 .or(() -> current.tooSlow().map(why -> {
                     record.slow();
                     return new Attempt.Failure("job " + subject.job().name() + ": " + why, "");
@@ -227,12 +227,12 @@ final class OrderedAttempts implements Attempts {
     private void noteStopped() throws IOException {
         List<PlannedRank> now = originals.stopped(plan);
         if (!now.equals(stopped)) {
-            service.journal().appendSynced(new TransactionRecord.Stopped(id, number, now));
+            service.journal().appendSynced(new TransactionRecord.JobStopped(id, number, now));
             stopped = now;
         }
     }
 
-    /** No checkpointer works on the ranks any more. What is about to be frozen is written down before. */
+    /** Is called when no checkpointer works on the ranks. The cgroups are recorded before they are frozen. */
     private void freeze() throws IOException {
         FrozenCgroups cgroups = originals.cgroups();
         if (!cgroups.paths().isEmpty()) {

@@ -59,7 +59,7 @@ final class OrderedMigration {
         }
         Keeping keeping = new Keeping(
                 order.keep(),
-                new Keeping.Subject(id, job.name(), job.checkpointer().name(), job.user()),
+                new Keeping.ImageOrigin(id, job.name(), job.checkpointer().name(), job.user()),
                 settings.workDirectory(),
                 settings.authenticator());
         record.keeps(keeping);
@@ -84,7 +84,7 @@ final class OrderedMigration {
         return new SourceMigration(
                 new SourceMigration.Parts(service, record, job.notes(), secret, originals, hooks, cancellation),
                 migration -> new OrderedAttempts(
-                        new Attempt.Subject(id, secret, service, job, pages, record, originals, keeping),
+                        new Attempt.MigrationContext(id, secret, service, job, pages, record, originals, keeping),
                         plan,
                         nextAttempts,
                         hooks,

@@ -1,14 +1,14 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Enclosure;
 import io.ppmr.checkpoint.FrozenCgroups;
 import io.ppmr.checkpoint.HeldRank;
+import io.ppmr.checkpoint.OrphanedCommand;
+import io.ppmr.checkpoint.ProcessPrivileges;
 import io.ppmr.checkpoint.ProcessSnapshot;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCapabilities;
-import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.WorkDirectories;
@@ -43,8 +43,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The processes of a job on the node that is given up, from the order to move them until they are gone or go on. Owned
- * by the migration's worker.
+ * The processes of a job on the node that is given up, from the order to move them until they are gone or continue.
+ * Owned by the migration's worker.
  */
 final class OriginalRanks {
     private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
@@ -61,7 +61,7 @@ final class OriginalRanks {
     /** The processes that were found stopped before anything was done to the job, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
-    /** The looks at all ranks while they are held; none until then. Each gives why they go on here, or nothing. */
+    /** The looks at all ranks while they are held; none until then. Each gives why they continue here, or nothing. */
     private final List<FutureTask<String>> looks = new ArrayList<>();
     /** The look for what ranks share, the first of these; null until then. */
     private Callable<String> sharing;
@@ -119,7 +119,7 @@ final class OriginalRanks {
         Map<Integer, List<ProcessIdentity>> trees = trees();
         for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees.entrySet()) {
             preparation.requireTime();
-            RankRights.requireReadable("rank " + tree.getKey(), tree.getValue(), bounds);
+            ProcessPrivileges.requireReadable("rank " + tree.getKey(), tree.getValue(), bounds);
         }
         if (job.pods().isEmpty()) {
             new RankCapabilities(processes).require(job.checkpointer(), trees, job.user());
@@ -165,7 +165,7 @@ final class OriginalRanks {
         ProcessSnapshot now = processes.snapshot();
         for (PlannedRank rank : ranks) {
             roots.put(rank.rank(), rank.processes().get(0));
-            List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, 0, rank.rank());
+            List<ProcessIdentity> stopped = TransactionRecord.JobStopped.of(records, 0, rank.rank());
             held.put(rank.rank(), HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
         }
         OriginalRanks originals = new OriginalRanks(migrationId, processes, surroundings, roots);
@@ -205,7 +205,7 @@ final class OriginalRanks {
 
     /**
      * Sees ended the checkpoint commands that an earlier run of the service has left running: they have sessions of
-     * their own, and go on without it. Their writes fail, since its mount is gone; they are given time to end by
+     * their own, and continue without it. Their writes fail, since its mount is gone; they are given time to end by
      * themselves, as one that is killed in the middle can leave its process broken.
      *
      * @return whether none is left; if one is, the log says why
@@ -217,7 +217,7 @@ final class OriginalRanks {
         for (Iterator<Path> left = abandoned.iterator(); left.hasNext(); left.remove()) {
             Path directory = left.next();
             try {
-                new AbandonedCommand(AbandonedCommand.read(directory)).endPatiently();
+                new OrphanedCommand(OrphanedCommand.read(directory)).endPatiently();
             } catch (IOException | CheckpointException e) {
                 LOG.error(
                         "a checkpoint command of the service before is left, so its original is not touched: {}",
@@ -393,7 +393,7 @@ final class OriginalRanks {
                 .toList());
     }
 
-    /** Has the freezer of these cgroups hold the ranks besides; no SIGCONT sets them going then. */
+    /** Has the freezer of these cgroups hold the ranks besides; no SIGCONT continues them then. */
     void freeze(FrozenCgroups cgroups) {
         frozen = cgroups;
         cgroups.freeze();
@@ -441,18 +441,18 @@ final class OriginalRanks {
         Set<Integer> unknown = new TreeSet<>(roots.keySet());
         unknown.removeAll(held.keySet());
         if (roots.isEmpty() || !unknown.isEmpty()) {
-            return "which processes are to be ended is not known of "
+            return "which processes must be ended is not known of "
                     + (roots.isEmpty() ? "any rank" : "ranks " + unknown);
         }
         if (detached) {
             try {
-                surroundings.cut(migrationId);
+                surroundings.disconnect(migrationId);
             } catch (IOException e) {
                 return "the link of a pod cannot be taken away: " + e.getMessage();
             }
         }
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
-        // Whoever comes into that cgroup next is to run.
+        // Processes that enter that cgroup later must run.
         thaw();
         left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
         if (detached && left.isEmpty()) {
@@ -466,7 +466,7 @@ final class OriginalRanks {
     }
 
     /**
-     * Lets all that are held go on, but for what the job itself had stopped.
+     * Lets all that are held continue, except for what the job itself had stopped.
      *
      * @return false where the network of a pod could not be put in order, so that all are held still
      */
@@ -483,15 +483,15 @@ final class OriginalRanks {
         }
         Map<Integer, String> failures = recorded
                 // A checkpoint may have been under way when the service died, and stop its rank once more.
-                ? AbandonedCommand.resumeAll(held.values())
+                ? OrphanedCommand.resumeAll(held.values())
                 : HeldRank.releaseAll(held.values());
-        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be set going: {}", why));
+        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be continued: {}", why));
         held.clear();
         heldNow = List.of();
         return true;
     }
 
-    /** A checkpoint that has failed leaves its pod stopped, so each is set going whether it was held or not. */
+    /** A checkpoint that has failed leaves its pod stopped, so each is continued whether it was held or not. */
     private void releasePods() throws IOException, CheckpointException {
         if (!surroundings.has(migrationId)) {
             detached = false;
@@ -501,7 +501,7 @@ final class OriginalRanks {
         detached = false;
         processes.snapshot().trees(roots).forEach((rank, tree) -> {
             if (!tree.isEmpty()) {
-                held.putIfAbsent(rank, new HeldRank(rank, tree, List.of()).leavingStopped(stoppedByJob(rank)));
+                held.putIfAbsent(rank, new HeldRank(rank, tree, List.of()).withStoppedByJob(stoppedByJob(rank)));
             }
         });
         recorded = true;

@@ -4,7 +4,7 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.Optional;
 
-/** A migration as the {@link MigrationQueue} sees it. Any thread, but for {@link #run}. */
+/** A migration as the {@link MigrationQueue} sees it. Any thread, except for {@link #run}. */
 interface OwnedMigration {
     /**
      * Runs it on this thread until nothing of it is left. It tells its report once, perhaps before that.
@@ -14,7 +14,7 @@ interface OwnedMigration {
     void run() throws InterruptedException;
 
     /** Takes an operator's word; false once it is over. */
-    boolean take(OperatorInbox.Call call);
+    boolean take(OperatorInbox.PendingDecision call);
 
     /** Returns its state of a moment ago, if an operator should know of it. */
     Optional<OpenMigration> open();

@@ -99,7 +99,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                 : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
     }
 
-    /** Tells whether a process has a file open that travels with the job where the target has not the same. */
+    /** Returns whether a process has a file open that travels with the job where the target has not the same. */
     private static boolean mayCarry(
             CarryPolicy carry, Map<Integer, List<ProcessIdentity>> trees, Preparation preparation)
             throws CheckpointException {
@@ -165,7 +165,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
     }
 
     /**
-     * Says how an attempt does it, and why; empty where the checkpointer has one way only.
+     * Returns how an attempt does it, and why; empty where the checkpointer has one way only.
      *
      * @param again whether an attempt has failed before, which is not repeated as it was
      * @param targets of how many targets it is

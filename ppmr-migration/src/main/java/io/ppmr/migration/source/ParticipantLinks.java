@@ -1,6 +1,6 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.os.HostPort;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
@@ -24,17 +24,17 @@ final class ParticipantLinks {
     private final SourceContext service;
     private final String migrationId;
     private final MigrationSecret secret;
-    private final Attempt.Listener heard;
+    private final Attempt.AttemptListener heard;
     /** Those of the attempt's sessions that are not lost. */
     private final Map<String, SourceSession> sessions = new HashMap<>();
     /** To participants with which there is no session. */
-    private final Map<String, PersistentLink> links = new HashMap<>();
+    private final Map<String, ReconnectingLink> links = new HashMap<>();
 
     /** Messages that wait for room in a session. */
     private final Map<String, Future<Boolean>> late = new HashMap<>();
 
     /** @param heard told what participants say, on other threads */
-    ParticipantLinks(SourceContext service, String migrationId, MigrationSecret secret, Attempt.Listener heard) {
+    ParticipantLinks(SourceContext service, String migrationId, MigrationSecret secret, Attempt.AttemptListener heard) {
         this.service = service;
         this.migrationId = migrationId;
         this.secret = secret;
@@ -69,7 +69,7 @@ final class ParticipantLinks {
                 sessions.remove(participant);
             }
         }
-        links.computeIfAbsent(participant, to -> link(to, attempt)).say(message);
+        links.computeIfAbsent(participant, to -> link(to, attempt)).send(message);
     }
 
     /** The target takes nothing just now, or the message is long: another thread waits for room, one at a time. */
@@ -100,23 +100,23 @@ final class ParticipantLinks {
         return false;
     }
 
-    private PersistentLink link(String participant, int attempt) {
+    private ReconnectingLink link(String participant, int attempt) {
         // The link's threads have it from here.
         try (LogContext.Scope peer = LogContext.peer(participant)) {
-            return new PersistentLink(
+            return new ReconnectingLink(
                     () -> service.connector(HostPort.ofParticipant(participant).lookUp()),
                     participant,
                     attempt,
                     service.settings().silenceLimit(),
-                    new ControlMessage.Peer(migrationId, "", secret),
-                    (message, lengthBytes) -> heard.hear(
-                            new Attempt.Heard(attempt, participant, new SessionEvent.Said(message, lengthBytes))));
+                    new ControlMessage.Participation(migrationId, "", secret),
+                    (message, lengthBytes) -> heard.onEvent(new Attempt.InboxEvent(
+                            attempt, participant, new SessionEvent.MessageReceived(message, lengthBytes))));
         }
     }
 
     /** Forgets all of them, and returns those that are still to be closed, for which one has to wait. */
-    List<PersistentLink> forget() {
-        List<PersistentLink> old = List.copyOf(links.values());
+    List<ReconnectingLink> forget() {
+        List<ReconnectingLink> old = List.copyOf(links.values());
         links.clear();
         sessions.clear();
         return old;

@@ -22,7 +22,7 @@ final class SerialWorker {
 
     /** Work that is done again and again while no piece waits; on the worker's thread. */
     interface RepeatedWork {
-        /** Tells whether there is anything to be looked at. */
+        /** Returns whether there is anything to be looked at. */
         boolean areDue();
 
         /** Looks once. It must not throw. */
@@ -79,7 +79,7 @@ final class SerialWorker {
                 }
             } catch (RuntimeException | Error e) {
                 // A worker that ended would leave all that waits for it waiting for ever.
-                LOG.error("a defect of this service; please report it: a migration's worker goes on", e);
+                LOG.error("a defect of this service; please report it: a migration's worker continues", e);
             } catch (InterruptedException e) {
                 // A piece was interrupted, and has said so; those behind it are to be done all the same.
                 LOG.debug("a piece of work was interrupted", e);

@@ -3,13 +3,13 @@ package io.ppmr.migration.source;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Fence;
 import io.ppmr.checkpoint.WorkDirectories;
-import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.migration.source.JobHooks.JobNotes;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.os.HostPort;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.io.IOException;
 import java.util.List;
 import java.util.function.Consumer;
@@ -48,12 +48,12 @@ final class SourceActions {
     }
 
     /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
-    Originals originals() {
+    OriginalsState originals() {
         if (originals.whyNotAlive() != null) {
             // What has ended by itself leaves nothing to decide: no image was begun, so no copy can be made.
-            return attempts.untouched() ? Originals.ALIVE : Originals.DEAD;
+            return attempts.untouched() ? OriginalsState.ALIVE : OriginalsState.DEAD;
         }
-        return originals.whyNotHeld() == null ? Originals.HELD : Originals.ALIVE;
+        return originals.whyNotHeld() == null ? OriginalsState.HELD : OriginalsState.ALIVE;
     }
 
     /** Names for people an original that is not held; asked after {@link #originals} has said so. */
@@ -70,7 +70,7 @@ final class SourceActions {
         }
         String left = originals.end();
         if (left != null) {
-            LOG.error("migration {}: an original could not be ended, so no copy is set going: {}", id, left);
+            LOG.error("migration {}: original process could not be killed; copies stay held: {}", id, left);
         }
         return left == null;
     }
@@ -80,7 +80,7 @@ final class SourceActions {
         return hooks.endAbandoned() && originals.endAbandonedCheckpoints();
     }
 
-    /** Every original that is alive goes on; whether all do. */
+    /** Every original that is alive continues; whether all do. */
     boolean continueOriginals() {
         // A command that still works on an original would stop it again, or leave it broken.
         if (!endAbandoned() || !originals.release()) {
@@ -104,7 +104,7 @@ final class SourceActions {
 
     /** Runs the reconnect hook. Its failure is logged, nothing else. */
     void reconnect() {
-        record.step(Step.RECONNECT);
+        record.step(SourceStep.RECONNECT);
         hooks.endAbandoned();
         try {
             hooks.reconnect(attempts.plan().map(job.others()));
@@ -136,13 +136,13 @@ final class SourceActions {
     }
 
     /** Takes the last attempt down, and returns the migration's report. The journal knows its outcome. */
-    MigrationReport finish(Outcome outcome, String reason) {
+    MigrationReport finish(FinalOutcome outcome, String reason) {
         attempts.rest();
         MigrationReport.Outcome how =
-                outcome == Outcome.COMMITTED ? MigrationReport.Outcome.COMMITTED : attempts.notMoved();
+                outcome == FinalOutcome.COMMITTED ? MigrationReport.Outcome.COMMITTED : attempts.notMoved();
         try {
             attempts.close();
-            record.step(Step.DONE);
+            record.step(SourceStep.DONE);
             record.awaitCopy();
         } catch (RuntimeException e) {
             LOG.error("migration {}: a defect of this service; not everything of it could be taken down", id, e);
@@ -150,9 +150,9 @@ final class SourceActions {
         return record.report(how, attempts.reason(reason));
     }
 
-    /** Closes links that are not needed any more, each of which may have something to say still. */
-    static void close(List<PersistentLink> links) {
-        links.forEach(PersistentLink::close);
+    /** Closes links that are no longer needed, each of which may have something to say still. */
+    static void close(List<ReconnectingLink> links) {
+        links.forEach(ReconnectingLink::close);
     }
 
     /**
@@ -160,7 +160,7 @@ final class SourceActions {
      *
      * @param whole whether it has come to its end; else the next run of the service carries it on
      */
-    void takeDown(List<PersistentLink> links, boolean whole) {
+    void takeDown(List<ReconnectingLink> links, boolean whole) {
         close(links);
         attempts.close();
         if (whole) {

@@ -2,11 +2,11 @@ package io.ppmr.migration.source;
 
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Fence;
-import io.ppmr.migration.PersistentLink;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.transaction.Coordinator;
 import io.ppmr.transaction.EffectExecutor;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import io.ppmr.transaction.rules.Effect;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.io.IOException;
@@ -229,21 +229,21 @@ final class SourceEffects implements EffectExecutor {
         if (effect instanceof Effect.Judge judge) {
             boolean again = coordinator.mayTryAgain(judge);
             return () -> {
-                Originals proved = actions.originals();
+                OriginalsState proved = actions.originals();
                 List<String> next = again ? next(judge.participant()) : List.of();
                 return then(() -> coordinator.judged(judge, proved, next));
             };
         }
         if (effect instanceof Effect.ProveOriginals) {
             return () -> {
-                Originals proved = actions.originals();
-                String whyNot = proved == Originals.HELD ? "" : actions.whyNotHeld();
+                OriginalsState proved = actions.originals();
+                String whyNot = proved == OriginalsState.HELD ? "" : actions.whyNotHeld();
                 return then(() -> coordinator.proved(proved, whyNot));
             };
         }
         if (effect instanceof Effect.Recover recover) {
             return () -> {
-                Originals proved = actions.originals();
+                OriginalsState proved = actions.originals();
                 return then(() -> coordinator.recovered(recover, proved));
             };
         }
@@ -259,7 +259,7 @@ final class SourceEffects implements EffectExecutor {
         }
     }
 
-    private Callable<Supplier<Execution>> startAttempt(Effect.StartAttempt start, List<PersistentLink> old) {
+    private Callable<Supplier<Execution>> startAttempt(Effect.StartAttempt start, List<ReconnectingLink> old) {
         return () -> {
             SourceActions.close(old);
             orFail(

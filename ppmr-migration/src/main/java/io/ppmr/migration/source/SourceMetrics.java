@@ -8,7 +8,7 @@ import io.micrometer.core.instrument.Timer;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.ChunkState;
 import io.ppmr.bufferpool.FairClaims;
-import io.ppmr.migration.source.MigrationProgress.Step;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationReport.Outcome;
 import io.ppmr.source.metrics.SourceHops;
 import io.ppmr.transaction.operator.OpenMigration;
@@ -47,7 +47,7 @@ public final class SourceMetrics {
     private final Map<Outcome, Counter> migrations = new EnumMap<>(Outcome.class);
     private final Timer duration;
     private final SourceHops hops;
-    private final Map<Step, Timer> steps = new EnumMap<>(Step.class);
+    private final Map<SourceStep, Timer> steps = new EnumMap<>(SourceStep.class);
     private final Timer pause;
     private volatile Supplier<List<OpenMigration>> open = List::of;
 
@@ -74,11 +74,11 @@ public final class SourceMetrics {
                 .register(registry);
         Gauge.builder("ppmr.source.migrations.held", this, SourceMetrics::heldNow)
                 .strongReference(true)
-                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .description("migrations blocked on an unreachable peer; see ppmr status")
                 .register(registry);
         hops = new SourceHops(registry, pool.geometry().chunkCount());
-        for (Step step : Step.values()) {
-            if (step != Step.DONE) {
+        for (SourceStep step : SourceStep.values()) {
+            if (step != SourceStep.DONE) {
                 steps.put(
                         step,
                         Timer.builder("ppmr.source.step")
@@ -89,8 +89,8 @@ public final class SourceMetrics {
             }
         }
         pause = Timer.builder("ppmr.source.pause")
-                .description(
-                        "how long a job did not compute: from its checkpointer's stop until copies or originals go on")
+                .description("how long a job did not compute: from its checkpointer's stop until copies or originals"
+                        + " continue")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }
@@ -101,23 +101,24 @@ public final class SourceMetrics {
             FunctionCounter.builder("ppmr.source.rail.data", rail, RailFigures::arrivedBytes)
                     .baseUnit("bytes")
                     .tag("rail", rail.name())
-                    .description("bytes of chunks that have arrived, by rail")
+                    .description("bytes of chunks that arrived over the rail")
                     .register(registry);
-            Gauge.builder("ppmr.source.rail.control", rail, RailFigures::controls)
+            Gauge.builder("ppmr.source.rail.control.connections", rail, RailFigures::controlConnections)
                     .tag("rail", rail.name())
-                    .description("control connections of migrations under way that go by the rail")
+                    .description("control connections of current migrations that use the rail")
                     .register(registry);
-            FunctionCounter.builder("ppmr.source.rail.control.taken", rail, RailFigures::controlsTaken)
+            FunctionCounter.builder("ppmr.source.rail.control.failovers", rail, RailFigures::controlFailovers)
                     .tag("rail", rail.name())
-                    .description("how often a control connection went on by the rail when nothing came by another way")
+                    .description("how often a control connection was moved to the rail because its former network had"
+                            + " failed")
                     .register(registry);
             FunctionCounter.builder("ppmr.source.rail.losses", rail, RailFigures::losses)
                     .tag("rail", rail.name())
-                    .description("how often a rail has failed in the middle of a migration")
+                    .description("how often the rail failed during a migration")
                     .register(registry);
-            FunctionCounter.builder("ppmr.source.rail.resent", rail, RailFigures::resentChunks)
+            FunctionCounter.builder("ppmr.source.rail.retransmitted.chunks", rail, RailFigures::retransmittedChunks)
                     .tag("rail", rail.name())
-                    .description("chunks that went again by other rails when this one had failed")
+                    .description("chunks that were sent again over other rails after this one had failed")
                     .register(registry);
         }
     }
@@ -146,7 +147,7 @@ public final class SourceMetrics {
     }
 
     /** A step has ended. */
-    void stepped(String migrationId, Step step, long tookNs) {
+    void stepped(String migrationId, SourceStep step, long tookNs) {
         Timer timer = steps.get(step);
         if (timer == null) {
             return;
@@ -161,7 +162,7 @@ public final class SourceMetrics {
         }
     }
 
-    /** A job goes on, here or there. */
+    /** A job continues, here or there. */
     void paused(long tookNs) {
         pause.record(tookNs, TimeUnit.NANOSECONDS);
     }

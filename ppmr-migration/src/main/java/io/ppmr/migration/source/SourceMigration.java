@@ -1,8 +1,8 @@
 package io.ppmr.migration.source;
 
 import io.ppmr.migration.OperatorView;
-import io.ppmr.migration.PersistentLink;
 import io.ppmr.migration.QuietPoll;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.migration.source.JobHooks.JobNotes;
 import io.ppmr.os.LogContext;
 import io.ppmr.protocol.control.ControlMessage;
@@ -15,7 +15,7 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorInbox;
 import io.ppmr.transaction.rules.CoordinatorEvent;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transport.SessionEvent;
 import java.io.IOException;
 import java.time.Duration;
@@ -41,7 +41,10 @@ import org.slf4j.LoggerFactory;
  * process, a file, a disk or a connection: a {@link SerialWorker} does that.
  */
 final class SourceMigration
-        implements OwnedMigration, OperatorView.Migration, SourceEffects.EffectEvents, OrderedAttempts.AttemptEvents {
+        implements OwnedMigration,
+                OperatorView.ViewedMigration,
+                SourceEffects.EffectEvents,
+                OrderedAttempts.AttemptEvents {
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final long QUIET_POLL_MS = 100;
     private static final Duration WORKER_LIMIT = Duration.ofSeconds(10);
@@ -102,7 +105,7 @@ final class SourceMigration
         this.starts = starts;
         SourceSettings settings = service.settings();
         this.inbox = new MigrationInbox(settings.silenceLimit().dividedBy(2));
-        this.links = new ParticipantLinks(service, id(), parts.secret(), inbox::hear);
+        this.links = new ParticipantLinks(service, id(), parts.secret(), inbox::add);
         this.attempts = attempts.apply(this);
         this.actions = new SourceActions(service, parts.job(), record, originals, parts.hooks(), this.attempts);
         this.outlook = new MigrationOutlook(record, settings.decisionDeadline(), reported);
@@ -125,8 +128,8 @@ final class SourceMigration
     }
 
     /** Returns what hears of an attempt's targets. */
-    Attempt.Listener listener() {
-        return inbox::hear;
+    Attempt.AttemptListener listener() {
+        return inbox::add;
     }
 
     /** Notes that an earlier run of the service has begun it. */
@@ -135,7 +138,7 @@ final class SourceMigration
     }
 
     @Override
-    public boolean take(OperatorInbox.Call call) {
+    public boolean take(OperatorInbox.PendingDecision call) {
         boolean taken = operators.take(call);
         inbox.wake();
         return taken;
@@ -211,7 +214,7 @@ final class SourceMigration
     }
 
     private Optional<Throwable> takeDown(Optional<Throwable> defect) {
-        List<PersistentLink> left = links.forget();
+        List<ReconnectingLink> left = links.forget();
         Optional<Throwable> failure = done(() -> {
             actions.takeDown(left, defect.isEmpty());
             return true;
@@ -307,7 +310,7 @@ final class SourceMigration
             calledOff = true;
             coordinator.callOff(cancellation.reason().get(), nowNs());
         }
-        if (coordinator.state().phase() != Phase.NEW) {
+        if (coordinator.state().phase() != CoordinatorPhase.NEW) {
             operators.work();
         }
         coordinator.tick(nowNs());
@@ -327,7 +330,7 @@ final class SourceMigration
     }
 
     /** Hears something, unless it is of an older attempt. */
-    private void hear(Attempt.Heard next) {
+    private void hear(Attempt.InboxEvent next) {
         if (next.attempt() == number) {
             try (LogContext.Scope about = LogContext.peer(next.participant())) {
                 hear(next.participant(), next.event());
@@ -346,8 +349,8 @@ final class SourceMigration
         if (reached.add(participant)) {
             coordinator.linkUp(participant, nowNs());
         }
-        Message message = ((SessionEvent.Said) event).message();
-        if (message instanceof DataMessage.Failed failed) {
+        Message message = ((SessionEvent.MessageReceived) event).message();
+        if (message instanceof DataMessage.TransferFailure failed) {
             if (failing.add(participant)) {
                 failOf(participant, "the target fails: " + failed.reason());
             }
@@ -398,7 +401,7 @@ final class SourceMigration
      * target may take the place.
      */
     private void fail(int attempt, Attempt.Failure failure) {
-        for (Optional<Attempt.Heard> next = inbox.next(); next.isPresent(); next = inbox.next()) {
+        for (Optional<Attempt.InboxEvent> next = inbox.next(); next.isPresent(); next = inbox.next()) {
             hear(next.get());
         }
         if (attempt == coordinator.state().attempt()) {
@@ -442,7 +445,7 @@ final class SourceMigration
     }
 
     @Override
-    public OperatorDecision.Verdict ruling(OperatorDecision word) {
+    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
         return coordinator.ruling(word, service.settings().transaction().fence().isPresent());
     }
 
@@ -453,7 +456,7 @@ final class SourceMigration
 
     @Override
     public String ending() {
-        return coordinator.state().phase() == Phase.COMMITTED
+        return coordinator.state().phase() == CoordinatorPhase.COMMITTED
                 ? "Migration " + id() + " has committed: nothing of it is left here."
                 : "Migration " + id() + " is rolled back: the originals that are left go on here.";
     }

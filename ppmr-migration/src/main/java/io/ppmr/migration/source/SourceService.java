@@ -140,7 +140,7 @@ public final class SourceService implements AutoCloseable {
         return queue.owner().isPresent();
     }
 
-    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    /** The migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
     public List<OpenMigration> open() {
         return queue.migration().flatMap(OwnedMigration::open).stream().toList();
     }
@@ -154,7 +154,8 @@ public final class SourceService implements AutoCloseable {
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
             throws IOException, InterruptedException {
-        OperatorInbox.Call call = new OperatorInbox.Call(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
+        OperatorInbox.PendingDecision call =
+                new OperatorInbox.PendingDecision(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
         Optional<MigrationQueue.Owner> owner = queue.owner();
         Optional<MigrationQueue.Owner> meant = owner.filter(one -> OpenMigration.isNamed(one.id(), id));
         if (meant.flatMap(MigrationQueue.Owner::migration)

@@ -6,7 +6,7 @@ import io.ppmr.checkpoint.Checkpointer.CheckpointTask.WhenStopped;
 import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.RankRights;
+import io.ppmr.checkpoint.ProcessPrivileges;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarriedFile;
 import io.ppmr.checkpoint.files.FileFacts;
@@ -27,7 +27,7 @@ import io.ppmr.protocol.data.DataMessage;
 import io.ppmr.protocol.data.Message;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReadingMode;
-import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.ImageFailure;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.OutgoingFiles;
 import io.ppmr.source.image.WriterActivity;
@@ -36,14 +36,14 @@ import io.ppmr.source.session.SourceEnd;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.Backlog;
 import io.ppmr.transport.ControlLink;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.SessionAgent;
 import io.ppmr.transport.SessionEvent;
 import io.ppmr.transport.SessionListener;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.tcp.Connector;
-import io.ppmr.transport.tcp.ControlWays;
+import io.ppmr.transport.tcp.ControlReconnector;
 import io.ppmr.transport.tcp.RailConnector;
 import io.ppmr.transport.tcp.TcpTransport;
 import java.io.IOException;
@@ -80,7 +80,7 @@ final class SourceSession {
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
     private static final long LOOK_SLICE_MS = 100;
-    /** For one way by which the control connection may go on: one that is cut is not worth more. */
+    /** For one way by which the control connection may continue: one that is cut is not worth more. */
     private static final Duration RESUME_DEADLINE = Duration.ofSeconds(2);
 
     /** The heap for messages of a target that has not accepted yet. */
@@ -94,7 +94,7 @@ final class SourceSession {
 
     private static final int MAX_PAGE_LINES = 1_024;
 
-    private final Attempt.Subject subject;
+    private final Attempt.MigrationContext subject;
     private final SourceContext service;
     private final SourceSettings settings;
     private final Job job;
@@ -130,7 +130,7 @@ final class SourceSession {
     private OutgoingFiles files;
     private volatile boolean closed;
     private long railsSinceEpochMs;
-    private ControlWays controlWays;
+    private ControlReconnector controlWays;
     private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
@@ -149,7 +149,7 @@ final class SourceSession {
      * @param activity of all checkpoints of the attempt
      */
     SourceSession(
-            Attempt.Subject subject,
+            Attempt.MigrationContext subject,
             int attempt,
             MigrationPlan plan,
             int place,
@@ -208,7 +208,7 @@ final class SourceSession {
         TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
         TransportChoice.Proposal transport =
                 service.transports().propose(connector.target(), tcp, settings.connectDeadline());
-        end = new SourceEnd(service.claims(), this::hear);
+        end = new SourceEnd(service.claims(), this::onMessage);
         if (!transport.leavesTheChoice()) {
             path = transport.connect(service.pool(), end::lost);
         }
@@ -239,12 +239,12 @@ final class SourceSession {
                 plan.map(job.others()).lines(),
                 comparison == null ? 0 : comparison.carriedBytes()));
         Message answer = awaitAnswer(cancellation);
-        boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.Rails;
+        boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.OfferedRails;
         if (transport.leavesTheChoice() && isOffer) {
             TransportChoice.Attachment attachment = attach(transport, answer, control);
             path = attachment.path();
             link.send(attachment.message());
-            if (path instanceof Rails rails) {
+            if (path instanceof RailSender rails) {
                 rails.open();
             }
             answer = awaitAnswer(cancellation);
@@ -274,16 +274,16 @@ final class SourceSession {
         show();
         listener = after;
         for (SessionEvent waiting = answers.poll(); waiting != null; waiting = answers.poll()) {
-            after.hear(waiting);
+            after.onEvent(waiting);
         }
-        after.hear(new SessionEvent.Said(answer, 0));
+        after.onEvent(new SessionEvent.MessageReceived(answer, 0));
         return null;
     }
 
     private TransportChoice.Attachment attach(
             TransportChoice.Proposal transport, Message offer, Connector.Control control)
             throws IOException, InterruptedException {
-        if (!(offer instanceof DataMessage.Rails rails)) {
+        if (!(offer instanceof DataMessage.OfferedRails rails)) {
             return transport.attach((DataMessage.Offer) offer, service.pool(), end::lost);
         }
         railsSinceEpochMs = System.currentTimeMillis();
@@ -297,14 +297,14 @@ final class SourceSession {
                 service.transports().direct());
         TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
         if (attachment.message().direct()) {
-            List<ControlWays.Way> ways = new ArrayList<>();
-            ways.add(new ControlWays.Way(
+            List<ControlReconnector.ControlRoute> ways = new ArrayList<>();
+            ways.add(new ControlReconnector.ControlRoute(
                     service.connector(connector.target(), RESUME_DEADLINE, null),
                     service.transports().noRail()));
             for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
                 InetSocketAddress there =
                         new InetSocketAddress(rail.there().host(), rail.there().port());
-                ControlWays.Way way = new ControlWays.Way(
+                ControlReconnector.ControlRoute way = new ControlReconnector.ControlRoute(
                         service.connector(
                                 there, RESUME_DEADLINE, rail.here().address().orElse(null)),
                         service.transports().figures(rail.here()));
@@ -315,7 +315,7 @@ final class SourceSession {
                     ways.add(way);
                 }
             }
-            controlWays = new ControlWays(link, control, ways);
+            controlWays = new ControlReconnector(link, control, ways);
             link.resumeBy(controlWays);
         }
         return attachment;
@@ -349,21 +349,23 @@ final class SourceSession {
     }
 
     private void queue(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.Said said) {
+        if (event instanceof SessionEvent.MessageReceived said) {
             early.take(said.lengthBytes());
         }
         answers.add(event);
     }
 
-    private void hear(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Seen) {
+    private void onMessage(SessionEvent event) throws ProtocolException {
+        if (event instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof ControlMessage.FilesInspected) {
             if (!asked.compareAndSet(true, false)) {
                 throw new ProtocolException("the target answers what it was not asked: it is broken");
             }
             seen.add(event);
             return;
         }
-        if (event instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Placed) {
+        if (event instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof ControlMessage.FilesPlaced) {
             if (!placed.isEmpty()) {
                 throw new ProtocolException("the target puts files at their places twice: it is broken");
             }
@@ -375,11 +377,11 @@ final class SourceSession {
             placed.add(event);
             broken = true;
         }
-        listener.hear(event);
+        listener.onEvent(event);
         LinkOutlet current = outlet;
-        if (current != null && event instanceof SessionEvent.Said said) {
+        if (current != null && event instanceof SessionEvent.MessageReceived said) {
             // The migration's worker may wait for what does not come now; when that has ended it hears what was said.
-            if (said.message() instanceof DataMessage.Failed failed) {
+            if (said.message() instanceof DataMessage.TransferFailure failed) {
                 broken = true;
                 current.fail("target " + leg().target() + " fails: " + failed.reason());
             } else if (said.message() instanceof ControlMessage.RolledBack back) {
@@ -445,7 +447,7 @@ final class SourceSession {
         if (files.isEmpty()) {
             return;
         }
-        if (checkpointer.markOfWholeness().isPresent()) {
+        if (checkpointer.completionMarkerName().isPresent()) {
             throw new CheckpointException(files.get(0).file() + ", which is carried (files.copy), and the job's memory"
                     + " was being streamed. Remedy: move it again; its next attempt is made by images");
         }
@@ -467,7 +469,7 @@ final class SourceSession {
         } catch (ErrnoException e) {
             throw new IOException("the files of rank " + rank + " cannot be sent: " + e.getMessage(), e);
         }
-        send(new ControlMessage.Carry(
+        send(new ControlMessage.CarriedFiles(
                 rank, files.stream().map(CarriedFile::path).toList(), replacing));
         DepartingFiles departing =
                 new DepartingFiles(looker, stream, settings.files().carry().limitBytes() - sentBytes);
@@ -505,7 +507,7 @@ final class SourceSession {
                 + " migration was called off");
     }
 
-    /** All ranks stand still by now: says which file was changed after it was read; empty if none was. */
+    /** All ranks are stopped by now: says which file was changed after it was read; empty if none was. */
     private Optional<String> whyNotAsSent() {
         for (Map.Entry<CarriedFile, FileFacts> one : sent.entrySet()) {
             FileLooker.Question question = new FileLooker.Question(
@@ -532,7 +534,7 @@ final class SourceSession {
                 && now.changed().equals(read.changed());
     }
 
-    /** The job stands still meanwhile, and this thread is the one that would otherwise see to the pause budget. */
+    /** The job is stopped meanwhile, and this thread is the one that would otherwise see to the pause budget. */
     private void requirePauseLeft(int rank) throws CheckpointException {
         Duration budget = service.settings().transaction().pauseBudget();
         if (!budget.isZero() && subject.record().pausedNs() > budget.toNanos()) {
@@ -549,8 +551,8 @@ final class SourceSession {
             requirePauseLeft(rank);
             answer = placed.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
         }
-        if (!(answer instanceof SessionEvent.Said said
-                && said.message() instanceof ControlMessage.Placed done
+        if (!(answer instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof ControlMessage.FilesPlaced done
                 && done.rank() == rank)) {
             throw new IOException("target " + leg().target() + " has not put the files of rank " + rank
                     + " at their places"
@@ -575,7 +577,7 @@ final class SourceSession {
 
     /**
      * Once the ranks are held: compares what they have come to open since, and the lengths of files that they write to
-     * and that both nodes have. On any thread, while no other uses it; empty if the copies may go on.
+     * and that both nodes have. On any thread, while no other uses it; empty if the copies may continue.
      */
     Optional<String> whyOtherFilesNow(Map<Integer, List<ProcessIdentity>> held)
             throws IOException, CheckpointException, InterruptedException {
@@ -591,8 +593,8 @@ final class SourceSession {
     }
 
     /**
-     * Returns what is to be done with a rank once it stands still: the lengths of its files that both nodes have are
-     * made the same at both. Empty if it has none that it writes to.
+     * Returns what is to be done with a rank once it is stopped: the lengths of its files that both nodes have are made
+     * the same at both. Empty if it has none that it writes to.
      */
     Optional<WhenStopped> lengthsWhenStopped() {
         return comparison == null || !comparison.hasSharedWrites()
@@ -610,7 +612,7 @@ final class SourceSession {
     }
 
     /** Asks the target about files. */
-    private ControlMessage.Seen ask(ControlMessage.Look question, Duration limit)
+    private ControlMessage.FilesInspected ask(ControlMessage.InspectFiles question, Duration limit)
             throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         asked.set(true);
@@ -619,7 +621,8 @@ final class SourceSession {
         while (answer == null && System.nanoTime() - deadlineNs < 0 && !over.getAsBoolean()) {
             answer = seen.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
         }
-        if (answer instanceof SessionEvent.Said said && said.message() instanceof ControlMessage.Seen found) {
+        if (answer instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof ControlMessage.FilesInspected found) {
             return found;
         }
         if (answer == null && over.getAsBoolean()) {
@@ -635,7 +638,7 @@ final class SourceSession {
         while (!introduced) {
             cancellation.check();
             SessionEvent event = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
-            if (event instanceof SessionEvent.Said said) {
+            if (event instanceof SessionEvent.MessageReceived said) {
                 early.give(early.chargeOf(said.lengthBytes()));
                 if (!comesBefore(said.message())) {
                     throw new IOException("target " + leg().target() + " answers with " + said.message());
@@ -656,12 +659,12 @@ final class SourceSession {
         do {
             cancellation.check();
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
-            if (answer instanceof SessionEvent.Said said) {
+            if (answer instanceof SessionEvent.MessageReceived said) {
                 early.give(early.chargeOf(said.lengthBytes()));
             }
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
-                || (answer instanceof SessionEvent.Said said && comesBefore(said.message())));
-        if (!(answer instanceof SessionEvent.Said said)) {
+                || (answer instanceof SessionEvent.MessageReceived said && comesBefore(said.message())));
+        if (!(answer instanceof SessionEvent.MessageReceived said)) {
             throw new IOException("target " + leg().target() + " does not answer: "
                     + (answer instanceof SessionEvent.LinkLost lost
                             ? lost.reason()
@@ -712,7 +715,7 @@ final class SourceSession {
                     service.claims(),
                     outlet,
                     subject.keeping().copyOf(attempt),
-                    new ImageFate(job.checkpointer().writesFromWithin()),
+                    new ImageFailure(job.checkpointer().writesFromWithin()),
                     checkpointer,
                     activity,
                     leg().ranks(),
@@ -747,17 +750,17 @@ final class SourceSession {
      */
     void sayWhatItMay(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
         String whose = "rank " + held.rank();
-        try (RankRights rights = job.checkpointer().restoresAsStopped()
-                ? RankRights.read(whose, held.processes(), bounds)
-                : RankRights.readOfOthers(whose, held.processes(), bounds)) {
+        try (ProcessPrivileges rights = job.checkpointer().restoresAsStopped()
+                ? ProcessPrivileges.read(whose, held.processes(), bounds)
+                : ProcessPrivileges.readOfOthers(whose, held.processes(), bounds)) {
             rights.send(
                     MAX_PAGE_LINES,
                     MAX_PAGE_CHARS,
-                    (page, last) -> send(new ControlMessage.Originals(held.rank(), last, page)));
+                    (page, last) -> send(new ControlMessage.OriginalRights(held.rank(), last, page)));
         }
     }
 
-    /** Says why the images are not wanted any more; null while they are, and before there are any. */
+    /** Returns why the images are no longer wanted; null while they are, and before there are any. */
     String failure() {
         return files == null ? null : files.failure();
     }
@@ -779,7 +782,7 @@ final class SourceSession {
         }
     }
 
-    /** Ends the transport, so that nobody reads the pool any more; may be called twice. */
+    /** Closes the transport, so that no thread reads the pool; may be called twice. */
     void stop() {
         if (closed) {
             return;
@@ -797,7 +800,7 @@ final class SourceSession {
         if (path != null) {
             path.close();
         }
-        if (path instanceof Rails rails) {
+        if (path instanceof RailSender rails) {
             long sinceNs = TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis() - railsSinceEpochMs);
             rails.arrivedBytes().forEach((name, bytes) -> noteRail("rail " + name, sinceNs, bytes));
         }

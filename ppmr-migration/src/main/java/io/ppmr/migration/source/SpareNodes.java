@@ -20,8 +20,8 @@ import org.slf4j.LoggerFactory;
 public sealed interface SpareNodes {
 
     /**
-     * Returns the current addresses of their services; names are looked up anew, and one that is not known is left out,
-     * with the reason in the log.
+     * Returns the current addresses of their services; names are looked up again, and one that is not known is left
+     * out, with the reason in the log.
      *
      * @return at least one
      * @throws IOException if none is left; names the reason and the remedy
@@ -109,7 +109,7 @@ public sealed interface SpareNodes {
         }
 
         private String output() throws IOException, InterruptedException {
-            Command.Result result = Command.of(command).withoutErrors().run(deadline);
+            Command.CommandResult result = Command.of(command).withoutErrors().run(deadline);
             if (result.timedOut()) {
                 throw new IOException(this + " has not ended within " + deadline + ": look at it");
             }

@@ -7,7 +7,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.fuse.MountException;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.PairCheck;
-import io.ppmr.migration.node.PairCheck.Room;
+import io.ppmr.migration.node.PairCheck.TargetCapacity;
 import io.ppmr.os.Accounts;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage.Introduce;
@@ -51,7 +51,7 @@ final class Admission {
 
     /**
      * @param node says what this node is, as it is now
-     * @param surroundings says whether a pod can go on here
+     * @param surroundings says whether a pod can continue here
      * @param mountLoss says why this node's mount is gone, if it is
      */
     Admission(
@@ -74,7 +74,7 @@ final class Admission {
      * @param tool what would restore it, in the form in which it would come; empty if there is none
      * @param stagingBytes the room in pool and staging for one more migration
      */
-    record Visitor(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool, long stagingBytes) {}
+    record Introduction(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool, long stagingBytes) {}
 
     /**
      * The room on this node for one more migration: those that are under way have been promised what they will still
@@ -83,7 +83,7 @@ final class Admission {
      * @param node this node, with as much staging as there is for one more
      * @param room what else limits it
      */
-    record AvailableRoom(NodeFacts node, Room room) {
+    record AvailableRoom(NodeFacts node, TargetCapacity room) {
         private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs");
         private static final long MIB = 1 << 20;
 
@@ -93,7 +93,7 @@ final class Admission {
          * @param node what the node has
          * @param underWay the migrations that come to it
          */
-        static AvailableRoom of(NodeFacts node, TargetSettings settings, Collection<Incoming> underWay) {
+        static AvailableRoom of(NodeFacts node, TargetSettings settings, Collection<ArrivalAccount> underWay) {
             Path directory = settings.transfer().stagingDirectory();
             boolean inMemory = false;
             long freeBytes = 0;
@@ -104,8 +104,9 @@ final class Admission {
             } catch (IOException e) {
                 LOG.warn("staging in {} has no room: {}", directory, e.getMessage());
             }
-            long promisedStagingBytes =
-                    underWay.stream().mapToLong(Incoming::promisedStagingBytes).sum();
+            long promisedStagingBytes = underWay.stream()
+                    .mapToLong(ArrivalAccount::promisedStagingBytes)
+                    .sum();
             boolean takesMemory = inMemory;
             long promisedBytes = underWay.stream()
                     .mapToLong(incoming -> incoming.promisedMemoryBytes(takesMemory))
@@ -119,7 +120,7 @@ final class Admission {
                                     ? ", of which " + promisedStagingBytes / MIB + " MiB are for migrations under way"
                                     : "");
             NodeFacts here = node.withStaging(Math.min(limitBytes, leftBytes));
-            return new AvailableRoom(here, new Room(inMemory, promisedBytes, why));
+            return new AvailableRoom(here, new TargetCapacity(inMemory, promisedBytes, why));
         }
     }
 
@@ -128,8 +129,9 @@ final class Admission {
      *
      * @param underWay the migrations that take room here already
      */
-    Optional<Visitor> answer(SessionEvent first, ControlLink link, Collection<Incoming> underWay) throws IOException {
-        if (!(first instanceof SessionEvent.Said said) || !(said.message() instanceof Introduce introduce)) {
+    Optional<Introduction> answer(SessionEvent first, ControlLink link, Collection<ArrivalAccount> underWay)
+            throws IOException {
+        if (!(first instanceof SessionEvent.MessageReceived said) || !(said.message() instanceof Introduce introduce)) {
             return Optional.empty();
         }
         AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay);
@@ -164,7 +166,7 @@ final class Admission {
             }
         }
         link.send(new Introduced(here, job.streamableBytes() > 0, findings));
-        return Optional.of(new Visitor(job, findings, tool, here.stagingBytes()));
+        return Optional.of(new Introduction(job, findings, tool, here.stagingBytes()));
     }
 
     private static Optional<String> whyNotFrom(NodeFacts source, String name, Checkpointer restarting) {
@@ -201,7 +203,7 @@ final class Admission {
     }
 
     /** Every reason why the migration is not taken, or null. */
-    String refusal(Begin begin, Optional<Visitor> heard) {
+    String refusal(Begin begin, Optional<Introduction> heard) {
         List<String> reasons = new ArrayList<>();
         mountLoss.get().ifPresent(loss -> reasons.add(loss.getMessage()));
         if (begin.chunkBytes() != settings.pool().chunkBytes()) {
@@ -226,7 +228,7 @@ final class Admission {
                         + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
                         + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
                         + " checkpointer that runs as the job's user (for CRIU: as_job_user = true at both nodes)"));
-        heard.flatMap(Visitor::tool)
+        heard.flatMap(Introduction::tool)
                 .filter(tool -> tool.readingMode() == ReadingMode.RETAINED)
                 .filter(tool -> settings.transfer().stagingLimitBytes() == 0)
                 .ifPresent(tool -> reasons.add("images of checkpointer " + tool.name()
@@ -278,7 +280,7 @@ final class Admission {
     }
 
     /** Every reason against a migration, out of the introduction before it. */
-    private List<String> reasonsAgainst(Begin begin, Optional<Visitor> heard) {
+    private List<String> reasonsAgainst(Begin begin, Optional<Introduction> heard) {
         if (heard.isEmpty()) {
             return List.of("the source has not said what it is: install the same release on both nodes");
         }
@@ -305,7 +307,7 @@ final class Admission {
     }
 
     /** Files that travel with a job wait in staging beside its image. */
-    private Optional<String> whyNotCarried(Begin begin, Visitor heard) {
+    private Optional<String> whyNotCarried(Begin begin, Introduction heard) {
         if (begin.carriedBytes() > settings.carry().limitBytes()) {
             return Optional.of("files of the source's node with " + begin.carriedBytes() + " bytes would travel with"
                     + " the job, and this node's copy_limit allows "

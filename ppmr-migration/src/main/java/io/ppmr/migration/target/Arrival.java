@@ -4,7 +4,7 @@ package io.ppmr.migration.target;
  * The progress of a migration that comes to this node. Immutable.
  *
  * @param id of the migration
- * @param job its name at the source; empty of one that was taken up again after this service had died
+ * @param job its name at the source; empty of one that was recovered after this service had died
  * @param source where it comes from, HOST:PORT; empty as above
  * @param step what is done
  * @param seconds since the source asked for it
@@ -18,7 +18,7 @@ public record Arrival(
         String id,
         String job,
         String source,
-        Step step,
+        ArrivalStep step,
         double seconds,
         long expectedBytes,
         long arrivedBytes,
@@ -27,7 +27,7 @@ public record Arrival(
         double bytesPerSecond) {
 
     /** The steps of a migration at the target. */
-    public enum Step {
+    public enum ArrivalStep {
         /** The image comes, and restarts read it. */
         ARRIVING,
         /** Every rank is restored and held; the source decides. */

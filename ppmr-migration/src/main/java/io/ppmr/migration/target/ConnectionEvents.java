@@ -9,11 +9,11 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * The events of one control connection: they wait for the connection's thread, and from {@link #passTo} on they go to
- * a migration. A peer that has the key decides how much it says before a migration listens, so what waits is limited in
+ * The events of one control connection: they wait for the connection's thread, and from {@link #passTo} on they go to a
+ * migration. A peer that has the key decides how much it says before a migration listens, so what waits is limited in
  * number, and takes room that all connections share until {@link #handled}, {@link #passTo} or {@link #close}.
  *
- * <p>The connection's agent calls {@link #hear}; the connection's thread calls the rest.
+ * <p>The connection's agent calls {@link #onEvent}; the connection's thread calls the rest.
  */
 final class ConnectionEvents implements SessionListener, AutoCloseable {
     /** A source says three messages before its migration listens, another peer the same word again each second. */
@@ -33,7 +33,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     }
 
     @Override
-    public void hear(SessionEvent event) throws ProtocolException {
+    public void onEvent(SessionEvent event) throws ProtocolException {
         if (event instanceof SessionEvent.LinkLost end) {
             loss = end.reason();
         }
@@ -45,7 +45,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
             }
         }
         if (next != null) {
-            next.hear(event);
+            next.onEvent(event);
         }
     }
 
@@ -55,7 +55,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     }
 
     private void queue(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.Said said) {
+        if (event instanceof SessionEvent.MessageReceived said) {
             if (waiting.size() >= MOST_WAITING) {
                 throw new ProtocolException(
                         "the peer has sent " + MOST_WAITING + " messages that wait to be read, and" + " sends more");
@@ -71,7 +71,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     }
 
     /** A message that was taken out is dealt with. */
-    synchronized void handled(SessionEvent.Said said) {
+    synchronized void handled(SessionEvent.MessageReceived said) {
         int charge = room.chargeOf(said.lengthBytes());
         chargedBytes -= charge;
         room.give(charge);
@@ -81,14 +81,14 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     void passTo(SessionListener listener) throws ProtocolException {
         synchronized (this) {
             for (SessionEvent event = waiting.poll(); event != null; event = waiting.poll()) {
-                listener.hear(event);
+                listener.onEvent(event);
             }
             migration = listener;
         }
         close();
     }
 
-    /** Gives the room back; what waits is not read any more. */
+    /** Gives the room back; what waits is no longer read. */
     @Override
     public synchronized void close() {
         room.give(chargedBytes);

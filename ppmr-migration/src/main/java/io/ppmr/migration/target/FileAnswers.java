@@ -10,8 +10,8 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.FileFacts;
 import io.ppmr.migration.node.Cargo;
 import io.ppmr.migration.node.FileComparison;
-import io.ppmr.protocol.control.ControlMessage.Look;
-import io.ppmr.protocol.control.ControlMessage.Seen;
+import io.ppmr.protocol.control.ControlMessage.FilesInspected;
+import io.ppmr.protocol.control.ControlMessage.InspectFiles;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.ControlLink;
 import java.io.Closeable;
@@ -52,7 +52,7 @@ final class FileAnswers implements Closeable {
     /**
      * @param whyNot says why this node looks at nothing for a user; empty if it does
      * @param ignored whether other files are no reason to refuse a job here
-     * @param lost whether the connection has ended: nothing is read any more then. Any thread
+     * @param lost whether the connection ended: then nothing is read. Any thread
      * @param carry which files of jobs may be put at their places here
      */
     FileAnswers(
@@ -71,14 +71,14 @@ final class FileAnswers implements Closeable {
     }
 
     /** Answers on a thread of its own; throws if an answer is under way. */
-    void answerLater(Look question, ControlLink link) throws ProtocolException {
+    void answerLater(InspectFiles question, ControlLink link) throws ProtocolException {
         if (!busy.compareAndSet(false, true)) {
             throw new ProtocolException("the source asks about files before it is answered: it is broken");
         }
         Thread thread = new Thread(
                 () -> {
                     try {
-                        Seen seen;
+                        FilesInspected seen;
                         try {
                             seen = answer(question);
                         } finally {
@@ -86,7 +86,7 @@ final class FileAnswers implements Closeable {
                         }
                         link.send(seen);
                     } catch (IOException e) {
-                        LOG.debug("nobody waits for an answer about files any more: {}", e.toString());
+                        LOG.debug("an answer about files is no longer needed: {}", e.toString());
                     }
                 },
                 "ppmr-file-answers");
@@ -95,7 +95,7 @@ final class FileAnswers implements Closeable {
     }
 
     /** Looks, and says what is there or why not. */
-    synchronized Seen answer(Look question) {
+    synchronized FilesInspected answer(InspectFiles question) {
         try {
             JobUser asked = new JobUser(question.uid(), question.gid());
             Optional<String> why = user == null ? whyNot.apply(asked) : Optional.empty();
@@ -114,7 +114,7 @@ final class FileAnswers implements Closeable {
             if (looker == null) {
                 looker = FileLooker.start(programs, asked, digests, () -> closed || lost.getAsBoolean());
             }
-            return new Seen(FileComparison.kernel(), ignored, lines(question), "");
+            return new FilesInspected(FileComparison.kernel(), ignored, lines(question), "");
         } catch (CheckpointException e) {
             return failed(String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {
@@ -123,11 +123,11 @@ final class FileAnswers implements Closeable {
         }
     }
 
-    private static Seen failed(String why) {
-        return new Seen("", false, List.of(), why);
+    private static FilesInspected failed(String why) {
+        return new FilesInspected("", false, List.of(), why);
     }
 
-    private List<String> lines(Look question) throws CheckpointException {
+    private List<String> lines(InspectFiles question) throws CheckpointException {
         List<Question> files =
                 question.paths().stream().map(path -> new Question("", path)).toList();
         return switch (question.kind()) {

@@ -1,10 +1,10 @@
 package io.ppmr.migration.target;
 
-import io.ppmr.checkpoint.AbandonedCommand;
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.FilePlacement;
 import io.ppmr.checkpoint.FilePlacer;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.Placement;
+import io.ppmr.checkpoint.OrphanedCommand;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.target.image.ArrivingFile;
@@ -33,7 +33,7 @@ final class FileArrival {
     private static final int PIECE_BYTES = 1 << 12;
 
     private final int rank;
-    private final Placement placement;
+    private final FilePlacement placement;
     private final ArrivingFile stream;
     private final long limitBytes;
     private final AtomicLong arrivedBytes;
@@ -47,7 +47,7 @@ final class FileArrival {
     private volatile boolean placed;
     private volatile String failure = "";
     private volatile FilePlacer placer;
-    private volatile Placement written;
+    private volatile FilePlacement written;
     private boolean told;
 
     /**
@@ -61,7 +61,7 @@ final class FileArrival {
      */
     FileArrival(
             int rank,
-            Placement placement,
+            FilePlacement placement,
             ArrivingFile stream,
             long limitBytes,
             AtomicLong arrivedBytes,
@@ -92,7 +92,7 @@ final class FileArrival {
             notes.write(placement);
             try (FilePlacer started = FilePlacer.start(programs, placement, () -> ended)) {
                 placer = started;
-                AbandonedCommand.note(workRoot, List.of(new ProcessTable().of(started.pid())));
+                OrphanedCommand.note(workRoot, List.of(new ProcessTable().of(started.pid())));
                 written = started.write(new Stream(), limit);
                 notes.write(written);
                 started.place();
@@ -154,7 +154,7 @@ final class FileArrival {
         return placed;
     }
 
-    /** Says why they are not and will not be at their places; empty while that is not known. */
+    /** Returns why they are not and will not be at their places; empty while that is not known. */
     Optional<String> failure() {
         return Optional.of(failure).filter(why -> !why.isEmpty());
     }

@@ -28,19 +28,19 @@ final class JobCommands {
     private static final Logger LOG = LoggerFactory.getLogger(JobCommands.class);
 
     private final TargetContext service;
-    private TransactionRecord.Placement placement;
+    private TransactionRecord.JobPlacement placement;
 
     /** @param records what the journal has of the migration */
     JobCommands(TargetContext service, List<TransactionRecord> records) {
         this.service = service;
-        placement = TransactionRecord.last(records, TransactionRecord.Placement.class)
+        placement = TransactionRecord.last(records, TransactionRecord.JobPlacement.class)
                 .orElse(null);
     }
 
     /** An attempt begins. */
     void begun(Begin begin, int attempt) {
         String moving = begin.moving().stream().map(String::valueOf).collect(Collectors.joining(" "));
-        placement = new TransactionRecord.Placement(
+        placement = new TransactionRecord.JobPlacement(
                 begin.migrationId(), attempt, begin.job(), begin.uid(), begin.gid(), moving, begin.places());
     }
 
@@ -83,7 +83,9 @@ final class JobCommands {
     /** This target has decided without the source, and every copy runs: runs the job's hook, if there is one. */
     void reconnect(String migrationId) {
         if (placement == null) {
-            LOG.warn("migration {}: it is not known here where its ranks are, so nobody is told", migrationId);
+            LOG.warn(
+                    "migration {}: the places of its ranks are not known here, so the reconnect hook is not run",
+                    migrationId);
             return;
         }
         Optional<JobCommand> hook = service.settings().reconnect(placement.job());

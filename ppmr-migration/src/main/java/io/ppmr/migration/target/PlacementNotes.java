@@ -1,11 +1,11 @@
 package io.ppmr.migration.target;
 
 import io.ppmr.checkpoint.CheckpointException;
+import io.ppmr.checkpoint.FilePlacement;
+import io.ppmr.checkpoint.FilePlacement.PlacedFile;
 import io.ppmr.checkpoint.FilePlacer;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
-import io.ppmr.checkpoint.Placement;
-import io.ppmr.checkpoint.Placement.Entry;
 import io.ppmr.os.Folders;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -63,16 +63,16 @@ final class PlacementNotes {
     }
 
     /** Writes a note, or another in its place; it is on the disk when this returns. */
-    void write(Placement placement) throws IOException {
+    void write(FilePlacement placement) throws IOException {
         write(placement, false);
     }
 
-    private void write(Placement placement, boolean committed) throws IOException {
+    private void write(FilePlacement placement, boolean committed) throws IOException {
         StringBuilder text = new StringBuilder();
         JobUser user = placement.user();
         text.append(user.uid()).append('\0').append(user.gid()).append('\0');
         text.append(committed ? COMMITTED : OPEN).append('\0');
-        for (Entry entry : placement.entries()) {
+        for (PlacedFile entry : placement.entries()) {
             text.append(entry.path()).append('\0');
             text.append(entry.replaces()).append('\0');
             text.append(entry.identity()).append('\0');
@@ -101,7 +101,7 @@ final class PlacementNotes {
     }
 
     /** A note, and whether its files are the job's for good: from then on they are never taken away. */
-    private record Note(Placement placement, boolean committed) {}
+    private record Note(FilePlacement placement, boolean committed) {}
 
     private Note read(String name) throws IOException {
         String text = Files.readString(folder.resolve(name), StandardCharsets.ISO_8859_1);
@@ -110,14 +110,14 @@ final class PlacementNotes {
             throw new IOException(folder.resolve(name) + " is damaged. Remedy: look for files whose names begin with"
                     + " .ppmr-" + name + " in the folders that [files] copy names, and remove the note");
         }
-        List<Entry> entries = new ArrayList<>();
+        List<PlacedFile> entries = new ArrayList<>();
         int next = HEAD_FIELDS;
         while (next + ENTRY_FIELDS < fields.length) {
-            entries.add(new Entry(fields[next], Boolean.parseBoolean(fields[next + 1]), fields[next + 2]));
+            entries.add(new PlacedFile(fields[next], Boolean.parseBoolean(fields[next + 1]), fields[next + 2]));
             next += ENTRY_FIELDS;
         }
         JobUser user = new JobUser(Integer.parseInt(fields[0]), Integer.parseInt(fields[1]));
-        return new Note(new Placement(name, user, entries), fields[2].equals(COMMITTED));
+        return new Note(new FilePlacement(name, user, entries), fields[2].equals(COMMITTED));
     }
 
     private List<String> names() throws IOException {
@@ -143,7 +143,7 @@ final class PlacementNotes {
         void settle(FilePlacer placer) throws CheckpointException;
     }
 
-    private void settle(String name, Placement placement, Settling how) throws IOException, CheckpointException {
+    private void settle(String name, FilePlacement placement, Settling how) throws IOException, CheckpointException {
         try (FilePlacer placer = FilePlacer.start(programs, placement, () -> false)) {
             how.settle(placer);
         }
@@ -202,7 +202,7 @@ final class PlacementNotes {
     /** Throws if one of these paths belongs to files that are not settled. */
     void requireFree(List<String> paths) throws IOException, CheckpointException {
         for (String name : names()) {
-            for (Entry entry : read(name).placement().entries()) {
+            for (PlacedFile entry : read(name).placement().entries()) {
                 if (paths.contains(entry.path())) {
                     throw new CheckpointException(entry.shown() + " came with migration " + name
                             + ", which is not settled yet. Remedy: move the job when it is");
@@ -211,7 +211,7 @@ final class PlacementNotes {
         }
     }
 
-    /** Tells whether files of a migration are not settled yet. */
+    /** Returns whether files of a migration are not settled yet. */
     boolean hasAny(String migrationId) throws IOException {
         return names().stream().anyMatch(name -> name.startsWith(migrationId + "."));
     }
@@ -232,7 +232,7 @@ final class PlacementNotes {
     }
 
     /** The outcome of an attempt that an earlier run of the service has begun. */
-    enum Outcome {
+    enum AttemptOutcome {
         COMMITTED,
         ROLLED_BACK,
         OPEN
@@ -240,10 +240,10 @@ final class PlacementNotes {
 
     /** Tells the outcome of an attempt. */
     interface Outcomes {
-        Outcome of(String migrationId, int attempt) throws IOException;
+        AttemptOutcome of(String migrationId, int attempt) throws IOException;
     }
 
-    /** Settles what an earlier run has left, but for attempts that are still open; false if some of it is left. */
+    /** Settles what an earlier run has left, except for attempts that are still open; false if some of it is left. */
     private boolean settleLeft(List<String> left, Outcomes outcomes) throws IOException {
         boolean done = true;
         Set<String> attempts = new LinkedHashSet<>();
@@ -257,10 +257,10 @@ final class PlacementNotes {
             for (String name : of(id, attempt)) {
                 committed |= read(name).committed();
             }
-            Outcome outcome = outcomes.of(id, attempt);
-            if (outcome == Outcome.OPEN) {
+            AttemptOutcome outcome = outcomes.of(id, attempt);
+            if (outcome == AttemptOutcome.OPEN) {
                 LOG.info("migration {}: its files wait for its outcome", id);
-            } else if (committed || outcome == Outcome.COMMITTED) {
+            } else if (committed || outcome == AttemptOutcome.COMMITTED) {
                 finish(id, attempt);
                 done &= of(id, attempt).isEmpty();
             } else {
@@ -285,7 +285,7 @@ final class PlacementNotes {
         Thread thread = new Thread(
                 () -> {
                     try {
-                        // Interrupted when the service ends: the next start goes on.
+                        // Interrupted when the service ends: the next start continues.
                         while (!settleLeft(left, outcomes)) {
                             LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(AGAIN_S));
                             if (Thread.interrupted()) {

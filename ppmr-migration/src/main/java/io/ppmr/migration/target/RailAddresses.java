@@ -31,15 +31,15 @@ final class RailAddresses {
     }
 
     /** Listens for each rail for which that can be done, and says where. */
-    synchronized List<DataMessage.Rail> listening() {
-        List<DataMessage.Rail> listening = new ArrayList<>();
+    synchronized List<DataMessage.OfferedRail> listening() {
+        List<DataMessage.OfferedRail> listening = new ArrayList<>();
         for (RailSettings rail : rails) {
             InetSocketAddress address = open.get(rail.name());
             if (address == null && rail.address().isPresent()) {
                 address = open(rail.name(), rail.address().get());
             }
             if (address != null) {
-                listening.add(new DataMessage.Rail(
+                listening.add(new DataMessage.OfferedRail(
                         rail.name(), address.getAddress().getHostAddress(), address.getPort(), rail.direct()));
             }
         }

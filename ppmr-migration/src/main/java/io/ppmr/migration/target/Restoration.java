@@ -1,25 +1,25 @@
 package io.ppmr.migration.target;
 
-import io.ppmr.checkpoint.AbandonedCommand;
-import io.ppmr.checkpoint.ArrivingRights;
+import io.ppmr.checkpoint.ArrivingPrivileges;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Enclosure;
+import io.ppmr.checkpoint.FilePlacement;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
-import io.ppmr.checkpoint.Placement;
+import io.ppmr.checkpoint.OrphanedCommand;
+import io.ppmr.checkpoint.PrivilegeCheck;
+import io.ppmr.checkpoint.ProcessPrivileges;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
 import io.ppmr.checkpoint.RankCommands;
-import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.ResidentMemory;
 import io.ppmr.checkpoint.RightsBounds;
-import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.checkpoint.files.OutsideHolders;
-import io.ppmr.checkpoint.sharing.Shown;
+import io.ppmr.checkpoint.sharing.EscapedName;
 import io.ppmr.os.ProcStat;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.ControlMessage;
@@ -62,7 +62,7 @@ final class Restoration {
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
 
     private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
-    /** A command that only looks now and then whether it may go on uses less than one part in so many of a core. */
+    /** A command that only polls uses less than this fraction (1/n) of a core. */
     private static final int IDLE_SHARE = 20;
 
     /** The records of a migration's originals lie in files of the work directory until they are compared. */
@@ -84,9 +84,9 @@ final class Restoration {
     private final List<HeldRank> restored = new ArrayList<>();
     private final Map<Integer, FileArrival> files = new TreeMap<>();
     private final AtomicLong carriedBytes = new AtomicLong();
-    private final Map<Integer, RankRights> originals = new HashMap<>();
+    private final Map<Integer, ProcessPrivileges> originals = new HashMap<>();
     /** The record that is being said, of one rank at a time; null between two. */
-    private ArrivingRights record;
+    private ArrivingPrivileges record;
 
     private long recordChars;
     private long lastLookNs = System.nanoTime();
@@ -129,7 +129,7 @@ final class Restoration {
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
             RankCommand restart = checkpointer.restart(
                     new RestartTask(rank, user, images, work, service.settings().restartDeadline(), enclosure(rank)));
-            AbandonedCommand.note(workRoot, restart.started());
+            OrphanedCommand.note(workRoot, restart.started());
             return restart;
         });
     }
@@ -143,7 +143,7 @@ final class Restoration {
 
     private void noteRestored(HeldRank rank) throws CheckpointException {
         try {
-            AbandonedCommand.note(workRoot, rank.processes());
+            OrphanedCommand.note(workRoot, rank.processes());
             PodFacts pod = pods.get(rank.rank());
             if (pod != null) {
                 service.surroundings().restored(move, pod, rank.processes().get(0));
@@ -178,7 +178,7 @@ final class Restoration {
                 throw new CheckpointException(arrival.failure().get());
             }
             if (arrival.isNewlyPlaced()) {
-                says.accept(new ControlMessage.Placed(arrival.rank()));
+                says.accept(new ControlMessage.FilesPlaced(arrival.rank()));
             }
         }
         requireProgress(System.nanoTime());
@@ -189,7 +189,7 @@ final class Restoration {
     }
 
     /**
-     * Fails restarts that stand still although all bytes are here; until those are, the transfer watches them. A
+     * Fails restarts that are stopped although all bytes are here; until those are, the transfer watches them. A
      * restart moves while it reads, computes, or restores a rank.
      */
     private void requireProgress(long nowNs) throws CheckpointException {
@@ -222,7 +222,7 @@ final class Restoration {
     }
 
     /** The source sends files of a rank: they are put at their places if this node's configuration allows it. */
-    void hear(ControlMessage.Carry carry) throws CheckpointException {
+    void onMessage(ControlMessage.CarriedFiles carry) throws CheckpointException {
         CarryPolicy policy = service.settings().carry();
         Optional<ArrivingFile> stream = transfer.images().carried(carry.rank());
         if (!begin.ranks().contains(carry.rank()) || files.containsKey(carry.rank()) || stream.isEmpty()) {
@@ -238,16 +238,16 @@ final class Restoration {
         if (Set.copyOf(carry.paths()).size() < carry.paths().size()) {
             throw new CheckpointException("the source names a file twice: it is broken");
         }
-        List<Placement.Entry> entries = new ArrayList<>();
+        List<FilePlacement.PlacedFile> entries = new ArrayList<>();
         Set<String> replaced = new HashSet<>();
         for (int at = 0; at < carry.paths().size(); at++) {
             String path = carry.paths().get(at);
             boolean replaces = carry.replacing().contains(at);
             if (path.indexOf('\0') >= 0 || !policy.names(path) || (replaces && !policy.replace())) {
-                throw new CheckpointException("the configuration of this node does not let " + Shown.text(path)
+                throw new CheckpointException("the configuration of this node does not let " + EscapedName.text(path)
                         + " be put at its place. Remedy: see [files] copy and replace of this target");
             }
-            entries.add(new Placement.Entry(path, replaces, ""));
+            entries.add(new FilePlacement.PlacedFile(path, replaces, ""));
             if (replaces) {
                 replaced.add(path);
             }
@@ -267,7 +267,7 @@ final class Restoration {
                 carry.rank(),
                 new FileArrival(
                         carry.rank(),
-                        new Placement(name, new JobUser(begin.uid(), begin.gid()), entries),
+                        new FilePlacement(name, new JobUser(begin.uid(), begin.gid()), entries),
                         stream.get(),
                         policy.limitBytes(),
                         carriedBytes,
@@ -278,7 +278,7 @@ final class Restoration {
     }
 
     /** The source says what a rank's originals may do and have open, or a part of it. */
-    void hear(ControlMessage.Originals said) throws CheckpointException {
+    void onMessage(ControlMessage.OriginalRights said) throws CheckpointException {
         recordChars += said.lines().stream().mapToInt(String::length).sum();
         if (!begin.ranks().contains(said.rank())
                 || originals.containsKey(said.rank())
@@ -293,7 +293,7 @@ final class Restoration {
                             + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
         }
         if (record == null) {
-            record = new ArrivingRights(workRoot, said.rank());
+            record = new ArrivingPrivileges(workRoot, said.rank());
         }
         record.add(said.lines());
         if (said.last()) {
@@ -319,9 +319,9 @@ final class Restoration {
         if (!missing.isEmpty()) {
             throw new CheckpointException("ranks " + missing + " are not restored");
         }
-        Map<HeldRank, RankRights> compared = new LinkedHashMap<>();
+        Map<HeldRank, ProcessPrivileges> compared = new LinkedHashMap<>();
         for (HeldRank rank : restored) {
-            RankRights original = originals.get(rank.rank());
+            ProcessPrivileges original = originals.get(rank.rank());
             if (original == null) {
                 throw new CheckpointException("the source has not said what the originals of rank " + rank.rank()
                         + " may do, so their copies cannot be compared. Remedy: install the same release on both"
@@ -330,8 +330,9 @@ final class Restoration {
             compared.put(rank, original);
         }
         RightsBounds bounds = new RightsBounds(service.settings().rankFiles(), workRoot, () -> false);
-        new RightsCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own, bounds).requireNoMore(compared);
-        originals.values().forEach(RankRights::close);
+        new PrivilegeCheck(service.programs(), new JobUser(begin.uid(), begin.gid()), own, bounds)
+                .requireNoEscalation(compared);
+        originals.values().forEach(ProcessPrivileges::close);
         for (FileArrival arrival : files.values()) {
             arrival.verify();
         }
@@ -340,7 +341,7 @@ final class Restoration {
     /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
     void voted() {
         try {
-            AbandonedCommand.forget(workRoot);
+            OrphanedCommand.forget(workRoot);
         } catch (IOException e) {
             LOG.warn("a note in {} stays behind: {}", workRoot, e.getMessage());
         }
@@ -391,10 +392,10 @@ final class Restoration {
         }
         for (Path directory : directories) {
             String name = directory.getFileName().toString();
-            if (AbandonedCommand.isNoted(directory) && !voted.test(name)) {
-                LOG.warn("{} was being restored when the service before ended: it is ended", name);
-                new AbandonedCommand(AbandonedCommand.read(directory)).endAll();
-                AbandonedCommand.endMarked(directory);
+            if (OrphanedCommand.isNoted(directory) && !voted.test(name)) {
+                LOG.warn("killing {}: its restore was interrupted by a service restart", name);
+                new OrphanedCommand(OrphanedCommand.read(directory)).endAll();
+                OrphanedCommand.endMarked(directory);
                 WorkDirectories.removeOrWarn(directory);
             }
         }

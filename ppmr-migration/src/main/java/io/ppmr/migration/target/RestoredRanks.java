@@ -37,13 +37,13 @@ final class RestoredRanks {
      * @param records what the journal has of the migration, in its order
      */
     static RestoredRanks recorded(String migrationId, List<TransactionRecord> records) {
-        TransactionRecord.Prepared vote = TransactionRecord.last(records, TransactionRecord.Prepared.class)
+        TransactionRecord.PreparedHere vote = TransactionRecord.last(records, TransactionRecord.PreparedHere.class)
                 .orElse(null);
         RestoredRanks copies = new RestoredRanks(migrationId);
         if (vote != null) {
             ProcessSnapshot now = new ProcessTable().snapshot();
             for (PlannedRank rank : vote.copies()) {
-                List<ProcessIdentity> stopped = TransactionRecord.Stopped.of(records, vote.attempt(), rank.rank());
+                List<ProcessIdentity> stopped = TransactionRecord.JobStopped.of(records, vote.attempt(), rank.rank());
                 copies.add(HeldRank.recorded(rank.rank(), rank.processes(), stopped, now));
             }
         }
@@ -61,7 +61,7 @@ final class RestoredRanks {
             HeldRank rank = ranks.get(i);
             StoppedProcesses told = stopped.get(rank.rank());
             if (told != null) {
-                ranks.set(i, rank.leavingStopped(told.among(rank)));
+                ranks.set(i, rank.withStoppedByJob(told.among(rank)));
             }
         }
     }
@@ -114,9 +114,9 @@ final class RestoredRanks {
         return "";
     }
 
-    /** Sets them going, but for what the job itself had stopped; what cannot be is logged. */
+    /** Continues them, except for what the job itself had stopped; failures are logged. */
     void release() {
-        HeldRank.releaseAll(ranks).forEach((rank, why) -> logOf(rank, "could not be set going", why));
+        HeldRank.releaseAll(ranks).forEach((rank, why) -> logOf(rank, "could not be continued", why));
     }
 
     /** Ends them; whether none is left. */

@@ -7,7 +7,7 @@ import io.micrometer.core.instrument.Timer;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.ChunkState;
 import io.ppmr.target.metrics.TargetHops;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.time.Duration;
 import java.util.EnumMap;
@@ -71,7 +71,7 @@ public final class TargetMetrics {
         }
         Gauge.builder("ppmr.target.migrations.held", this, TargetMetrics::heldNow)
                 .strongReference(true)
-                .description("migrations whose ranks are held for somebody who does not answer; ppmr status says whom")
+                .description("migrations blocked on an unreachable peer; see ppmr status")
                 .register(registry);
         hops = new TargetHops(registry);
     }
@@ -110,8 +110,8 @@ public final class TargetMetrics {
         counters.get(Meter.REFUSED).increment();
     }
 
-    void ended(Outcome outcome, long refusedSeeks, Duration took) {
-        Meter result = outcome == Outcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
+    void ended(FinalOutcome outcome, long refusedSeeks, Duration took) {
+        Meter result = outcome == FinalOutcome.COMMITTED ? Meter.COMMITTED : Meter.ROLLED_BACK;
         counters.get(result).increment();
         counters.get(Meter.REFUSED_SEEKS).increment((double) refusedSeeks);
         duration.record(took);

@@ -4,8 +4,8 @@ import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.StoppedProcesses;
 import io.ppmr.migration.OperatorView;
-import io.ppmr.migration.PersistentLink;
 import io.ppmr.migration.QuietPoll;
+import io.ppmr.migration.ReconnectingLink;
 import io.ppmr.os.BootClock;
 import io.ppmr.os.HostPort;
 import io.ppmr.protocol.control.ControlMessage;
@@ -18,7 +18,7 @@ import io.ppmr.protocol.data.TransferReport;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.EffectExecutor;
 import io.ppmr.transaction.Participant;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.operator.OpenMigration;
@@ -50,19 +50,18 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the target, new or taken up again from the journal: feeds what happens to the {@link Participant}
- * and
+ * One migration at the target, new or recovered from the journal: feeds what happens to the {@link Participant} and
  * carries out what follows. Restored ranks are held until it is decided.
  *
  * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
  */
-final class TargetMigration implements EffectExecutor, OperatorView.Migration {
+final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigration {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
     private static final long QUIET_POLL_MS = 200;
     private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
-    /** Long enough for TCP to get through once a link that was down for some seconds is up again. */
+    /** Covers TCP's retransmission back-off after a link outage of a few seconds. */
     private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
 
     private final String id;
@@ -78,7 +77,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
 
     private final Backlog backlog;
     /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
-    private final Map<String, PersistentLink> couriers = new HashMap<>();
+    private final Map<String, ReconnectingLink> couriers = new HashMap<>();
     /** On which connection another target has spoken last. */
     private final Map<String, ControlLink> askers = new HashMap<>();
 
@@ -98,7 +97,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     private long nextSayNs;
     private volatile boolean voted;
     private volatile boolean gone;
-    private volatile Outcome outcome;
+    private volatile FinalOutcome outcome;
 
     /**
      * A migration as the journal knows it; one that it does not know has nothing here.
@@ -146,7 +145,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         return new Restoration(begin, pods, checkpointer, transfer, directory, copies, service);
     }
 
-    /** Names this attempt to whoever keeps pods. */
+    /** The name of this attempt for the keeper of the pods. */
     private String move() {
         return id + "." + attempt;
     }
@@ -161,25 +160,25 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     }
 
     /** Returns its outcome; empty while it has not ended. Any thread. */
-    Optional<Outcome> outcome() {
+    Optional<FinalOutcome> outcome() {
         return Optional.ofNullable(outcome);
     }
 
     /** Takes an operator's word. Any thread; false once its thread has ended. */
-    boolean take(OperatorInbox.Call call) {
+    boolean offer(OperatorInbox.PendingDecision call) {
         boolean taken = operators.take(call);
-        look();
+        checkRestarts();
         return taken;
     }
 
     /** Returns its state of a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
     Optional<OpenMigration> open() {
-        look();
+        checkRestarts();
         return operators.open();
     }
 
     /** Its thread looks at what does not come by its inbox. */
-    private void look() {
+    private void checkRestarts() {
         if (!inbox.isEmpty()) {
             return;
         }
@@ -187,11 +186,11 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     }
 
     /** The source says something on one of its connections. Any thread; throws if it says more than is dealt with. */
-    void hearSource(SessionEvent.Said said, ControlLink from) throws ProtocolException {
-        hear(said.lengthBytes(), () -> fromSource(said.message(), from));
+    void onSourceMessage(SessionEvent.MessageReceived said, ControlLink from) throws ProtocolException {
+        onMessage(said.lengthBytes(), () -> fromSource(said.message(), from));
     }
 
-    private void hear(int lengthBytes, Runnable message) throws ProtocolException {
+    private void onMessage(int lengthBytes, Runnable message) throws ProtocolException {
         int charge = backlog.take(lengthBytes);
         inbox.add(() -> {
             backlog.give(charge);
@@ -204,27 +203,27 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         inbox.add(() -> lost(reason, which));
     }
 
-    /** Tells whether who shows this secret may speak of the migration. Any thread. */
+    /** Returns whether who shows this secret may speak of the migration. Any thread. */
     boolean believes(MigrationSecret shown) {
-        return shown.opens(secret);
+        return shown.matches(secret);
     }
 
     /**
      * Another target of the migration says something, on a connection that it has opened. Any thread; throws if it says
      * more than is dealt with.
      */
-    void hearPeer(String from, SessionEvent.Said message, ControlLink on) throws ProtocolException {
+    void onPeerMessage(String from, SessionEvent.MessageReceived message, ControlLink on) throws ProtocolException {
         if (message.message() instanceof ControlMessage.OfTransaction said) {
-            hear(message.lengthBytes(), () -> {
+            onMessage(message.lengthBytes(), () -> {
                 askers.put(from, on);
                 participant.heardPeer(from, on.attempt(), said, clock.getAsLong());
             });
         }
     }
 
-    private void hearAnswer(String from, int itsAttempt, Message message, int lengthBytes) throws ProtocolException {
+    private void onPeerReply(String from, int itsAttempt, Message message, int lengthBytes) throws ProtocolException {
         if (message instanceof ControlMessage.OfTransaction said) {
-            hear(lengthBytes, () -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
+            onMessage(lengthBytes, () -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
         }
     }
 
@@ -253,10 +252,10 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         self = begin.participants().get(begin.place());
         jobCommands.begun(begin, attempt);
         participant.heard(attempt, begin, clock.getAsLong());
-        goOn();
+        runLoop();
     }
 
-    /** Takes up again what the journal knows of it. */
+    /** Recovers what the journal has of the migration. */
     void run() throws InterruptedException {
         // What is decided already is carried out while it recovers, on this attempt's copies and its pod.
         ParticipantState known = ParticipantRules.recover(id, records).state();
@@ -266,7 +265,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         if (!participant.state().done()) {
             operators.takenUp();
         }
-        goOn();
+        runLoop();
     }
 
     /** Returns the number of its last attempt, 0 if there was none. Its own thread. */
@@ -280,7 +279,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     }
 
     /** Goes on until nothing is left to do and the last word has been heard. */
-    private void goOn() throws InterruptedException {
+    private void runLoop() throws InterruptedException {
         try {
             do {
                 step(QuietPoll.clampMs(
@@ -296,7 +295,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         } finally {
             gone = true;
             operators.close();
-            couriers.values().forEach(PersistentLink::close);
+            couriers.values().forEach(ReconnectingLink::close);
         }
     }
 
@@ -328,13 +327,13 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
             defect(e);
         }
         outcome = switch (participant.state().phase()) {
-            case COMMITTED -> Outcome.COMMITTED;
-            case ROLLED_BACK -> Outcome.ROLLED_BACK;
+            case COMMITTED -> FinalOutcome.COMMITTED;
+            case ROLLED_BACK -> FinalOutcome.ROLLED_BACK;
             default -> null;
         };
     }
 
-    /** A defect of this service ends an attempt that is not voted for; the thread goes on: what is decided is due. */
+    /** A defect of this service ends an attempt that is not voted for; the thread continues: what is decided is due. */
     private void defect(RuntimeException e) {
         long nowNs = System.nanoTime();
         if (!defective || nowNs - nextSayNs >= 0) {
@@ -353,24 +352,24 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
             link = from;
             participant.linkUp(clock.getAsLong());
         }
-        if (message instanceof DataMessage.Failed failed) {
+        if (message instanceof DataMessage.TransferFailure failed) {
             if (failedSource != from) {
                 // Said once on a connection; what it says again changes nothing.
                 failedSource = from;
                 fail("the source fails: " + failed.reason());
             }
-        } else if (message instanceof ControlMessage.Stopped stopped) {
+        } else if (message instanceof ControlMessage.StoppedByJob stopped) {
             if (restoring && link.attempt() == attempt) {
                 copies.jobHadStopped(
                         stopped.rank(), new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
             }
-        } else if (message instanceof ControlMessage.Originals originals) {
+        } else if (message instanceof ControlMessage.OriginalRights originals) {
             if (restoring && link.attempt() == attempt) {
-                hearOfRank(() -> restoration.hear(originals));
+                onRankMessage(() -> restoration.onMessage(originals));
             }
-        } else if (message instanceof ControlMessage.Carry carry) {
+        } else if (message instanceof ControlMessage.CarriedFiles carry) {
             if (restoring && link.attempt() == attempt) {
-                hearOfRank(() -> restoration.hear(carry));
+                onRankMessage(() -> restoration.onMessage(carry));
             }
         } else if (message instanceof ControlMessage.OfTransaction said) {
             participant.heard(from.attempt(), said, clock.getAsLong());
@@ -391,7 +390,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         void hear() throws CheckpointException;
     }
 
-    private void hearOfRank(Hearing said) {
+    private void onRankMessage(Hearing said) {
         try {
             said.hear();
         } catch (CheckpointException e) {
@@ -401,7 +400,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
 
     private void restore() throws InterruptedException {
         try {
-            if (restoration.work(this::say) && inbox.isEmpty()) {
+            if (restoration.work(this::send) && inbox.isEmpty()) {
                 vote();
             }
         } catch (IOException | CheckpointException | RuntimeException e) {
@@ -431,25 +430,25 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     private void noteStopped() throws IOException {
         List<PlannedRank> stopped = copies.stopped(self);
         if (!stopped.isEmpty()) {
-            service.journal().append(new TransactionRecord.Stopped(id, attempt, stopped));
+            service.journal().append(new TransactionRecord.JobStopped(id, attempt, stopped));
         }
     }
 
     private void fail(String reason) {
         if (restoring) {
             // Said here too, so that the source knows the reason before it hears the end.
-            say(new DataMessage.Failed(reason));
+            send(new DataMessage.TransferFailure(reason));
         }
-        participant.on(new ParticipantEvent.Failed(reason), clock.getAsLong());
+        participant.on(new ParticipantEvent.LocalFailure(reason), clock.getAsLong());
     }
 
-    private void say(Message message) {
+    private void send(Message message) {
         if (link != null) {
-            say(message, link);
+            send(message, link);
         }
     }
 
-    private static void say(Message message, ControlLink to) {
+    private static void send(Message message, ControlLink to) {
         try {
             to.send(message);
         } catch (IOException e) {
@@ -475,7 +474,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
     }
 
     @Override
-    public OperatorDecision.Verdict ruling(OperatorDecision word) {
+    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
         return participant.ruling(word);
     }
 
@@ -553,11 +552,11 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
             if (restoration != null) {
                 restoration.voted();
             }
-            say(new ControlMessage.Prepared(report()));
+            send(new ControlMessage.Prepared(report()));
         } else if (message instanceof ControlMessage.Accept accept) {
-            say(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs()));
+            send(new ControlMessage.Accept(System.nanoTime(), accept.fenceWindowMs(), accept.silenceLimitMs()));
         } else {
-            say(message);
+            send(message);
         }
     }
 
@@ -570,20 +569,21 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         if (self.isEmpty() && asker != null) {
             // Who has nothing of the migration does not know its secret, so that it could only open a connection in
             // vain.
-            say(message, asker);
+            send(message, asker);
             return;
         }
-        couriers.computeIfAbsent(about + " " + to, key -> courier(to, about)).say(message);
+        couriers.computeIfAbsent(about + " " + to, key -> reconnectingLink(to, about))
+                .send(message);
     }
 
-    private PersistentLink courier(String to, int about) {
-        return new PersistentLink(
+    private ReconnectingLink reconnectingLink(String to, int about) {
+        return new ReconnectingLink(
                 () -> new Connector(HostPort.ofParticipant(to).lookUp(), settings.authenticator(), CONNECT_DEADLINE),
                 to,
                 about,
                 settings.silenceLimit(),
-                new ControlMessage.Peer(id, self, secret),
-                (answer, lengthBytes) -> hearAnswer(to, about, answer, lengthBytes));
+                new ControlMessage.Participation(id, self, secret),
+                (answer, lengthBytes) -> onPeerReply(to, about, answer, lengthBytes));
     }
 
     private void startRestore() {
@@ -603,7 +603,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         }
     }
 
-    /** The copies go on; gives false only where it makes sense to try again. One that is gone is logged. */
+    /** The copies continue; gives false only where it makes sense to try again. One that is gone is logged. */
     private boolean releaseCopies() {
         try {
             service.surroundings().attach(move());
@@ -670,7 +670,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.Migration {
         }
     }
 
-    private void finished(Outcome how, String reason) {
+    private void finished(FinalOutcome how, String reason) {
         LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
     }
 

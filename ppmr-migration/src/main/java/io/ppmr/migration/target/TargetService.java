@@ -51,13 +51,13 @@ public final class TargetService implements AutoCloseable {
     private final LongSupplier clock;
     private final Supplier<NodeFacts> node;
     private final TransportChoice transports;
-    private final List<ReceiveBuffers> berths = new ArrayList<>();
+    private final List<ReceiveBuffers> receiveBuffers = new ArrayList<>();
     private final ArrivingImageView view = new ArrivingImageView(this::room);
     private final TargetMetrics metrics;
     private final RankSurroundings surroundings;
     private FuseMount mount;
     private TransactionJournal journal;
-    private TargetSessions conversations;
+    private TargetSessions sessions;
     private PeerListener listener;
 
     /** A service whose bytes travel over TCP. */
@@ -66,7 +66,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * A service that counts where somebody looks.
+     * A service with meters in the given registry.
      *
      * @param meters where its meters are registered
      * @param surroundings keeps what lies around ranks
@@ -77,7 +77,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * A service that takes the node for what somebody else says of it.
+     * A service with given facts of the node.
      *
      * @param node what is said
      * @param clock the time since the boot, in nanoseconds
@@ -95,10 +95,11 @@ public final class TargetService implements AutoCloseable {
         this.node = node;
         this.transports = transports;
         for (int i = 0; i < settings.migrations(); i++) {
-            berths.add(ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
+            receiveBuffers.add(
+                    ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
         this.metrics = new TargetMetrics(
-                meters, berths.stream().map(ReceiveBuffers::pool).toList());
+                meters, receiveBuffers.stream().map(ReceiveBuffers::pool).toList());
         metrics.held(this::open);
     }
 
@@ -112,7 +113,7 @@ public final class TargetService implements AutoCloseable {
     }
 
     /** For {@code df}: pools and staging, of which there is no more than its disk has left. */
-    private ArrivingImageView.Room room() {
+    private ArrivingImageView.StorageUse room() {
         TransferSettings transfer = settings.transfer();
         long poolBytes = settings.pool().poolBytes() * settings.migrations();
         long stagingBytes = transfer.stagingLimitBytes() * settings.migrations();
@@ -123,10 +124,10 @@ public final class TargetService implements AutoCloseable {
         } catch (IOException e) {
             LOG.debug("the room at {} is not known", transfer.stagingDirectory(), e);
         }
-        return new ArrivingImageView.Room(poolBytes + stagingBytes, metrics.usedBytes());
+        return new ArrivingImageView.StorageUse(poolBytes + stagingBytes, metrics.usedBytes());
     }
 
-    /** Mounts, takes up what an earlier run has left, and listens; when it returns a migration may come. */
+    /** Mounts, recovers what an earlier run has left, and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
@@ -143,10 +144,10 @@ public final class TargetService implements AutoCloseable {
                 view,
                 metrics,
                 clock);
-        conversations = new TargetSessions(context, berths);
-        conversations.recover();
-        listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
-        conversations.listener(listener);
+        sessions = new TargetSessions(context, receiveBuffers);
+        sessions.recover();
+        listener = new PeerListener(settings.listen(), settings.authenticator(), sessions::serve);
+        sessions.listener(listener);
         LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
     }
 
@@ -166,19 +167,19 @@ public final class TargetService implements AutoCloseable {
 
     /** The migrations that are under way here. */
     public Set<String> migrations() {
-        return conversations.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
+        return sessions.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
     /** Returns the progress of each migration that comes here. */
     public List<Arrival> arrivals() {
-        return conversations.arrivals();
+        return sessions.arrivals();
     }
 
-    /** The migrations that an operator should know of: held for somebody who does not answer, or taken up again. */
+    /** The migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
     public List<OpenMigration> open() {
-        return conversations == null
+        return sessions == null
                 ? List.of()
-                : conversations.running().stream()
+                : sessions.running().stream()
                         .flatMap(migration -> migration.open().stream())
                         .toList();
     }
@@ -196,19 +197,19 @@ public final class TargetService implements AutoCloseable {
         Duration window = settings.fence()
                 .map(fence -> fence.delay().plus(fence.deadline()))
                 .orElse(Duration.ZERO);
-        OperatorInbox.Call call = new OperatorInbox.Call(
+        OperatorInbox.PendingDecision call = new OperatorInbox.PendingDecision(
                 word, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
-        List<TargetMigration> named = conversations.running().stream()
+        List<TargetMigration> named = sessions.running().stream()
                 .filter(migration -> OpenMigration.isNamed(migration.id(), id))
                 .toList();
         if (named.size() > 1) {
             return new Resolution(
                     id,
-                    Resolution.Result.REFUSED,
+                    Resolution.ResolutionResult.REFUSED,
                     "'" + id + "' is the beginning of several migrations' names: give more of it. They are: "
                             + String.join(", ", migrations()));
         }
-        if (!named.isEmpty() && named.get(0).take(call)) {
+        if (!named.isEmpty() && named.get(0).offer(call)) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
             return answer == null ? Resolution.silent(named.get(0).id(), ANSWER_LIMIT) : answer;
         }
@@ -216,24 +217,24 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * Says why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any thread;
-     * blocks it.
+     * Returns why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any
+     * thread; blocks it.
      */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
         }
         if (!listener.responds(limit.toNanos())) {
-            return Optional.of("nobody has looked for connections at " + listener.address() + " for " + limit);
+            return Optional.of("the accept thread is stuck at " + listener.address() + " for " + limit);
         }
-        return conversations.goRound(limit.toNanos())
+        return sessions.goRound(limit.toNanos())
                 ? Optional.empty()
                 : Optional.of("a session's agent has not gone round for " + limit);
     }
 
-    /** Has somebody told whenever a migration begins or ends here; by the migration's thread. */
+    /** Sets the callback for each beginning and end of a migration; called by the migration's thread. */
     public void onChange(Runnable listener) {
-        conversations.onChange(listener);
+        sessions.onChange(listener);
     }
 
     /** Ends the service; a migration that is not prepared is rolled back first. */
@@ -245,11 +246,11 @@ public final class TargetService implements AutoCloseable {
         Set<TargetMigration> running = new HashSet<>();
         // What is over is taken down to its last file: nothing of it is at work once this has returned.
         Polling.until(CLOSE_LIMIT, () -> {
-            if (conversations == null) {
+            if (sessions == null) {
                 return true;
             }
-            conversations.giveUp(running);
-            return conversations.isAtRest();
+            sessions.giveUp(running);
+            return sessions.isAtRest();
         });
         List<String> held = running.stream()
                 .filter(migration -> migration.outcome().isEmpty())
@@ -258,8 +259,8 @@ public final class TargetService implements AutoCloseable {
         if (!held.isEmpty()) {
             LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
         }
-        if (conversations != null) {
-            conversations.end();
+        if (sessions != null) {
+            sessions.end();
         }
         if (mount != null) {
             mount.close();

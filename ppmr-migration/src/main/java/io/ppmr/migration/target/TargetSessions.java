@@ -11,7 +11,7 @@ import io.ppmr.os.LogContext;
 import io.ppmr.os.RareLog;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Begin;
-import io.ppmr.protocol.control.ControlMessage.Look;
+import io.ppmr.protocol.control.ControlMessage.InspectFiles;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.protocol.data.DataMessage;
@@ -23,7 +23,7 @@ import io.ppmr.target.image.ArrivingImages;
 import io.ppmr.target.session.ReceiveBuffers;
 import io.ppmr.target.session.TargetEnd;
 import io.ppmr.target.session.Transfer;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transport.Backlog;
@@ -82,17 +82,17 @@ final class TargetSessions {
 
     private final RareLog log = new RareLog(LOG::warn);
     private final ContentDigests digests = new ContentDigests();
-    private final MessageParts.Room longMessages = new MessageParts.Room(LONG_MESSAGES_BYTES);
+    private final MessageParts.ReassemblyBudget longMessages = new MessageParts.ReassemblyBudget(LONG_MESSAGES_BYTES);
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
     private final TargetContext service;
     private final TargetSettings settings;
     private final Admission admission;
     private final TransactionJournal journal;
-    private final BlockingQueue<ReceiveBuffers> freeBerths;
+    private final BlockingQueue<ReceiveBuffers> freeReceiveBuffers;
     private final Map<String, TargetMigration> running = new ConcurrentHashMap<>();
-    private final Map<String, Incoming> incoming = new ConcurrentHashMap<>();
+    private final Map<String, ArrivalAccount> incoming = new ConcurrentHashMap<>();
     private final Set<SessionAgent> agents = ConcurrentHashMap.newKeySet();
-    /** Threads of migrations that go on, or answer, without a connection of their own. */
+    /** Threads of migrations that continue, or answer, without a connection of their own. */
     private final Set<Thread> recovered = ConcurrentHashMap.newKeySet();
 
     private volatile boolean ending;
@@ -102,12 +102,12 @@ final class TargetSessions {
     private volatile PeerListener listener;
     private volatile RailAddresses rails;
 
-    TargetSessions(TargetContext service, Collection<ReceiveBuffers> berths) {
+    TargetSessions(TargetContext service, Collection<ReceiveBuffers> receiveBuffers) {
         this.service = service;
         this.settings = service.settings();
         this.admission = service.admission();
         this.journal = service.journal();
-        this.freeBerths = new LinkedBlockingQueue<>(berths);
+        this.freeReceiveBuffers = new LinkedBlockingQueue<>(receiveBuffers);
     }
 
     /**
@@ -131,7 +131,7 @@ final class TargetSessions {
         rails.listening();
     }
 
-    /** Has somebody told whenever a migration begins or ends here. */
+    /** Sets the callback for each beginning and end of a migration. */
     void onChange(Runnable told) {
         changed = told;
     }
@@ -177,11 +177,11 @@ final class TargetSessions {
         return running.values().stream()
                 .map(one -> Optional.ofNullable(incoming.get(one.id()))
                         .map(begun -> begun.arrival(one))
-                        .orElseGet(() -> Incoming.takenUp(one)))
+                        .orElseGet(() -> ArrivalAccount.recovered(one)))
                 .toList();
     }
 
-    /** Ends what was being restored, and takes up what was voted for, when an earlier run of the service ended. */
+    /** Ends what was being restored, and recovers what was voted for, when an earlier run of the service ended. */
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
@@ -202,21 +202,21 @@ final class TargetSessions {
                         .start();
             }
         } catch (CheckpointException e) {
-            throw new IOException("what the service before has left cannot be taken up: " + e.getMessage(), e);
+            throw new IOException("the state of the former service run cannot be recovered: " + e.getMessage(), e);
         }
     }
 
-    private PlacementNotes.Outcome filesOutcome(List<String> open, String id, int attempt) throws IOException {
+    private PlacementNotes.AttemptOutcome filesOutcome(List<String> open, String id, int attempt) throws IOException {
         List<TransactionRecord> records = journal.records(id);
         boolean voted = wasVoted(id + "." + attempt);
         if (voted && open.contains(id)) {
-            return PlacementNotes.Outcome.OPEN;
+            return PlacementNotes.AttemptOutcome.OPEN;
         }
         return records.stream()
                         .anyMatch(record ->
                                 record instanceof TransactionRecord.CommittedHere && record.attempt() == attempt)
-                ? PlacementNotes.Outcome.COMMITTED
-                : PlacementNotes.Outcome.ROLLED_BACK;
+                ? PlacementNotes.AttemptOutcome.COMMITTED
+                : PlacementNotes.AttemptOutcome.ROLLED_BACK;
     }
 
     /** Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
@@ -225,7 +225,7 @@ final class TargetSessions {
         try {
             return journal.records(words[0]).stream()
                     .anyMatch(record -> String.valueOf(record.attempt()).equals(words[1])
-                            && (record instanceof TransactionRecord.Prepared
+                            && (record instanceof TransactionRecord.PreparedHere
                                     || record instanceof TransactionRecord.CommittedHere));
         } catch (IOException e) {
             LOG.error("{} is left alone: the journal cannot be read: {}", directory, e.getMessage());
@@ -234,7 +234,7 @@ final class TargetSessions {
     }
 
     /**
-     * Ends the threads that go on with what an earlier run of the service has begun, and begins no more of them; the
+     * Ends the threads that continue with what an earlier run of the service has begun, and begins no more of them; the
      * journal knows the rest.
      */
     void end() {
@@ -306,19 +306,21 @@ final class TargetSessions {
         ControlLink link = from.link();
         BlockingQueue<SessionEvent> waiting = from.events().waiting();
         SessionEvent first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-        Optional<Admission.Visitor> heard = admission.answer(first, link, incoming.values());
+        Optional<Admission.Introduction> heard = admission.answer(first, link, incoming.values());
         if (heard.isPresent()) {
             // The source may look at its own files first.
             first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
         }
-        while (heard.isPresent() && first instanceof SessionEvent.Said said && said.message() instanceof Look look) {
+        while (heard.isPresent()
+                && first instanceof SessionEvent.MessageReceived said
+                && said.message() instanceof InspectFiles look) {
             from.events().handled(said);
             link.send(from.files().answer(look));
             first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
         }
-        if (heard.isPresent() && !(first instanceof SessionEvent.Said)) {
-            LOG.info("{} wanted to know whether it could come here", link.peer());
-        } else if (!(first instanceof SessionEvent.Said said)) {
+        if (heard.isPresent() && !(first instanceof SessionEvent.MessageReceived)) {
+            LOG.info("answered compatibility check from {}", link.peer());
+        } else if (!(first instanceof SessionEvent.MessageReceived said)) {
             LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
         } else if (said.message() instanceof Begin begin) {
             try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
@@ -330,9 +332,9 @@ final class TargetSessions {
                         link.peer(),
                         e.getMessage());
             }
-        } else if (said.message() instanceof ControlMessage.Peer peer) {
+        } else if (said.message() instanceof ControlMessage.Participation peer) {
             listen(peer, link, from.events());
-        } else if (said.message() instanceof ControlMessage.Away away) {
+        } else if (said.message() instanceof ControlMessage.AddressAway away) {
             hear(away, link);
             waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
         } else {
@@ -342,10 +344,10 @@ final class TargetSessions {
     }
 
     /** Another service says that an address is away, or back; it ends the connection when it has its answer. */
-    private void hear(ControlMessage.Away away, ControlLink link) throws IOException {
+    private void hear(ControlMessage.AddressAway away, ControlLink link) throws IOException {
         Message answer;
         try {
-            answer = new ControlMessage.Told(service.surroundings().hearOf(away));
+            answer = new ControlMessage.AddressAwayAck(service.surroundings().hearOf(away));
         } catch (RequestException | IOException e) {
             log.say(
                     "away",
@@ -357,27 +359,27 @@ final class TargetSessions {
     }
 
     /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */
-    private void listen(ControlMessage.Peer speaker, ControlLink link, ConnectionEvents events)
+    private void listen(ControlMessage.Participation speaker, ControlLink link, ConnectionEvents events)
             throws IOException, InterruptedException {
         String id = speaker.migrationId();
         boolean isSource = speaker.participant().isEmpty();
         SessionEvent event;
         do {
             event = events.waiting().poll(LISTEN_S, TimeUnit.SECONDS);
-            if (event instanceof SessionEvent.Said said) {
+            if (event instanceof SessionEvent.MessageReceived said) {
                 TargetMigration migration = present(id);
                 if (!migration.believes(speaker.secret())) {
-                    throw new IOException("who connected speaks of migration " + id + " and does not know its secret:"
-                            + " no node that takes part in it, though it has the key. Nothing of it is believed");
+                    throw new IOException("rejected message about migration " + id
+                            + ": wrong migration secret. The sender holds the key but is not a participant");
                 }
                 if (isSource) {
-                    migration.hearSource(said, link);
+                    migration.onSourceMessage(said, link);
                 } else {
-                    migration.hearPeer(speaker.participant(), said, link);
+                    migration.onPeerMessage(speaker.participant(), said, link);
                 }
                 events.handled(said);
             }
-        } while (event == null || event instanceof SessionEvent.Said);
+        } while (event == null || event instanceof SessionEvent.MessageReceived);
         TargetMigration migration = running.get(id);
         if (migration != null && isSource) {
             migration.sourceLost(String.valueOf(event), link);
@@ -398,12 +400,12 @@ final class TargetSessions {
         }
     }
 
-    private void begin(Begin begin, Optional<Admission.Visitor> heard, Connection from)
+    private void begin(Begin begin, Optional<Admission.Introduction> heard, Connection from)
             throws IOException, InterruptedException {
         String refusal = admission.refusal(begin, heard);
         TargetMigration before = running.get(begin.migrationId());
         MigrationSecret known = TransactionRecord.Secret.of(journal.records(begin.migrationId()));
-        if (refusal == null && !begin.secret().opens(known)) {
+        if (refusal == null && !begin.secret().matches(known)) {
             refusal = "another node has begun a migration of this name here: its secret is another one";
         }
         if (refusal == null && before != null && before.outcome().isEmpty()) {
@@ -412,8 +414,8 @@ final class TargetSessions {
         if (refusal == null && service.placements().hasAny(begin.migrationId())) {
             refusal = "files of an attempt before are not taken away here yet: try again later or elsewhere";
         }
-        ReceiveBuffers berth = refusal == null ? freeBerth() : null;
-        if (refusal == null && berth == null) {
+        ReceiveBuffers buffers = refusal == null ? freeBuffers() : null;
+        if (refusal == null && buffers == null) {
             refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
                     + "try again later or elsewhere";
         }
@@ -428,7 +430,7 @@ final class TargetSessions {
             return;
         }
         Checkpointer tool = heard.orElseThrow().tool().orElseThrow();
-        Incoming begun = new Incoming(
+        ArrivalAccount begun = new ArrivalAccount(
                 begin, addressOf(from.link()), heard.get().job(), tool.readingMode() == ReadingMode.RETAINED);
         incoming.put(begin.migrationId(), begun);
         try {
@@ -438,27 +440,27 @@ final class TargetSessions {
                 return;
             }
             changed.run();
-            run(begin, heard.get().job().pods(), tool, join(begin, from, berth), from, berth);
+            run(begin, heard.get().job().pods(), tool, join(begin, from, buffers), from, buffers);
         } finally {
-            freeBerths.add(berth);
+            freeReceiveBuffers.add(buffers);
             incoming.remove(begin.migrationId(), begun);
             changed.run();
         }
     }
 
     /**
-     * Returns buffers that nobody uses, or null. A source hears that its migration has ended before it is taken down
-     * here, and may begin the next one at once: so this waits for what is being taken down.
+     * Returns free buffers, or null. A source is notified of the end of its migration before the migration is taken
+     * down here, and may begin the next one at once: so this waits for what is being taken down.
      */
-    private ReceiveBuffers freeBerth() throws InterruptedException {
+    private ReceiveBuffers freeBuffers() throws InterruptedException {
         long deadlineNs = System.nanoTime() + TAKE_DOWN_NS;
-        ReceiveBuffers free = freeBerths.poll();
+        ReceiveBuffers free = freeReceiveBuffers.poll();
         while (free == null
                 && System.nanoTime() - deadlineNs < 0
                 && incoming.keySet().stream().anyMatch(this::isBeingTakenDown)) {
-            free = freeBerths.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+            free = freeReceiveBuffers.poll(LOOK_MS, TimeUnit.MILLISECONDS);
         }
-        return free == null ? freeBerths.poll() : free;
+        return free == null ? freeReceiveBuffers.poll() : free;
     }
 
     private boolean isBeingTakenDown(String id) {
@@ -473,10 +475,10 @@ final class TargetSessions {
 
     private static void tell(TargetMigration migration, SessionEvent event, Connection from) throws ProtocolException {
         ControlLink link = from.link();
-        if (event instanceof SessionEvent.Said said && said.message() instanceof Look look) {
+        if (event instanceof SessionEvent.MessageReceived said && said.message() instanceof InspectFiles look) {
             from.files().answerLater(look, link);
-        } else if (event instanceof SessionEvent.Said said) {
-            migration.hearSource(said, link);
+        } else if (event instanceof SessionEvent.MessageReceived said) {
+            migration.onSourceMessage(said, link);
         } else if (event instanceof SessionEvent.LinkLost lost) {
             migration.sourceLost(lost.reason(), link);
         } else {
@@ -497,22 +499,22 @@ final class TargetSessions {
         } while (event != null && !(event instanceof SessionEvent.LinkLost));
     }
 
-    private TransportChoice.RailPorts railPorts(Connection from, ReceiveBuffers berth) {
+    private TransportChoice.RailPorts railPorts(Connection from, ReceiveBuffers buffers) {
         return new TransportChoice.RailPorts() {
             @Override
-            public List<DataMessage.Rail> offered() {
+            public List<DataMessage.OfferedRail> offered() {
                 return rails.listening();
             }
 
             @Override
-            public Transport.Peer join(List<DataMessage.Rail> offered) {
+            public Transport.TransportPeer join(List<DataMessage.OfferedRail> offered) {
                 // Where there are several networks the session outlives the one of its control connection.
                 from.link().mayResume(true);
                 listener.replaceControl(from.session(), from.link()::offer);
                 return new RailPeer(
                         offered,
                         service.transports().direct(),
-                        berth.pool(),
+                        buffers.pool(),
                         from.link(),
                         taker -> listener.handOver(from.session(), taker));
             }
@@ -520,7 +522,7 @@ final class TargetSessions {
     }
 
     /** The connections over which the bytes come; a source that cannot be joined hears why. */
-    private Transport.Peer join(Begin begin, Connection from, ReceiveBuffers berth)
+    private Transport.TransportPeer join(Begin begin, Connection from, ReceiveBuffers buffers)
             throws IOException, InterruptedException {
         TcpTransport tcp = new TcpTransport(
                 deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline, () -> from.events()
@@ -531,8 +533,8 @@ final class TargetSessions {
                     .join(
                             begin.transports(),
                             tcp,
-                            railPorts(from, berth),
-                            berth.pool(),
+                            railPorts(from, buffers),
+                            buffers.pool(),
                             from.channel(),
                             from.link(),
                             from.events().waiting());
@@ -550,17 +552,17 @@ final class TargetSessions {
             Begin begin,
             Map<Integer, PodFacts> pods,
             Checkpointer checkpointer,
-            Transport.Peer joined,
+            Transport.TransportPeer joined,
             Connection from,
-            ReceiveBuffers berth)
+            ReceiveBuffers buffers)
             throws IOException, InterruptedException {
         ControlLink link = from.link();
         SessionAgent agent = from.agent();
         String id = begin.migrationId();
         String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
         TargetMigration migration = new TargetMigration(id, begin.secret(), service, inbox(), journal.records(id));
-        Transfer transfer = transfer(begin, directory, checkpointer, berth, link, joined, migration);
-        incoming.get(id).comes(transfer);
+        Transfer transfer = transfer(begin, directory, checkpointer, buffers, link, joined, migration);
+        incoming.get(id).add(transfer);
         from.end().begin(transfer);
         service.view().add(directory, transfer.images());
         Restoration restoration = migration.restoration(begin, pods, checkpointer, transfer, directory);
@@ -571,7 +573,7 @@ final class TargetSessions {
             migration.begin(begin, restoration, link, from.end()::sessionOver);
             service.metrics()
                     .ended(
-                            migration.outcome().orElse(Outcome.ROLLED_BACK),
+                            migration.outcome().orElse(FinalOutcome.ROLLED_BACK),
                             transfer.refusedSeeks(),
                             Duration.ofNanos(System.nanoTime() - startNs));
         } finally {
@@ -586,25 +588,25 @@ final class TargetSessions {
             Begin begin,
             String directory,
             Checkpointer checkpointer,
-            ReceiveBuffers berth,
+            ReceiveBuffers buffers,
             ControlLink link,
-            Transport.Peer joined,
+            Transport.TransportPeer joined,
             TargetMigration migration)
             throws IOException {
-        berth.heads().reset();
+        buffers.prefixes().reset();
         JobUser owner = checkpointer.imageOwner(new JobUser(begin.uid(), begin.gid()));
         try {
             return new Transfer(
                     settings.transfer(),
-                    berth.pool(),
-                    berth.bounceBuffers(),
+                    buffers.pool(),
+                    buffers.bounceBuffers(),
                     link,
-                    new ArrivingImages.Setting(
+                    new ArrivingImages.ImagesContext(
                             directory,
                             checkpointer,
                             service.view().tree(),
                             settings.pool(),
-                            berth.heads(),
+                            buffers.prefixes(),
                             owner.uid(),
                             owner.gid(),
                             begin.ranks()),

@@ -12,7 +12,7 @@ import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.source.image.ImageName;
-import io.ppmr.source.image.ImageName.Kind;
+import io.ppmr.source.image.ImageName.NameKind;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.ImageTee.FileCopy;
 import io.ppmr.transport.auth.PreSharedKey;
@@ -78,17 +78,18 @@ class KeepingTest {
 
     private Keeping keeping() {
         return new Keeping(
-                new Keeping.Wish(Optional.of(directory), PATIENT),
-                new Keeping.Subject("migration-1", "a/job", "criu", new JobUser(0, 0)),
+                new Keeping.KeepRequest(Optional.of(directory), PATIENT),
+                new Keeping.ImageOrigin("migration-1", "a/job", "criu", new JobUser(0, 0)),
                 directory,
                 KEY);
     }
 
     private static List<ImageName> names(List<FileCopy> copies, List<byte[]> due) {
         List<ImageName> names = new ArrayList<>();
-        names.add(new ImageName("rank-0", Kind.DIRECTORY, null, 0, null, 0, 0));
+        names.add(new ImageName("rank-0", NameKind.DIRECTORY, null, 0, null, 0, 0));
         for (int file = 0; file < copies.size(); file++) {
-            names.add(new ImageName("rank-0/" + file, Kind.FILE, copies.get(file), due.get(file).length, null, 0, 0));
+            names.add(
+                    new ImageName("rank-0/" + file, NameKind.FILE, copies.get(file), due.get(file).length, null, 0, 0));
         }
         return names;
     }
@@ -133,10 +134,10 @@ class KeepingTest {
             KeptImageReport report = keeping.report();
             assertTrue(report.kept(), report.reason());
             Path kept = Path.of(report.directory());
-            Manifest manifest = Manifest.read(kept);
+            ImageManifest manifest = ImageManifest.read(kept);
             assertEquals(
-                    Manifest.digest(KEY, Files.readAllBytes(kept.resolve(Manifest.FILE_NAME))),
-                    Files.readString(kept.resolve(Manifest.DIGEST_FILE_NAME)));
+                    ImageManifest.digest(KEY, Files.readAllBytes(kept.resolve(ImageManifest.FILE_NAME))),
+                    Files.readString(kept.resolve(ImageManifest.DIGEST_FILE_NAME)));
             assertEquals(ORIGINALS, manifest.originals());
             assertEquals(report.bytes(), manifest.totalBytes());
             for (int file = 0; file < FILES; file++) {
@@ -173,7 +174,8 @@ class KeepingTest {
             assertTrue(
                     keeping.report().directory().endsWith(".2"),
                     keeping.report().directory());
-            assertEquals(2, Manifest.read(Path.of(keeping.report().directory())).attempt());
+            assertEquals(
+                    2, ImageManifest.read(Path.of(keeping.report().directory())).attempt());
             awaitOne();
         }
     }
@@ -221,7 +223,10 @@ class KeepingTest {
     @Example
     void shouldDoNothingWhenNoCopyIsWanted() {
         try (Keeping keeping = new Keeping(
-                Keeping.Wish.NONE, new Keeping.Subject("m", "j", "criu", new JobUser(0, 0)), directory, KEY)) {
+                Keeping.KeepRequest.NONE,
+                new Keeping.ImageOrigin("m", "j", "criu", new JobUser(0, 0)),
+                directory,
+                KEY)) {
             assertSame(ImageTee.NONE, keeping.copyOf(1));
             keeping.attemptOver(1);
             keeping.await();

@@ -9,7 +9,7 @@ import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.migration.RequestException;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.source.image.ImageName.Kind;
+import io.ppmr.source.image.ImageName.NameKind;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -64,10 +64,10 @@ class KeptImagesTest {
         Files.setAttribute(path, "unix:uid", uid, java.nio.file.LinkOption.NOFOLLOW_LINKS);
     }
 
-    private static Manifest manifest(String checkpointer) {
+    private static ImageManifest manifest(String checkpointer) {
         CRC32C crc = new CRC32C();
         crc.update("bytes".getBytes(StandardCharsets.UTF_8));
-        return new Manifest(
+        return new ImageManifest(
                 "0.1",
                 "job",
                 checkpointer,
@@ -78,13 +78,15 @@ class KeptImagesTest {
                 "node",
                 Map.of(0, List.of(new ProcessIdentity("no such boot", 1, 2, 3))),
                 List.of(
-                        new Manifest.Entry(Kind.DIRECTORY, "rank-0", 0, 0, ""),
-                        new Manifest.Entry(Kind.FILE, "rank-0/image", 5, (int) crc.getValue(), "")));
+                        new ImageManifest.ManifestEntry(NameKind.DIRECTORY, "rank-0", 0, 0, ""),
+                        new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/image", 5, (int) crc.getValue(), "")));
     }
 
-    private void seal(Manifest manifest, PreSharedKey key) throws IOException {
-        write(Manifest.FILE_NAME, manifest.text());
-        write(Manifest.DIGEST_FILE_NAME, Manifest.digest(key, manifest.text().getBytes(StandardCharsets.UTF_8)));
+    private void seal(ImageManifest manifest, PreSharedKey key) throws IOException {
+        write(ImageManifest.FILE_NAME, manifest.text());
+        write(
+                ImageManifest.DIGEST_FILE_NAME,
+                ImageManifest.digest(key, manifest.text().getBytes(StandardCharsets.UTF_8)));
     }
 
     private void write(String name, String text) throws IOException {
@@ -121,8 +123,8 @@ class KeptImagesTest {
 
     @Test
     void shouldRefuseWhenTheManifestWasChangedThoughItsChecksumIsRight() throws Exception {
-        write(Manifest.FILE_NAME, manifest("command-of-mine").text());
-        assertEquals("command-of-mine", Manifest.read(copy).checkpointer(), "its checksum is right");
+        write(ImageManifest.FILE_NAME, manifest("command-of-mine").text());
+        assertEquals("command-of-mine", ImageManifest.read(copy).checkpointer(), "its checksum is right");
         refused(this::check, "not one that a service with this node's key has written");
     }
 
@@ -135,11 +137,11 @@ class KeptImagesTest {
 
     @Test
     void shouldTakeACopyWithoutADigestOnlyWhenToldTo() throws Exception {
-        Files.delete(copy.resolve(Manifest.DIGEST_FILE_NAME));
-        refused(this::check, "has no file " + Manifest.DIGEST_FILE_NAME, "--without-digest");
+        Files.delete(copy.resolve(ImageManifest.DIGEST_FILE_NAME));
+        refused(this::check, "has no file " + ImageManifest.DIGEST_FILE_NAME, "--without-digest");
         check(KEY, true, USER);
         // That it need not be there does not mean that it may be wrong.
-        write(Manifest.DIGEST_FILE_NAME, "00\n");
+        write(ImageManifest.DIGEST_FILE_NAME, "00\n");
         refused(() -> check(KEY, true, USER), "not one that a service");
     }
 
@@ -165,7 +167,7 @@ class KeptImagesTest {
 
     @Test
     void shouldRefuseWhenTheManifestOrItsDigestIsTheUsers() throws Exception {
-        for (String name : List.of(Manifest.FILE_NAME, Manifest.DIGEST_FILE_NAME)) {
+        for (String name : List.of(ImageManifest.FILE_NAME, ImageManifest.DIGEST_FILE_NAME)) {
             own(copy.resolve(name), USER.uid());
             refused(this::check, copy.resolve(name) + " belongs to user " + USER.uid());
             own(copy.resolve(name), 0);
@@ -178,8 +180,8 @@ class KeptImagesTest {
     @Test
     void shouldRefuseWhenTheManifestIsALink() throws Exception {
         Path elsewhere = directory.resolve("elsewhere");
-        Files.move(copy.resolve(Manifest.FILE_NAME), elsewhere);
-        Files.createSymbolicLink(copy.resolve(Manifest.FILE_NAME), elsewhere);
+        Files.move(copy.resolve(ImageManifest.FILE_NAME), elsewhere);
+        Files.createSymbolicLink(copy.resolve(ImageManifest.FILE_NAME), elsewhere);
         refused(this::check, "is no regular file");
     }
 
@@ -207,12 +209,12 @@ class KeptImagesTest {
     }
 
     /** A manifest of these names beside the image. */
-    private void sealWith(Manifest.Entry... more) throws IOException {
-        Manifest one = manifest("criu");
-        List<Manifest.Entry> entries = new ArrayList<>(one.entries());
+    private void sealWith(ImageManifest.ManifestEntry... more) throws IOException {
+        ImageManifest one = manifest("criu");
+        List<ImageManifest.ManifestEntry> entries = new ArrayList<>(one.entries());
         entries.addAll(List.of(more));
         seal(
-                new Manifest(
+                new ImageManifest(
                         one.version(),
                         one.job(),
                         one.checkpointer(),
@@ -228,15 +230,15 @@ class KeptImagesTest {
 
     @Test
     void shouldReadNothingOfRootsWhenItsUserPutsALinkInThePlaceOfAFolder() throws Exception {
-        Manifest.Entry image = manifest("criu").entries().get(1);
+        ImageManifest.ManifestEntry image = manifest("criu").entries().get(1);
         Path rank = copy.resolve("rank-0");
         Path folder = Files.createDirectory(rank.resolve("folder"));
         own(folder, USER.uid());
         Path inside = Files.writeString(folder.resolve("image"), "bytes");
         own(inside, USER.uid());
         sealWith(
-                new Manifest.Entry(Kind.DIRECTORY, "rank-0/folder", 0, 0, ""),
-                new Manifest.Entry(Kind.FILE, "rank-0/folder/image", 5, image.crc32c(), ""));
+                new ImageManifest.ManifestEntry(NameKind.DIRECTORY, "rank-0/folder", 0, 0, ""),
+                new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/folder/image", 5, image.crc32c(), ""));
         check();
         // The same name with the same bytes, where only root can look.
         Path roots = Files.createDirectory(directory.resolve("roots"));
@@ -262,7 +264,7 @@ class KeptImagesTest {
         Path network = Files.writeString(copy.resolve("rank-0/netns-9.img"), "");
         own(network, USER.uid());
         mode(network, "rw-------");
-        sealWith(new Manifest.Entry(Kind.FILE, "rank-0/netns-9.img", 0, 0, ""));
+        sealWith(new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/netns-9.img", 0, 0, ""));
         refused(this::check, "is of a pod", "rank-0/netns-9.img", "Remedy");
     }
 

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.checkpoint.Checkpointer.RestartNeeds;
-import io.ppmr.migration.node.PairCheck.Room;
+import io.ppmr.migration.node.PairCheck.TargetCapacity;
 import io.ppmr.protocol.control.Finding;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.NodeFacts;
@@ -33,7 +33,7 @@ class PairCheckTest {
     }
 
     /** A node that does nothing else. */
-    private static final Room IDLE = new Room(false, 0, "");
+    private static final TargetCapacity IDLE = new TargetCapacity(false, 0, "");
 
     private static NodeFacts usual() {
         return node("6.1.0-9", "glibc 2.36", 0, 1000, "avx", "avx2");
@@ -140,7 +140,7 @@ class PairCheckTest {
     @Test
     void shouldFailWhenOthersHaveBeenPromisedTheRoom() {
         JobFacts job = new JobFacts("criu", 90 * MIB, 0, List.of());
-        Room busy = new Room(true, 900 * MIB, ", for the rest of it is others'");
+        TargetCapacity busy = new TargetCapacity(true, 900 * MIB, ", for the rest of it is others'");
         List<Finding> found = PairCheck.findings(usual(), job, usual(), CRIU, ReadingMode.RETAINED, busy);
         assertFinding(
                 Finding.Level.FAIL,
@@ -148,7 +148,7 @@ class PairCheckTest {
                         + " available here, of which 900 MiB are for migrations under way",
                 the("memory", found));
         assertFinding(Finding.Level.OK, "MiB, for the rest of it is others'", the("staging", found));
-        Room quiet = new Room(false, 900 * MIB, "");
+        TargetCapacity quiet = new TargetCapacity(false, 900 * MIB, "");
         assertFinding(
                 Finding.Level.OK,
                 "900 MiB are for",

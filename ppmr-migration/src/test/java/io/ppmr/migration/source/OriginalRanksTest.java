@@ -52,7 +52,7 @@ class OriginalRanksTest {
             OriginalRanks ranks = recorded(workDirectory, List.of(new PlannedRank(3, "a:7", List.of(root))));
             assertTrue(ranks.release());
             String left = ranks.end();
-            assertNotNull(left, "it lives, and is not held any more");
+            assertNotNull(left, "it lives, and is no longer held");
             assertTrue(left.contains("ranks [3]"), left);
             assertTrue(table.isAlive(root));
             ranks.held(new HeldRank(3, List.of(root), List.of()));

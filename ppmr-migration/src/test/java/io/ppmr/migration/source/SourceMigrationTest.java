@@ -23,8 +23,8 @@ import io.ppmr.os.BootClock;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.source.image.OutgoingImageView;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
-import io.ppmr.transaction.journal.Outcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.OperatorInbox;
@@ -269,8 +269,8 @@ class SourceMigrationTest {
         assertTimeout(ANSWER, () -> assertTrue(cancellation.cancel("an operator")));
         assertTimeout(ANSWER, () -> assertEquals(Optional.empty(), migration.open(), "nobody is waited for"));
         assertTimeout(ANSWER, () -> assertFalse(migration.waitsForCheckpoints()));
-        OperatorInbox.Call call = new OperatorInbox.Call(
-                new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), false, false), false, "somebody", 0);
+        OperatorInbox.PendingDecision call = new OperatorInbox.PendingDecision(
+                new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of(), false, false), false, "somebody", 0);
         assertTrue(migration.take(call));
         assertNotNull(assertTimeout(ANSWER, () -> call.await(ANSWER.toNanos())), "the migration's thread answers");
         assertFalse(report.isDone());
@@ -304,6 +304,6 @@ class SourceMigrationTest {
         assertEquals(
                 "a target is gone",
                 report.get(LIMIT.toSeconds(), TimeUnit.SECONDS).reason());
-        assertEquals(2, looks.get(), "what was proved 3 s ago may not hold any more");
+        assertEquals(2, looks.get(), "what was proved 3 s ago may no longer hold");
     }
 }

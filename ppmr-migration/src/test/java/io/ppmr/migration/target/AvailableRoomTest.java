@@ -58,7 +58,7 @@ class AvailableRoomTest {
                 "n", "amd64", "6.1", "g", "17", 0, 1000 * MIB, stagingBytes, 1, List.of(), List.of(), List.of());
     }
 
-    private static Incoming incoming(long bytes, boolean retained) {
+    private static ArrivalAccount incoming(long bytes, boolean retained) {
         Begin begin = new Begin(
                 "m",
                 MigrationSecret.NONE,
@@ -75,7 +75,7 @@ class AvailableRoomTest {
                 List.of(),
                 List.of(),
                 0);
-        return new Incoming(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
+        return new ArrivalAccount(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
     }
 
     @Test

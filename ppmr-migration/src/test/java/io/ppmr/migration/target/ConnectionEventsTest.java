@@ -19,8 +19,8 @@ class ConnectionEventsTest {
 
     private final Backlog room = new Backlog(ROOM, Duration.ZERO);
 
-    private static SessionEvent.Said said(String id, int lengthBytes) {
-        return new SessionEvent.Said(new ControlMessage.Commit(id), lengthBytes);
+    private static SessionEvent.MessageReceived said(String id, int lengthBytes) {
+        return new SessionEvent.MessageReceived(new ControlMessage.Commit(id), lengthBytes);
     }
 
     @Test
@@ -29,13 +29,13 @@ class ConnectionEventsTest {
             int heard = 0;
             try {
                 for (; heard < 1_000_000; heard++) {
-                    events.hear(said("m", 60_000));
+                    events.onEvent(said("m", 60_000));
                 }
             } catch (ProtocolException refused) {
                 assertTrue(refused.getMessage().contains("more messages than are dealt with"), refused.getMessage());
             }
             assertTrue(heard > 0 && heard <= ROOM / 60_000, heard + " messages were kept");
-            events.hear(new SessionEvent.LinkLost("the end is heard whatever waits"));
+            events.onEvent(new SessionEvent.LinkLost("the end is heard whatever waits"));
             assertEquals(heard + 1, events.waiting().size());
             assertEquals(Optional.of("the end is heard whatever waits"), events.loss());
         }
@@ -47,9 +47,9 @@ class ConnectionEventsTest {
         Backlog large = new Backlog(64 << 20, Duration.ZERO);
         try (ConnectionEvents events = new ConnectionEvents(large)) {
             for (int heard = 0; heard < 64; heard++) {
-                events.hear(said("m", 20));
+                events.onEvent(said("m", 20));
             }
-            assertThrows(ProtocolException.class, () -> events.hear(said("m", 20)));
+            assertThrows(ProtocolException.class, () -> events.onEvent(said("m", 20)));
         }
     }
 
@@ -58,13 +58,13 @@ class ConnectionEventsTest {
         ConnectionEvents greedy = new ConnectionEvents(room);
         assertThrows(ProtocolException.class, () -> {
             while (true) {
-                greedy.hear(said("m", 60_000));
+                greedy.onEvent(said("m", 60_000));
             }
         });
         // Its agent ends the connection, and its thread closes this.
         greedy.close();
         try (ConnectionEvents other = new ConnectionEvents(room)) {
-            other.hear(said("n", 60_000));
+            other.onEvent(said("n", 60_000));
             assertEquals(1, other.waiting().size());
         }
     }
@@ -73,8 +73,8 @@ class ConnectionEventsTest {
     void shouldTakeAnyNumberOfMessagesWhenEachIsDealtWith() throws Exception {
         try (ConnectionEvents events = new ConnectionEvents(room)) {
             for (int i = 0; i < 1000; i++) {
-                events.hear(said("m", 60_000));
-                events.handled((SessionEvent.Said) events.waiting().remove());
+                events.onEvent(said("m", 60_000));
+                events.handled((SessionEvent.MessageReceived) events.waiting().remove());
             }
         }
         assertEquals(ROOM, room.take(ROOM));
@@ -84,12 +84,12 @@ class ConnectionEventsTest {
     void shouldPassAllOnInOrderWhenAMigrationListens() throws Exception {
         List<SessionEvent> passed = new ArrayList<>();
         try (ConnectionEvents events = new ConnectionEvents(room)) {
-            events.hear(said("a", 1));
-            events.hear(said("b", 1));
+            events.onEvent(said("a", 1));
+            events.onEvent(said("b", 1));
             events.passTo(passed::add);
             assertEquals(ROOM, room.take(ROOM), "what is passed on is the migration's to count");
-            events.hear(said("c", 1));
-            events.hear(new SessionEvent.LinkLost("over"));
+            events.onEvent(said("c", 1));
+            events.onEvent(new SessionEvent.LinkLost("over"));
         }
         assertEquals(List.of(said("a", 1), said("b", 1), said("c", 1), new SessionEvent.LinkLost("over")), passed);
     }

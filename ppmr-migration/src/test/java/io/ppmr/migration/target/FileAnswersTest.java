@@ -8,8 +8,8 @@ import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.Polling;
 import io.ppmr.checkpoint.files.CarryPolicy;
-import io.ppmr.protocol.control.ControlMessage.Look;
-import io.ppmr.protocol.control.ControlMessage.Seen;
+import io.ppmr.protocol.control.ControlMessage.FilesInspected;
+import io.ppmr.protocol.control.ControlMessage.InspectFiles;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.transport.ControlLink;
 import java.net.InetAddress;
@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FileAnswersTest {
     private static final Duration LIMIT = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
-    private static final Look QUESTION = new Look(41_378, 41_378, 's', List.of("/etc/passwd"));
+    private static final InspectFiles QUESTION = new InspectFiles(41_378, 41_378, 's', List.of("/etc/passwd"));
 
     @TempDir
     private Path programs;
@@ -73,10 +73,10 @@ class FileAnswersTest {
     @Test
     void shouldEndTheLookAndItsProcessWhenTheLinkIsLost() throws Exception {
         try (FileAnswers answers = answers("")) {
-            CompletableFuture<Seen> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
+            CompletableFuture<FilesInspected> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
             assertTrue(Polling.until(LIMIT, this::isAsked), "the process is started");
             lost.set(true);
-            Seen seen = answer.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
+            FilesInspected seen = answer.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
             assertEquals("the look at the job's files was called off", seen.failure());
             assertEquals(List.of(), seen.lines());
             assertTrue(Polling.until(LIMIT, this::hasEnded), "nobody looks any more");
@@ -86,7 +86,7 @@ class FileAnswersTest {
     @Test
     void shouldEndTheLookWhenItsOwnerClosesIt() throws Exception {
         FileAnswers answers = answers("");
-        CompletableFuture<Seen> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
+        CompletableFuture<FilesInspected> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
         assertTrue(Polling.until(LIMIT, this::isAsked), "the process is started");
         answers.close();
         assertEquals(

@@ -29,6 +29,6 @@ class RestoredRanksTest {
 
     private static RestoredRanks recorded(List<PlannedRank> copies) {
         return RestoredRanks.recorded(
-                "m-1", List.of(new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", copies, 1)));
+                "m-1", List.of(new TransactionRecord.PreparedHere("m-1", 1, List.of("a:7"), "a:7", "s", copies, 1)));
     }
 }

@@ -7,9 +7,9 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;
-import io.ppmr.testbed.Node;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
+import io.ppmr.testbed.TestNode;
 import io.ppmr.testbed.Testbed;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -35,7 +35,7 @@ public final class BridgedNode {
     private final Testbed testbed;
     private final Path folder;
     private final int number;
-    private final Node node;
+    private final TestNode node;
     private final List<String> criu;
     private final String pods;
     private String cgroups = "disabled";
@@ -58,7 +58,7 @@ public final class BridgedNode {
         this.pods = pods;
         folder = testbed.folder("node-" + number);
         testbed.add(this::removeCgroups);
-        node = testbed.add(Node.create("bridged-" + number));
+        node = testbed.add(TestNode.create("bridged-" + number));
         run("ip", "link", "add", "br0", "address", "02:51:00:00:00:0" + number, "type", "bridge");
         run("ip", "link", "set", "br0", "up");
         run("ip", "address", "add", address() + "/24", "dev", "br0");
@@ -123,7 +123,7 @@ public final class BridgedNode {
 
     /** Joins the bridges of two nodes. */
     public static void connect(BridgedNode a, BridgedNode b) throws Exception {
-        Node.cable(a.node, a.cableTo(b), b.node, b.cableTo(a));
+        TestNode.cable(a.node, a.cableTo(b), b.node, b.cableTo(a));
         a.run("ip", "link", "set", a.cableTo(b), "master", "br0", "up");
         b.run("ip", "link", "set", b.cableTo(a), "master", "br0", "up");
     }
@@ -173,7 +173,7 @@ public final class BridgedNode {
     }
 
     /** Gives what it is made of, with its PIDs, mounts and network. */
-    public Node node() {
+    public TestNode node() {
         return node;
     }
 
@@ -210,7 +210,7 @@ public final class BridgedNode {
                         quoted(criu), trusted, folder, bridge, pods(template), template, USER, cgroups, quoted(peers));
     }
 
-    /** The lines of the template of its pods, but for those in whose place there are others. */
+    /** The lines of the template of its pods, except for those in whose place there are others. */
     private String pods(String others) {
         Set<String> keys = others.lines().map(BridgedNode::key).collect(Collectors.toSet());
         return pods.lines().filter(line -> !keys.contains(key(line))).collect(Collectors.joining("\n"));

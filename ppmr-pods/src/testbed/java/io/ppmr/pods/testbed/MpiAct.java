@@ -49,7 +49,7 @@ public final class MpiAct implements DemoAct {
     }
 
     @Override
-    public DemoReport.Migration show(Testbed on, PrintWriter to) throws Exception {
+    public DemoReport.DemoMigration show(Testbed on, PrintWriter to) throws Exception {
         testbed = on;
         out = to;
         out.println();
@@ -73,7 +73,7 @@ public final class MpiAct implements DemoAct {
         }
     }
 
-    private DemoReport.Migration run(MpiRing ring, List<String> pods) throws Exception {
+    private DemoReport.DemoMigration run(MpiRing ring, List<String> pods) throws Exception {
         Path stop = ring.folder().resolve("stop");
         Path said = testbed.folder().resolve("mpirun.log");
         List<String> words = new ArrayList<>(ring.openMpi(pods));
@@ -98,12 +98,12 @@ public final class MpiAct implements DemoAct {
                     result.rounds(),
                     right ? "its result equals that of a run without pods" : "ITS RESULT IS WRONG",
                     result.longestGapSeconds());
-            List<ComputingJob.Outcome> ranks = new ArrayList<>();
+            List<ComputingJob.ProcessOutcome> ranks = new ArrayList<>();
             for (int rank = 0; rank < 2 * NODES; rank++) {
                 // The result is a sum over what every rank has received and checked.
-                ranks.add(new ComputingJob.Outcome(rank, right, right));
+                ranks.add(new ComputingJob.ProcessOutcome(rank, right, right));
             }
-            return new DemoReport.Migration(report, ranks, result.longestGapSeconds());
+            return new DemoReport.DemoMigration(report, ranks, result.longestGapSeconds());
         } finally {
             job.destroyForcibly();
         }

@@ -50,7 +50,7 @@ public final class MpiRing implements AutoCloseable {
         this.ppmr = script("ppmr", "'" + String.join("' '", ServiceProcess.command()) + "'");
     }
 
-    /** Says why a program of these MPIs cannot be run here; empty if it can. */
+    /** Returns why a program of these MPIs cannot be run here; empty if it can. */
     public static Optional<String> whyNot(String... mpis) throws IOException, InterruptedException {
         for (String mpi : mpis) {
             String compiler = "mpicc." + mpi;
@@ -140,8 +140,8 @@ public final class MpiRing implements AutoCloseable {
      * Gives the same words for MPICH.
      *
      * @param address of the node on which it is started
-     * @param limit after which a run is ended: some of Debian's MPICH hang in MPI_Finalize, whoever starts them, when
-     *     the result is out
+     * @param limit after which a run is ended: some of Debian's MPICH hang in MPI_Finalize, independent of the
+     *     launcher, when the result is out
      */
     public List<String> mpich(List<String> pods, String address, Duration limit) throws IOException {
         Path agent = script("agent", ppmr + " pod agent");

@@ -53,11 +53,11 @@ public sealed interface ControlMessage extends Message {
 
     /**
      * The service that moves a pod, to that of another node, first on a connection: the pod's address is away, by a
-     * migration, for so long unless it says so again; or, with 0, it is back.
+     * migration, for that time unless it says so again; or, with 0, it is back.
      *
      * @param token while the address is away the lock of its {@link ReturnToken}; the token itself when it is back
      */
-    record Away(String address, String migrationId, long leaseMs, String token) implements ControlMessage {
+    record AddressAway(String address, String migrationId, long leaseMs, String token) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 34);
@@ -68,7 +68,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** The answer, where it is no Refuse: how many pods are peers there. */
-    record Told(int pods) implements ControlMessage {
+    record AddressAwayAck(int pods) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 35);
@@ -81,8 +81,8 @@ public sealed interface ControlMessage extends Message {
      * question at a time; {@code kind} is the letter by which {@code ppmr-look} knows it. A path has a character from 0
      * to 255 for each byte.
      */
-    record Look(int uid, int gid, int kind, List<String> paths) implements ControlMessage {
-        public Look {
+    record InspectFiles(int uid, int gid, int kind, List<String> paths) implements ControlMessage {
+        public InspectFiles {
             paths = List.copyOf(paths);
         }
 
@@ -98,8 +98,9 @@ public sealed interface ControlMessage extends Message {
      * T to S, the answer: a line for each path, or none and why. {@code kernel} is its node's boot_id: nodes that share
      * one show one object's numbers alike. {@code ignored} says that its configuration takes other files for warnings.
      */
-    record Seen(String kernel, boolean ignored, List<String> lines, String failure) implements ControlMessage {
-        public Seen {
+    record FilesInspected(String kernel, boolean ignored, List<String> lines, String failure)
+            implements ControlMessage {
+        public FilesInspected {
             lines = List.copyOf(lines);
         }
 
@@ -185,13 +186,13 @@ public sealed interface ControlMessage extends Message {
 
     /**
      * S to T, before the rank's image is whole, if the job itself had stopped some of its processes: their copies are
-     * never set going. {@code pids} are those of all its processes as they see themselves, the root's first, a parent's
+     * never continued. {@code pids} are those of all its processes as they see themselves, the root's first, a parent's
      * before its children's; {@code parents} has for each the place of its parent in that list, -1 for none; {@code
      * stopped} are the places of those that were stopped.
      */
-    record Stopped(int rank, List<Integer> pids, List<Integer> parents, List<Integer> stopped)
+    record StoppedByJob(int rank, List<Integer> pids, List<Integer> parents, List<Integer> stopped)
             implements ControlMessage {
-        public Stopped {
+        public StoppedByJob {
             pids = List.copyOf(pids);
             parents = List.copyOf(parents);
             stopped = List.copyOf(stopped);
@@ -211,8 +212,8 @@ public sealed interface ControlMessage extends Message {
      * S to T, before END_OF_IMAGE of the rank: what its originals may do and have open, line by line. A record that
      * does not fit one frame is continued by further ones; {@code last} ends it.
      */
-    record Originals(int rank, boolean last, List<String> lines) implements ControlMessage {
-        public Originals {
+    record OriginalRights(int rank, boolean last, List<String> lines) implements ControlMessage {
+        public OriginalRights {
             lines = List.copyOf(lines);
         }
 
@@ -230,8 +231,8 @@ public sealed interface ControlMessage extends Message {
      * the CARRIED file of the rank. A path has a character from 0 to 255 for each byte; {@code replacing} are the
      * places in that list of those that may take the place of a file of the job's user.
      */
-    record Carry(int rank, List<String> paths, List<Integer> replacing) implements ControlMessage {
-        public Carry {
+    record CarriedFiles(int rank, List<String> paths, List<Integer> replacing) implements ControlMessage {
+        public CarriedFiles {
             paths = List.copyOf(paths);
             replacing = List.copyOf(replacing);
         }
@@ -246,7 +247,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** T to S: all files of a rank's Carry are at their places, and on the disk. */
-    record Placed(int rank) implements ControlMessage {
+    record FilesPlaced(int rank) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 39);
@@ -277,7 +278,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** S to T: the originals are gone; set the restored ranks going. */
+    /** S to T: the originals are gone; continue the restored ranks. */
     record Commit(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -344,7 +345,7 @@ public sealed interface ControlMessage extends Message {
      * First on a further connection about a migration: who is speaking, a target or, with an empty name, the source;
      * everything after it is its word.
      */
-    record Peer(String migrationId, String participant, MigrationSecret secret) implements ControlMessage {
+    record Participation(String migrationId, String participant, MigrationSecret secret) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 22);
@@ -357,7 +358,7 @@ public sealed interface ControlMessage extends Message {
      * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
      * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.
      */
-    record Ask(String migrationId, long round, long promiseMs) implements OfTransaction {
+    record StatusQuery(String migrationId, long round, long promiseMs) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 21);
@@ -376,7 +377,7 @@ public sealed interface ControlMessage extends Message {
     }
 
     /** The answer to both; {@code round} is the question's, 0 for a take-over. */
-    record Standing(String migrationId, VoterState state, long round) implements OfTransaction {
+    record ParticipantStatus(String migrationId, VoterState state, long round) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 20);
@@ -393,7 +394,7 @@ public sealed interface ControlMessage extends Message {
     private static Message readFields(int code, Bytes<?> in) throws ProtocolException {
         return switch (code) {
             case 1 ->
-                PlanCheck.sound(new Begin(
+                PlanCheck.requireValid(new Begin(
                         MessageFields.text(in),
                         MigrationSecret.read(in),
                         MessageFields.text(in),
@@ -409,7 +410,7 @@ public sealed interface ControlMessage extends Message {
                         MessageFields.ints(in),
                         MessageFields.texts(in),
                         in.readLong()));
-            case 2 -> PlanCheck.sound(new Accept(in.readLong(), in.readLong(), in.readLong()));
+            case 2 -> PlanCheck.requireValid(new Accept(in.readLong(), in.readLong(), in.readLong()));
             case 3 -> new Refuse(MessageFields.text(in));
             case 8 -> new Restored(in.readInt(), MessageFields.ints(in));
             case 9 -> new Prepared(TransferReport.read(in));
@@ -421,28 +422,30 @@ public sealed interface ControlMessage extends Message {
             case 17 -> new StillHeld(MessageFields.text(in));
             case 18 -> new NotHeld(MessageFields.text(in), MessageFields.text(in));
             case 19 -> new TakeOver(MessageFields.text(in));
-            case 20 -> new Standing(MessageFields.text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
+            case 20 ->
+                new ParticipantStatus(MessageFields.text(in), VoterState.of(in.readUnsignedByte()), in.readLong());
             case 22 ->
-                PlanCheck.sound(new Peer(MessageFields.text(in), MessageFields.text(in), MigrationSecret.read(in)));
+                PlanCheck.requireValid(
+                        new Participation(MessageFields.text(in), MessageFields.text(in), MigrationSecret.read(in)));
             case 23 ->
-                new Stopped(in.readInt(), MessageFields.ints(in), MessageFields.ints(in), MessageFields.ints(in));
-            case 24 -> new Originals(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));
-            case 21 -> new Ask(MessageFields.text(in), in.readLong(), in.readLong());
+                new StoppedByJob(in.readInt(), MessageFields.ints(in), MessageFields.ints(in), MessageFields.ints(in));
+            case 24 -> new OriginalRights(in.readInt(), MessageFields.flag(in), MessageFields.texts(in));
+            case 21 -> new StatusQuery(MessageFields.text(in), in.readLong(), in.readLong());
             case 32 -> new Introduce(FactsCodec.readNode(in), FactsCodec.readJob(in));
             case 33 -> new Introduced(FactsCodec.readNode(in), MessageFields.flag(in), FactsCodec.readFindings(in));
             case 34 ->
-                PlanCheck.sound(new Away(
+                PlanCheck.requireValid(new AddressAway(
                         MessageFields.text(in), MessageFields.text(in), in.readLong(), MessageFields.text(in)));
-            case 35 -> new Told(in.readInt());
-            case 36 -> new Look(in.readInt(), in.readInt(), in.readInt(), MessageFields.texts(in));
+            case 35 -> new AddressAwayAck(in.readInt());
+            case 36 -> new InspectFiles(in.readInt(), in.readInt(), in.readInt(), MessageFields.texts(in));
             case 37 ->
-                new Seen(
+                new FilesInspected(
                         MessageFields.text(in),
                         MessageFields.flag(in),
                         MessageFields.texts(in),
                         MessageFields.text(in));
-            case 38 -> new Carry(in.readInt(), MessageFields.texts(in), MessageFields.ints(in));
-            case 39 -> new Placed(in.readInt());
+            case 38 -> new CarriedFiles(in.readInt(), MessageFields.texts(in), MessageFields.ints(in));
+            case 39 -> new FilesPlaced(in.readInt());
             default -> DataMessage.readFields(code, in);
         };
     }

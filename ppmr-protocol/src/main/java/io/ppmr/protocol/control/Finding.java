@@ -15,7 +15,7 @@ public record Finding(Level level, String check, String text, String remedy) {
     /** The check of whether a job's memory can be streamed to the target. Its finding says why not. */
     public static final String PAGES = "pages";
 
-    /** The check of whether a pod can go on at the target. */
+    /** The check of whether a pod can continue at the target. */
     public static final String PODS = "pods";
 
     /** The severity of a finding. The codes are those of the protocol. */

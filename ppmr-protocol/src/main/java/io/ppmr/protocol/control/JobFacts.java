@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The needs of a job's processes at the node where they go on. Immutable.
+ * The needs of a job's processes at the node where they continue. Immutable.
  *
  * @param checkpointer what checkpoints them; empty where only the nodes are compared
  * @param residentBytes the memory that is theirs alone, and the files without a name that they have open: an estimate
@@ -30,7 +30,7 @@ public record JobFacts(
         this(checkpointer, residentBytes, streamableBytes, pids, Map.of());
     }
 
-    /** The same job, of whose memory so much is offered to be streamed. */
+    /** Returns the same job with this much memory offered for streaming. */
     public JobFacts withStreamable(long bytes) {
         return new JobFacts(checkpointer, residentBytes, bytes, pids, pods);
     }

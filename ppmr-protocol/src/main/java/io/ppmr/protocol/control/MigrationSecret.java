@@ -4,13 +4,13 @@ import java.security.SecureRandom;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * A word that the source and the targets of one migration know and nobody else: 128 random bits. The source tells them
- * to each target with {@link ControlMessage.Begin}; whoever opens a further connection about the migration shows them
- * first ({@link ControlMessage.Peer}). Without them a node that only has the cluster's key could end a job by a forged
- * {@link ControlMessage.RollBack}.
+ * A word that the source and the targets of one migration know and no other process: 128 random bits. The source tells
+ * them to each target with {@link ControlMessage.Begin}; each further connection about the migration must show them
+ * first ({@link ControlMessage.Participation}). Without them a node that only has the cluster's key could end a job by
+ * a forged {@link ControlMessage.RollBack}.
  */
 public record MigrationSecret(long high, long low) {
-    /** Of a migration that an earlier release has begun, and of one of which nothing is known: it excludes nobody. */
+    /** The secret of a migration that has none or is not known: it accepts every peer. */
     public static final MigrationSecret NONE = new MigrationSecret(0, 0);
 
     /** A new one, for a migration that begins. */
@@ -27,8 +27,8 @@ public record MigrationSecret(long high, long low) {
         out.writeLong(high).writeLong(low);
     }
 
-    /** Tells whether who shows this may speak of a migration whose secret is {@code own}. */
-    public boolean opens(MigrationSecret own) {
+    /** Returns whether who shows this may speak of a migration whose secret is {@code own}. */
+    public boolean matches(MigrationSecret own) {
         // No early end by which the time would tell how much was right.
         return own.equals(NONE) || ((high ^ own.high) | (low ^ own.low)) == 0;
     }

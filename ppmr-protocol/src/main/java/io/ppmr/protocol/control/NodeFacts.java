@@ -3,7 +3,7 @@ package io.ppmr.protocol.control;
 import java.util.List;
 
 /**
- * The properties of a node that decide whether a process of one node can go on at another. Collected anew for each
+ * The properties of a node that decide whether a process of one node can continue at another. Collected again for each
  * migration and each {@code ppmr doctor}; immutable.
  *
  * @param hostName as the node calls itself
@@ -48,7 +48,7 @@ public record NodeFacts(
         tools = List.copyOf(tools);
     }
 
-    /** The same node with so much room for retained images. */
+    /** Returns the same node with this much room for retained images. */
     public NodeFacts withStaging(long bytes) {
         return new NodeFacts(
                 hostName,

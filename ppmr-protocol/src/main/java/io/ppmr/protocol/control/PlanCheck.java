@@ -32,7 +32,7 @@ final class PlanCheck {
 
     private PlanCheck() {}
 
-    static ControlMessage.Begin sound(ControlMessage.Begin begin) throws ProtocolException {
+    static ControlMessage.Begin requireValid(ControlMessage.Begin begin) throws ProtocolException {
         Set<String> participants = new HashSet<>();
         for (String participant : begin.participants()) {
             require(isAddress(participant) && participants.add(participant), "participant", participant);
@@ -54,19 +54,19 @@ final class PlanCheck {
         return begin;
     }
 
-    static ControlMessage.Peer sound(ControlMessage.Peer peer) throws ProtocolException {
+    static ControlMessage.Participation requireValid(ControlMessage.Participation peer) throws ProtocolException {
         // The source has no name among the participants.
         require(peer.participant().isEmpty() || isAddress(peer.participant()), "participant", peer.participant());
         return peer;
     }
 
-    static ControlMessage.Accept sound(ControlMessage.Accept accept) throws ProtocolException {
+    static ControlMessage.Accept requireValid(ControlMessage.Accept accept) throws ProtocolException {
         require(accept.fenceWindowMs() >= 0 && accept.fenceWindowMs() <= LONGEST_MS, "fence window", accept);
         require(accept.silenceLimitMs() >= 0 && accept.silenceLimitMs() <= LONGEST_MS, "silence limit", accept);
         return accept;
     }
 
-    static ControlMessage.Away sound(ControlMessage.Away away) throws ProtocolException {
+    static ControlMessage.AddressAway requireValid(ControlMessage.AddressAway away) throws ProtocolException {
         require(NUMBERS.matcher(away.address()).matches(), "address of a pod", away.address());
         require(NAME.matcher(away.migrationId()).matches(), "name of a migration", away.migrationId());
         require(away.leaseMs() >= 0 && away.leaseMs() <= LONGEST_LEASE_MS, "lease", away.leaseMs());

@@ -6,8 +6,8 @@ import java.util.List;
  * Describes a pod that is to move: what its target makes anew, and what it must have for that. Immutable.
  *
  * <p>Pods are an optional part of the services. Their facts stand among the messages of the core, as do {@link
- * ControlMessage.Away} and {@link ControlMessage.Told}: nodes may have different parts, and each must read what another
- * one sends, to refuse it by name.
+ * ControlMessage.AddressAway} and {@link ControlMessage.AddressAwayAck}: nodes may have different parts, and each must
+ * read what another one sends, to refuse it by name.
  *
  * @param uid whose it is
  * @param gid the user's group

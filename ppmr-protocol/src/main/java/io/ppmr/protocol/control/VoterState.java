@@ -9,7 +9,7 @@ public enum VoterState {
     /** It has voted, and keeps the promise that was asked for. */
     PROMISED(2),
     /** It has voted and listens to the first target alone. */
-    BOUND(3),
+    TAKE_OVER_ACCEPTED(3),
     /** Its copies run. */
     COMMITTED(4),
     /** It has nothing, and will never have anything, of this attempt. */

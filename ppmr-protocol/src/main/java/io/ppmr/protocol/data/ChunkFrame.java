@@ -31,7 +31,7 @@ public final class ChunkFrame extends Flyweight<ChunkFrame> {
     private static final int SOURCE_CHUNK_OFFSET = 40;
     private static final int SLOT_OFFSET = 44;
 
-    /** Writes a whole frame, but for its order, and returns its length. */
+    /** Writes a whole frame, except for its order, and returns its length. */
     public static int encode(
             MutableDirectBuffer out,
             int at,

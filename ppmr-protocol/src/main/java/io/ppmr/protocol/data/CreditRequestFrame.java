@@ -19,7 +19,7 @@ public final class CreditRequestFrame extends Flyweight<CreditRequestFrame> {
     /** No frame asks for more windows. */
     public static final int MAX_COUNT = 64;
 
-    /** Flag: a writer stands still until the first of the windows is granted or denied. */
+    /** Flag: a writer is blocked until the first of the windows is granted or denied. */
     public static final int BLOCKED = 1;
 
     private static final int WINDOW_OFFSET = 16;

@@ -14,7 +14,7 @@ public sealed interface DataMessage extends Message {
     /** A change of the names in an image directory. */
     sealed interface NameChange extends DataMessage {}
 
-    /** S to T: a file, a directory or a symbolic link has come to be; {@code file} is 0 for the latter two. */
+    /** S to T: a file, a directory or a symbolic link was created; {@code file} is 0 for the latter two. */
     record Created(int file, NodeKind kind, String path, int mode, int uid, int gid, String linkTarget)
             implements NameChange {
         @Override
@@ -55,7 +55,7 @@ public sealed interface DataMessage extends Message {
     }
 
     /** Either way: the migration has failed for this reason. */
-    record Failed(String reason) implements DataMessage {
+    record TransferFailure(String reason) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 14);
@@ -90,7 +90,7 @@ public sealed interface DataMessage extends Message {
 
     /**
      * S to T: connected, as offered or, {@code direct} being false, by data connections; and why. At the address lie 32
-     * bytes whose SHA-256 is the digest, which the target reads by the connection to know whom it has there.
+     * bytes whose SHA-256 is the digest, which the target reads over the connection to identify the peer.
      */
     record Attached(boolean direct, long address, long key, String digest, String reason) implements DataMessage {
         @Override
@@ -104,7 +104,8 @@ public sealed interface DataMessage extends Message {
 
     /**
      * T to S, after {@link Attached} where the source writes: the pool of this session lies at the address, and a ring
-     * of so many entries for the chunks' frames at the other one. The keys open nothing else, and not for longer.
+     * with {@code ringEntries} entries for the chunks' frames at the other one. The keys open nothing else, and not for
+     * longer.
      */
     record Writable(long address, long key, long ringAddress, long ringKey, int ringEntries) implements DataMessage {
         @Override
@@ -121,64 +122,64 @@ public sealed interface DataMessage extends Message {
      * @param host where the target listens for it, as an address of that network
      * @param direct whether its chunks are written by RDMA; if not they go by data connections
      */
-    record Rail(String name, String host, int port, boolean direct) {}
+    record OfferedRail(String name, String host, int port, boolean direct) {}
 
     /** T to S, where the source has rails: these the target has; their places in the list are their numbers. */
-    record Rails(List<Rail> rails) implements DataMessage {
+    record OfferedRails(List<OfferedRail> rails) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
             out.writeByte((byte) 43);
             MessageFields.writeCount(out, rails.size());
-            for (Rail rail : rails) {
+            for (OfferedRail rail : rails) {
                 MessageFields.writeTexts(out, rail.name(), rail.host());
                 out.writeInt(rail.port());
                 MessageFields.writeFlag(out, rail.direct());
             }
         }
 
-        private static Rails read(Bytes<?> in) throws ProtocolException {
+        private static OfferedRails read(Bytes<?> in) throws ProtocolException {
             int count = MessageFields.count(in, 2 + Integer.BYTES + 1);
-            List<Rail> rails = new ArrayList<>(count);
+            List<OfferedRail> rails = new ArrayList<>(count);
             for (int i = 0; i < count; i++) {
-                rails.add(
-                        new Rail(MessageFields.text(in), MessageFields.text(in), in.readInt(), MessageFields.flag(in)));
+                rails.add(new OfferedRail(
+                        MessageFields.text(in), MessageFields.text(in), in.readInt(), MessageFields.flag(in)));
             }
-            return new Rails(rails);
+            return new OfferedRails(rails);
         }
     }
 
     /**
-     * S to T: nothing more is to come by this rail. {@code life} counts how often the source has connected it, so that
-     * a connection of an earlier life is known, however late it comes.
+     * S to T: nothing more is to come by this rail. {@code generation} counts how often the source has connected it, so
+     * that a connection of an earlier generation is known, however late it comes.
      */
-    record EndRail(int rail, int life) implements DataMessage {
+    record EndRail(int rail, int generation) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
-            out.writeByte((byte) 44).writeInt(rail).writeInt(life);
+            out.writeByte((byte) 44).writeInt(rail).writeInt(generation);
         }
     }
 
     /**
-     * T to S, the answer: nobody reads from that rail any more, and so many chunks have arrived whole on each of its
+     * T to S, the answer: no thread reads from that rail; the number of chunks that arrived completely on each of its
      * connections, by the connections' numbers; those that are not named have brought none.
      */
-    record RailEnded(int rail, int life, List<Long> arrived) implements DataMessage {
+    record RailEnded(int rail, int generation, List<Long> arrived) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
-            out.writeByte((byte) 45).writeInt(rail).writeInt(life);
+            out.writeByte((byte) 45).writeInt(rail).writeInt(generation);
             MessageFields.writeCount(out, arrived.size());
             arrived.forEach(out::writeLong);
         }
 
         private static RailEnded read(Bytes<?> in) throws ProtocolException {
             int rail = in.readInt();
-            int life = in.readInt();
+            int generation = in.readInt();
             int count = MessageFields.count(in, Long.BYTES);
             List<Long> arrived = new ArrayList<>(count);
             for (int i = 0; i < count; i++) {
                 arrived.add(in.readLong());
             }
-            return new RailEnded(rail, life, arrived);
+            return new RailEnded(rail, generation, arrived);
         }
     }
 
@@ -197,7 +198,7 @@ public sealed interface DataMessage extends Message {
             case 5 -> new Renamed(MessageFields.text(in), MessageFields.text(in));
             case 6 -> new Removed(MessageFields.text(in));
             case 7 -> new Changed(MessageFields.text(in), in.readInt(), in.readInt(), in.readInt(), in.readLong());
-            case 14 -> new Failed(MessageFields.text(in));
+            case 14 -> new TransferFailure(MessageFields.text(in));
             case 15 -> new Progress(in.readLong(), in.readLong(), in.readLong());
             case 40 -> new Offer(direct(in.readUnsignedByte()), in.readInt(), MessageFields.text(in));
             case 41 ->
@@ -208,7 +209,7 @@ public sealed interface DataMessage extends Message {
                         MessageFields.text(in),
                         MessageFields.text(in));
             case 42 -> new Writable(in.readLong(), in.readLong(), in.readLong(), in.readLong(), in.readInt());
-            case 43 -> Rails.read(in);
+            case 43 -> OfferedRails.read(in);
             case 44 -> new EndRail(in.readInt(), in.readInt());
             case 45 -> RailEnded.read(in);
             default -> null;

@@ -39,13 +39,13 @@ public enum FrameType {
     /** S to T, on a data connection: a chunk, whose bytes follow it ({@link ChunkFrame}). */
     CHUNK(14),
     /**
-     * S to T, first on a data connection where there are rails: the rail's number stands in the place of the file, and
-     * the value is the rail's life, in the upper 32 bits, and the connection's number in it ({@link ValueFrame}).
+     * S to T, first on a data connection where there are rails: the rail's number replaces the file number, and the
+     * value is the rail's generation, in the upper 32 bits, and the connection's number in it ({@link ValueFrame}).
      */
     RAIL(15),
     /**
      * Both ways, first on a connection that takes the place of the session's control connection: its number, from 1,
-     * stands in the place of the file, and the value is how many bytes of the peer's frames have come ({@link
+     * replaces the file number, and the value is the number of bytes of the peer's frames that arrived ({@link
      * ValueFrame}).
      */
     RESUME(16),

@@ -12,7 +12,7 @@ public interface ImageTraits {
     /** Returns how its restart reads the images. */
     ReadingMode readingMode();
 
-    /** Tells whether the restart reads this file front to back, once; by its name in the rank's directory. */
+    /** Returns whether the restart reads this file front to back, once; by its name in the rank's directory. */
     default boolean streams(String name) {
         return readingMode() == ReadingMode.STREAMED;
     }
@@ -22,7 +22,7 @@ public interface ImageTraits {
      * names, which are still written; the restart may read the others to their ends from then on. Empty if nothing
      * tells so before the checkpoint has succeeded.
      */
-    default Optional<String> markOfWholeness() {
+    default Optional<String> completionMarkerName() {
         return Optional.empty();
     }
 

@@ -15,7 +15,7 @@ public final class MessageFields {
     /** So many entries a list has at most: the ranks of a migration, and the places of a job's ranks. */
     public static final int MAX_LIST_ENTRIES = 16_384;
 
-    /** So long a text is at most, in UTF-8: nobody has to show or to keep more. */
+    /** The longest text, in bytes of UTF-8. */
     private static final int MAX_TEXT_BYTES = Frame.MAX_FRAME_BYTES;
 
     /** A list of more texts than this has no tiny ones: on the heap each takes some fifty bytes more than here. */

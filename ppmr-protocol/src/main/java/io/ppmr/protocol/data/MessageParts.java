@@ -18,16 +18,16 @@ public final class MessageParts {
     private static final int FIRST_BYTES = 4 * Frame.MAX_FRAME_BYTES;
 
     /** Memory that the unfinished messages of all connections of a service share. For any thread. */
-    public static final class Room {
+    public static final class ReassemblyBudget {
         private final AtomicLong leftBytes;
 
-        public Room(long bytes) {
+        public ReassemblyBudget(long bytes) {
             leftBytes = new AtomicLong(bytes);
         }
 
         /** One for a single connection. */
-        public static Room ofOne() {
-            return new Room(Frame.HEADER_BYTES + MAX_MESSAGE_BYTES);
+        public static ReassemblyBudget ofOne() {
+            return new ReassemblyBudget(Frame.HEADER_BYTES + MAX_MESSAGE_BYTES);
         }
 
         private void take(long bytes) throws ProtocolException {
@@ -43,13 +43,13 @@ public final class MessageParts {
         }
     }
 
-    private final Room room;
+    private final ReassemblyBudget room;
     /** A frame as long as the message: its header, then what has come of the body. */
     private byte[] frame = new byte[0];
 
     private int lengthBytes;
 
-    public MessageParts(Room room) {
+    public MessageParts(ReassemblyBudget room) {
         this.room = room;
     }
 

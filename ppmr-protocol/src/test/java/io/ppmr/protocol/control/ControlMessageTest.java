@@ -92,7 +92,8 @@ class ControlMessageTest {
                         new DataMessage.Attached(true, 0x1122334455667788L, 5, "ab", "ok"),
                         "29 01 8877665544332211 0500000000000000 02 6162 02 6f6b"),
                 Arguments.of(
-                        new DataMessage.Rails(List.of(new DataMessage.Rail("ib0", "10.1.0.2", 4660, true))),
+                        new DataMessage.OfferedRails(
+                                List.of(new DataMessage.OfferedRail("ib0", "10.1.0.2", 4660, true))),
                         "2b 01000000 03 696230 08 31302e312e302e32 34120000 01"),
                 Arguments.of(new DataMessage.EndRail(1, 7), "2c 01000000 07000000"),
                 Arguments.of(
@@ -110,14 +111,14 @@ class ControlMessageTest {
                 Arguments.of(
                         new ControlMessage.Restored(3, List.of(4242, 4243)), "08 03000000 02000000 92100000 93100000"),
                 Arguments.of(
-                        new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
+                        new ControlMessage.StoppedByJob(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
                         "17 03000000 02000000 07000000 08000000 02000000 ffffffff 00000000 01000000 01000000"),
                 Arguments.of(
-                        new ControlMessage.Carry(3, List.of("/a", "/b"), List.of(1)),
+                        new ControlMessage.CarriedFiles(3, List.of("/a", "/b"), List.of(1)),
                         "26 03000000 02000000 02 2f61 02 2f62 01000000 01000000"),
-                Arguments.of(new ControlMessage.Placed(3), "27 03000000"),
+                Arguments.of(new ControlMessage.FilesPlaced(3), "27 03000000"),
                 Arguments.of(
-                        new ControlMessage.Originals(3, true, List.of("root /", "x")),
+                        new ControlMessage.OriginalRights(3, true, List.of("root /", "x")),
                         "18 03000000 01 02000000 06 726f6f74202f 01 78"),
                 Arguments.of(
                         new ControlMessage.Prepared(new TransferReport(1, 2, 3, 4, 5, List.of(new ReadSample(6, 7)))),
@@ -127,7 +128,7 @@ class ControlMessageTest {
                 Arguments.of(new ControlMessage.Committed("m-1"), "0b 03 6d2d31"),
                 Arguments.of(new ControlMessage.RollBack("m-1", "no"), "0c 03 6d2d31 02 6e6f"),
                 Arguments.of(new ControlMessage.RolledBack("m-1", "no"), "0d 03 6d2d31 02 6e6f"),
-                Arguments.of(new DataMessage.Failed("no"), "0e 02 6e6f"),
+                Arguments.of(new DataMessage.TransferFailure("no"), "0e 02 6e6f"),
                 Arguments.of(
                         new DataMessage.Progress(1, 2, -1), "0f 0100000000000000 0200000000000000 ffffffffffffffff"),
                 Arguments.of(new ControlMessage.Confirm("m-1"), "10 03 6d2d31"),
@@ -135,29 +136,30 @@ class ControlMessageTest {
                 Arguments.of(new ControlMessage.NotHeld("m-1", "no"), "12 03 6d2d31 02 6e6f"),
                 Arguments.of(new ControlMessage.TakeOver("m-1"), "13 03 6d2d31"),
                 Arguments.of(
-                        new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
+                        new ControlMessage.ParticipantStatus("m-1", VoterState.COMMITTED, 5),
                         "14 03 6d2d31 04 0500000000000000"),
                 Arguments.of(
-                        new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(0x1122334455667788L, 5)),
+                        new ControlMessage.Participation("m-1", "t:1", new MigrationSecret(0x1122334455667788L, 5)),
                         "16 03 6d2d31 03 743a31 8877665544332211 0500000000000000"),
                 // From the source.
                 Arguments.of(
-                        new ControlMessage.Peer("m-1", "", new MigrationSecret(6, 5)),
+                        new ControlMessage.Participation("m-1", "", new MigrationSecret(6, 5)),
                         "16 03 6d2d31 00 0600000000000000 0500000000000000"),
-                Arguments.of(new ControlMessage.Ask("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
+                Arguments.of(
+                        new ControlMessage.StatusQuery("m-1", 5, 6), "15 03 6d2d31 0500000000000000 0600000000000000"),
                 Arguments.of(
                         new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
                         "20" + NODE_BYTES + " 04 63726975 0700000000000000 0600000000000000 01000000 08000000"),
                 Arguments.of(
-                        new ControlMessage.Away("10.20.0.12", "m-1", 10_000, TOKEN),
+                        new ControlMessage.AddressAway("10.20.0.12", "m-1", 10_000, TOKEN),
                         "22 0a 31302e32302e302e3132 03 6d2d31 1027000000000000 40 " + "6131".repeat(32)),
-                Arguments.of(new ControlMessage.Told(3), "23 03000000"),
+                Arguments.of(new ControlMessage.AddressAwayAck(3), "23 03000000"),
                 // The second path has the byte 0xe4, which is one character here and two bytes in UTF-8.
                 Arguments.of(
-                        new ControlMessage.Look(5, 6, 's', List.of("/b", "/\u00e4")),
+                        new ControlMessage.InspectFiles(5, 6, 's', List.of("/b", "/\u00e4")),
                         "24 05000000 06000000 73000000 02000000 02 2f62 03 2fc3a4"),
                 Arguments.of(
-                        new ControlMessage.Seen("k", true, List.of("error 2"), "no"),
+                        new ControlMessage.FilesInspected("k", true, List.of("error 2"), "no"),
                         "25 01 6b 01 01000000 07 6572726f722032 02 6e6f"),
                 Arguments.of(
                         new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))),
@@ -220,8 +222,8 @@ class ControlMessageTest {
                 begin(two, 0, ranks, "0 a", "0 b"),
                 begin(two, 0, ranks, "0 a\n1 b"),
                 begin(two, 0, ranks, "0 a b"),
-                new ControlMessage.Peer("m", "x", MigrationSecret.NONE),
-                new ControlMessage.Peer("m", "x:y", MigrationSecret.NONE),
+                new ControlMessage.Participation("m", "x", MigrationSecret.NONE),
+                new ControlMessage.Participation("m", "x:y", MigrationSecret.NONE),
                 new ControlMessage.Accept(0, -1, 1),
                 new ControlMessage.Accept(0, Long.MAX_VALUE, 1),
                 new ControlMessage.Accept(0, 1, -1),
@@ -310,21 +312,21 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseWordOfAnAddressThatIsNoneOrForLongerThanAMinute() throws ProtocolException {
-        for (ControlMessage.Away away : List.of(
-                new ControlMessage.Away("10.20.0.12'; reboot", "m-1", 1, TOKEN),
-                new ControlMessage.Away("", "m-1", 1, TOKEN),
-                new ControlMessage.Away("10.20.0.12", "m 1", 1, TOKEN),
-                new ControlMessage.Away("10.20.0.12", "m-1\n", 1, TOKEN),
-                new ControlMessage.Away("10.20.0.12", "m-1", -1, TOKEN),
-                new ControlMessage.Away("10.20.0.12", "m-1", 60_001, TOKEN),
-                new ControlMessage.Away("10.20.0.12", "m-1", 1, ""),
-                new ControlMessage.Away("10.20.0.12", "m-1", 1, TOKEN + "0"),
-                new ControlMessage.Away("10.20.0.12", "m-1", 0, TOKEN.replace('a', 'A')))) {
+        for (ControlMessage.AddressAway away : List.of(
+                new ControlMessage.AddressAway("10.20.0.12'; reboot", "m-1", 1, TOKEN),
+                new ControlMessage.AddressAway("", "m-1", 1, TOKEN),
+                new ControlMessage.AddressAway("10.20.0.12", "m 1", 1, TOKEN),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1\n", 1, TOKEN),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1", -1, TOKEN),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1", 60_001, TOKEN),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1", 1, ""),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1", 1, TOKEN + "0"),
+                new ControlMessage.AddressAway("10.20.0.12", "m-1", 0, TOKEN.replace('a', 'A')))) {
             ProtocolException e =
                     assertThrows(ProtocolException.class, () -> ControlMessage.read(away.frame(ATTEMPT), 0));
             assertTrue(e.getMessage().contains("that is none"), e.getMessage());
         }
-        ControlMessage.Away sound = new ControlMessage.Away("10.20.0.12", "m-1", 60_000, TOKEN);
+        ControlMessage.AddressAway sound = new ControlMessage.AddressAway("10.20.0.12", "m-1", 60_000, TOKEN);
         assertEquals(sound, ControlMessage.read(sound.frame(ATTEMPT), 0));
     }
 
@@ -364,7 +366,7 @@ class ControlMessageTest {
     @Test
     void shouldWriteTextAsUtf8() throws ProtocolException {
         for (String text : new String[] {"", "a\u0000b", "\u00e4\u00f6", "\u65e5\u672c", "\ud83d\ude00"}) {
-            Message message = new DataMessage.Failed(text);
+            Message message = new DataMessage.TransferFailure(text);
             DirectBuffer frame = message.frame(ATTEMPT);
             byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
             byte[] body = new byte[frame.capacity() - Frame.HEADER_BYTES];
@@ -378,7 +380,7 @@ class ControlMessageTest {
 
     @Test
     void shouldRefuseToWriteAMessageThatFitsNoFrame() {
-        Message message = new DataMessage.Failed("x".repeat(Frame.MAX_FRAME_BYTES));
+        Message message = new DataMessage.TransferFailure("x".repeat(Frame.MAX_FRAME_BYTES));
         IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () -> message.frame(ATTEMPT));
         assertTrue(e.getMessage().contains("does not fit a frame of 65536"), e.getMessage());
     }

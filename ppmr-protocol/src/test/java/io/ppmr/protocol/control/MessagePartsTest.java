@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 class MessagePartsTest {
     private static final int ATTEMPT = 3;
 
-    private final MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
+    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
 
     private static ControlMessage.Begin begin(int places) {
         List<Integer> ranks =
@@ -76,7 +76,7 @@ class MessagePartsTest {
         List<DirectBuffer> frames = begin.frames(ATTEMPT);
         assertTrue(frames.size() > 4, frames.size() + " frames");
         assertEquals(begin, take(frames));
-        assertEquals(begin, take(frames), "the next message begins anew");
+        assertEquals(begin, take(frames), "the next message begins again");
     }
 
     @Test
@@ -107,9 +107,16 @@ class MessagePartsTest {
         assertEquals(1, frames.size());
         assertEquals(begin(100).frame(ATTEMPT), frames.get(0));
         int most = Frame.MAX_FRAME_BYTES - Frame.HEADER_BYTES - 4;
-        assertEquals(1, new DataMessage.Failed("x".repeat(most)).frames(ATTEMPT).size());
         assertEquals(
-                2, new DataMessage.Failed("x".repeat(most + 1)).frames(ATTEMPT).size());
+                1,
+                new DataMessage.TransferFailure("x".repeat(most))
+                        .frames(ATTEMPT)
+                        .size());
+        assertEquals(
+                2,
+                new DataMessage.TransferFailure("x".repeat(most + 1))
+                        .frames(ATTEMPT)
+                        .size());
     }
 
     @Test
@@ -135,15 +142,15 @@ class MessagePartsTest {
 
     @Test
     void shouldRefuseToWriteAMessageThatIsTooLong() {
-        Message message = new ControlMessage.Originals(0, true, Collections.nCopies(35, "x".repeat(60_000)));
+        Message message = new ControlMessage.OriginalRights(0, true, Collections.nCopies(35, "x".repeat(60_000)));
         String said = assertThrows(IllegalArgumentException.class, () -> message.frames(ATTEMPT))
                 .getMessage();
-        assertTrue(said.contains("Originals of 2100115 bytes"), said);
+        assertTrue(said.contains("OriginalRights of 2100115 bytes"), said);
     }
 
     @Test
     void shouldBoundWhatTheMessagesOfAllConnectionsTake() throws Exception {
-        MessageParts.Room room = new MessageParts.Room(8 * Frame.MAX_FRAME_BYTES);
+        MessageParts.ReassemblyBudget room = new MessageParts.ReassemblyBudget(8 * Frame.MAX_FRAME_BYTES);
         DirectBuffer part = frame(FrameType.MESSAGE_PART, Frame.MAX_FRAME_BYTES);
         MessageParts one = new MessageParts(room);
         MessageParts other = new MessageParts(room);

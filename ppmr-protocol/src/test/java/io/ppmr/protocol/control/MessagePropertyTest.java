@@ -84,10 +84,10 @@ class MessagePropertyTest {
                 Combinators.combine(Arbitraries.of(true, false), wide, wide, text, text)
                         .as(DataMessage.Attached::new),
                 Combinators.combine(text, text, number, Arbitraries.of(true, false))
-                        .as(DataMessage.Rail::new)
+                        .as(DataMessage.OfferedRail::new)
                         .list()
                         .ofMaxSize(8)
-                        .map(DataMessage.Rails::new),
+                        .map(DataMessage.OfferedRails::new),
                 Combinators.combine(number, number).as(DataMessage.EndRail::new),
                 Combinators.combine(number, number, wide.list().ofMaxSize(8)).as(DataMessage.RailEnded::new),
                 text.map(ControlMessage.Refuse::new),
@@ -97,34 +97,34 @@ class MessagePropertyTest {
                 text.map(DataMessage.Removed::new),
                 Combinators.combine(text, number, number, number, wide).as(DataMessage.Changed::new),
                 Combinators.combine(number, numbers).as(ControlMessage.Restored::new),
-                Combinators.combine(number, numbers, numbers, numbers).as(ControlMessage.Stopped::new),
+                Combinators.combine(number, numbers, numbers, numbers).as(ControlMessage.StoppedByJob::new),
                 Combinators.combine(
                                 number, Arbitraries.of(true, false), text.list().ofMaxSize(8))
-                        .as(ControlMessage.Originals::new),
-                Combinators.combine(number, text.list().ofMaxSize(8), numbers).as(ControlMessage.Carry::new),
-                number.map(ControlMessage.Placed::new),
+                        .as(ControlMessage.OriginalRights::new),
+                Combinators.combine(number, text.list().ofMaxSize(8), numbers).as(ControlMessage.CarriedFiles::new),
+                number.map(ControlMessage.FilesPlaced::new),
                 reports.map(ControlMessage.Prepared::new),
                 text.map(ControlMessage.Commit::new),
                 text.map(ControlMessage.Committed::new),
                 Combinators.combine(text, text).as(ControlMessage.RollBack::new),
                 Combinators.combine(text, text).as(ControlMessage.RolledBack::new),
-                text.map(DataMessage.Failed::new),
+                text.map(DataMessage.TransferFailure::new),
                 Combinators.combine(wide, wide, wide).as(DataMessage.Progress::new),
                 text.map(ControlMessage.Confirm::new),
                 text.map(ControlMessage.StillHeld::new),
                 Combinators.combine(text, text).as(ControlMessage.NotHeld::new),
                 text.map(ControlMessage.TakeOver::new),
                 Combinators.combine(text, Arbitraries.of(VoterState.class), wide)
-                        .as(ControlMessage.Standing::new),
+                        .as(ControlMessage.ParticipantStatus::new),
                 Combinators.combine(text, peer, wide)
-                        .as((t, from, n) -> new ControlMessage.Peer(t, from, new MigrationSecret(n, n + 1))),
-                Combinators.combine(text, wide, wide).as(ControlMessage.Ask::new),
+                        .as((t, from, n) -> new ControlMessage.Participation(t, from, new MigrationSecret(n, n + 1))),
+                Combinators.combine(text, wide, wide).as(ControlMessage.StatusQuery::new),
                 Combinators.combine(number, Arbitraries.longs().between(0, 60_000))
-                        .as((n, lease) -> new ControlMessage.Away(
+                        .as((n, lease) -> new ControlMessage.AddressAway(
                                 "10.20.0." + (n & 0xff), "m-" + (n & 0xff), lease, "%064x".formatted(n & 0xffff))),
-                number.map(ControlMessage.Told::new),
-                text.list().ofMaxSize(20).map(paths -> new ControlMessage.Look(1, 2, 's', paths)),
-                text.list().ofMaxSize(20).map(lines -> new ControlMessage.Seen("k", false, lines, "")),
+                number.map(ControlMessage.AddressAwayAck::new),
+                text.list().ofMaxSize(20).map(paths -> new ControlMessage.InspectFiles(1, 2, 's', paths)),
+                text.list().ofMaxSize(20).map(lines -> new ControlMessage.FilesInspected("k", false, lines, "")),
                 Combinators.combine(nodes(), jobs()).as(ControlMessage.Introduce::new),
                 Combinators.combine(
                                 nodes(),

@@ -4,8 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The target's answers to one file's credit requests which its writers have not seen: added by the session's agent,
- * taken by
- * whoever holds the file's lock, without either waiting for the other.
+ * taken by the holder of the file's lock, without either waiting for the other.
  */
 final class CreditInbox {
     /** More than a file asks for at once; a power of two. */

@@ -12,16 +12,16 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Gives one file's writers the receive slots that they need: asks the target, waits for its answer, asks ahead while a
- * writer goes on in order, and gives back what is not used.
+ * writer continues in order, and gives back what is not used.
  *
- * <p>Guarded by the file's lock, which is given up while waiting; {@link #answer} takes no lock.
+ * <p>Guarded by the file's lock, which is given up while waiting; {@link #offerReply} takes no lock.
  */
 final class CreditSupply {
     /** Instead of a receive slot: there will be none. */
     static final int DENIED = -2;
 
     /** The end of a wait for a receive slot. */
-    enum Answer {
+    enum WaitResult {
         GRANTED,
         DENIED,
         FAILED
@@ -60,7 +60,7 @@ final class CreditSupply {
      *
      * @return false if there are more answers than were asked for
      */
-    boolean answer(long window, int slot) {
+    boolean offerReply(long window, int slot) {
         boolean kept = answers.offer(window, slot);
         LockSupport.unpark(waiting);
         return kept;
@@ -75,18 +75,18 @@ final class CreditSupply {
         return waiting != null;
     }
 
-    boolean has(long window) {
+    boolean hasCredit(long window) {
         return credits.containsKey(window);
     }
 
     /** Waits until the receive slot of a window is granted. */
-    Answer await(long window) throws IOException, InterruptedException {
-        takeAnswers();
+    WaitResult await(long window) throws IOException, InterruptedException {
+        processReplies();
         if (credits.containsKey(window)) {
-            return Answer.GRANTED;
+            return WaitResult.GRANTED;
         }
         while (waiting != null && file.failure() == null) {
-            // Another writer of this file stands still: one asks at a time.
+            // Another writer of this file is blocked: one asks at a time.
             changed.awaitNanos(WAIT_SLICE_NS);
         }
         waiting = Thread.currentThread();
@@ -94,13 +94,13 @@ final class CreditSupply {
         deniedWindow = NO_WINDOW;
         try {
             if (!credits.containsKey(window)) {
-                outlet.want(file, window, 1, CreditRequestFrame.BLOCKED);
+                outlet.requestCredits(file, window, 1, CreditRequestFrame.BLOCKED);
                 wantedTo = Math.max(wantedTo, window);
             }
             while (!credits.containsKey(window) && file.failure() == null && deniedWindow != window) {
-                // Who stands still keeps no receive slot that he does not need next: somebody else may need it.
-                giveBackHeld();
-                awaitAnswer();
+                // A blocked writer returns credits that it does not need next, so that other files can use them.
+                returnHeld();
+                awaitReply();
             }
         } finally {
             waiting = null;
@@ -108,46 +108,47 @@ final class CreditSupply {
             outlet.waitedForSlot(file, System.nanoTime() - startNs);
         }
         if (file.failure() != null) {
-            return Answer.FAILED;
+            return WaitResult.FAILED;
         }
         if (deniedWindow == window) {
-            file.about().logging(() -> LOG.warn("file {}: no room for window {} at the target", file.name(), window));
-            return Answer.DENIED;
+            file.logContext()
+                    .logging(() -> LOG.warn("file {}: no room for window {} at the target", file.name(), window));
+            return WaitResult.DENIED;
         }
-        return Answer.GRANTED;
+        return WaitResult.GRANTED;
     }
 
-    /** Uses a window's receive slot, gives back those the writer is past, and asks ahead if it goes on in order. */
+    /** Uses a window's receive slot, gives back those the writer is past, and asks ahead if it continues in order. */
     int use(long window, boolean inOrder) throws IOException {
         int slot = (int) credits.remove(window);
-        giveBackBelow(window);
+        returnBelow(window);
         inOrderCount = inOrder ? inOrderCount + 1 : 0;
         if (wantedTo < window || inOrderCount == 0) {
             wantedTo = window;
         }
         long upTo = window + Math.min(inOrderCount, MAX_LOOKAHEAD);
         if (upTo > wantedTo && wantedTo - window <= MAX_LOOKAHEAD / 2) {
-            outlet.want(file, wantedTo + 1, (int) (upTo - wantedTo), 0);
+            outlet.requestCredits(file, wantedTo + 1, (int) (upTo - wantedTo), 0);
             wantedTo = upTo;
         }
         return slot;
     }
 
     /** Gives back everything, also what was granted meanwhile. */
-    void giveBackAll() throws IOException {
-        takeAnswers();
-        giveBackHeld();
+    void returnAll() throws IOException {
+        processReplies();
+        returnHeld();
     }
 
-    private void giveBackHeld() throws IOException {
+    private void returnHeld() throws IOException {
         if (!credits.isEmpty()) {
-            giveBackBelow(Long.MAX_VALUE);
+            returnBelow(Long.MAX_VALUE);
             wantedTo = NO_WINDOW;
         }
     }
 
     /** Gives back what is for windows before this one: the writer is past them. */
-    private void giveBackBelow(long window) throws IOException {
+    private void returnBelow(long window) throws IOException {
         Long2LongHashMap.EntryIterator held = credits.entrySet().iterator();
         while (held.hasNext()) {
             held.next();
@@ -155,12 +156,12 @@ final class CreditSupply {
             if (unused < window) {
                 int slot = (int) held.getLongValue();
                 held.remove();
-                outlet.giveBack(file, unused, slot);
+                outlet.returnCredit(file, unused, slot);
             }
         }
     }
 
-    private void awaitAnswer() throws InterruptedException {
+    private void awaitReply() throws InterruptedException {
         lock.unlock();
         try {
             if (answers.isEmpty() && file.failure() == null) {
@@ -172,10 +173,10 @@ final class CreditSupply {
         } finally {
             lock.lock();
         }
-        takeAnswers();
+        processReplies();
     }
 
-    private void takeAnswers() {
+    private void processReplies() {
         while (!answers.isEmpty()) {
             int answer = answers.value();
             if (answer == DENIED) {

@@ -13,9 +13,10 @@ import io.ppmr.source.image.ImageTee.FileCopy;
  * @param uid who made it
  * @param gid the group of who made it
  */
-public record ImageName(String path, Kind kind, FileCopy copy, long sizeBytes, String linkTarget, int uid, int gid) {
+public record ImageName(
+        String path, NameKind kind, FileCopy copy, long sizeBytes, String linkTarget, int uid, int gid) {
     /** The kinds of things that can have a name. */
-    public enum Kind {
+    public enum NameKind {
         DIRECTORY,
         FILE,
         SYMLINK

@@ -28,8 +28,8 @@ import org.slf4j.LoggerFactory;
  * that window, so every full chunk can leave. The first 4 KiB leave at once and need none. Written by FUSE's threads;
  * the session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
  *
- * <p>After a failure it depends on the {@link ImageFate} whether calls fail, or succeed and are thrown away. The latter
- * takes no chunk, no receive slot and no frame: the pool may be full and the link dead.
+ * <p>After a failure it depends on the {@link ImageFailure} whether calls fail, or succeed and are thrown away. The
+ * latter takes no chunk, no receive slot and no frame: the pool may be full and the link dead.
  */
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
@@ -50,7 +50,7 @@ public final class OutgoingFile {
     private final FairClaims claims;
     private final Outlet outlet;
     private final ImageTee.FileCopy copy;
-    private final ImageFate fate;
+    private final ImageFailure failureState;
     private final WriterActivity activity;
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
@@ -73,7 +73,7 @@ public final class OutgoingFile {
 
     /**
      * @param copy takes what is written a second time
-     * @param fate of all files of the session
+     * @param failureState of all files of the session
      * @param activity of all checkpoints of the attempt
      */
     public OutgoingFile(
@@ -84,7 +84,7 @@ public final class OutgoingFile {
             FairClaims claims,
             Outlet outlet,
             ImageTee.FileCopy copy,
-            ImageFate fate,
+            ImageFailure failureState,
             WriterActivity activity) {
         this.id = id;
         this.name = name;
@@ -94,7 +94,7 @@ public final class OutgoingFile {
         this.claims = claims;
         this.outlet = outlet;
         this.copy = copy;
-        this.fate = fate;
+        this.failureState = failureState;
         this.activity = activity;
         this.supply = new CreditSupply(this, lock, changed, outlet);
     }
@@ -118,7 +118,7 @@ public final class OutgoingFile {
     }
 
     /** Returns the subject of log lines about it; its path begins with its migration and the attempt. */
-    LogContext about() {
+    LogContext logContext() {
         int end = name.indexOf('.');
         return LogContext.of(end < 1 ? name : name.substring(1, end), rank);
     }
@@ -129,7 +129,7 @@ public final class OutgoingFile {
 
     /** Returns why it has failed, or null; never waits. */
     String failure() {
-        return fate.failure();
+        return failureState.failure();
     }
 
     /** Never waits: a lookup of a file whose writer waits must go through. */
@@ -150,27 +150,27 @@ public final class OutgoingFile {
         try {
             requireNotEnded();
             int taken = 0;
-            while (taken < lengthBytes && fate.failure() == null) {
+            while (taken < lengthBytes && failureState.failure() == null) {
                 int step = takeNext(address + taken, lengthBytes - taken, offset + taken);
-                if (step < 0 && !fate.mayDiscard()) {
+                if (step < 0 && !failureState.mayDiscard()) {
                     return step;
                 }
                 if (step < 0) {
-                    spend(
+                    failImage(
                             step == Errno.ENOSPC.negated()
                                     ? "the target has no room for a write at " + (offset + taken)
                                     : "a write at " + (offset + taken) + " was broken off");
                 }
                 taken += Math.max(0, step);
             }
-            return taken == lengthBytes ? taken : throwAway(lengthBytes, offset);
+            return taken == lengthBytes ? taken : acceptAndDiscard(lengthBytes, offset);
         } catch (IOException e) {
-            if (!fate.mayDiscard()) {
-                about().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
+            if (!failureState.mayDiscard()) {
+                logContext().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
                 return Errno.EIO.negated();
             }
-            spend("a write fails: " + e.getMessage());
-            return throwAway(lengthBytes, offset);
+            failImage("a write fails: " + e.getMessage());
+            return acceptAndDiscard(lengthBytes, offset);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return Errno.EINTR.negated();
@@ -186,10 +186,10 @@ public final class OutgoingFile {
                 () -> {
                     if (newSize != size) {
                         requireNotEnded();
-                        seal();
+                        sendGathered();
                         size = newSize;
                         copy.truncate(newSize);
-                        outlet.value(FrameType.TRUNCATE, id, newSize);
+                        outlet.sendValue(FrameType.TRUNCATE, id, newSize);
                     }
                 },
                 () -> size = newSize);
@@ -197,25 +197,25 @@ public final class OutgoingFile {
 
     /** Sends what is gathered; a descriptor was closed. */
     public void flush() throws IOException {
-        change(this::seal, () -> {
-            // Nothing is gathered any more.
+        change(this::sendGathered, () -> {
+            // No bytes are gathered now.
         });
     }
 
     /** Returns when everything written so far is with the target. */
     public void sync() throws IOException, InterruptedException {
         flush();
-        if (fate.discards()) {
+        if (failureState.discards()) {
             return;
         }
         activity.begin();
         try {
             outlet.sync(this);
         } catch (IOException e) {
-            if (!fate.mayDiscard()) {
+            if (!failureState.mayDiscard()) {
                 throw e;
             }
-            spend(e.getMessage());
+            failImage(e.getMessage());
         } finally {
             activity.end();
         }
@@ -231,33 +231,33 @@ public final class OutgoingFile {
         }
     }
 
-    /** A handle was released; with the last one everything is sent, unless the image is not wanted any more. */
+    /** A handle was released; with the last one everything is sent, unless the image is no longer wanted. */
     public void closed() throws IOException {
         lock.lock();
         try {
             openHandles--;
             if (openHandles == 0) {
                 changed.signalAll();
-                sendRest();
+                sendRemaining();
             }
         } finally {
             lock.unlock();
         }
     }
 
-    private void sendRest() throws IOException {
-        if (fate.failure() != null) {
+    private void sendRemaining() throws IOException {
+        if (failureState.failure() != null) {
             // The kernel releases a handle some time after its process has ended: the connection may be closed by now.
             return;
         }
         try {
-            seal();
-            supply.giveBackAll();
+            sendGathered();
+            supply.returnAll();
         } catch (IOException e) {
-            if (!fate.mayDiscard()) {
+            if (!failureState.mayDiscard()) {
                 throw e;
             }
-            spend("its last bytes cannot be sent: " + e.getMessage());
+            failImage("its last bytes cannot be sent: " + e.getMessage());
         }
     }
 
@@ -267,13 +267,13 @@ public final class OutgoingFile {
      * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success,
      * or has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
      *
-     * @param calledOff asked meanwhile; the wait ends with an exception when the image is not wanted any more
+     * @param calledOff asked meanwhile; the wait ends with an exception when the image is no longer wanted
      * @return whether it was released in time
      */
     public boolean end(long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         lock.lock();
         try {
-            while (openHandles > 0 && fate.failure() == null) {
+            while (openHandles > 0 && failureState.failure() == null) {
                 long leftNs = deadlineNs - System.nanoTime();
                 if (leftNs <= 0) {
                     return false;
@@ -283,7 +283,7 @@ public final class OutgoingFile {
                 }
                 changed.awaitNanos(Math.min(leftNs, LOOK_NS));
             }
-            sayEnd();
+            sendEnd();
             return true;
         } finally {
             lock.unlock();
@@ -294,23 +294,26 @@ public final class OutgoingFile {
     void endClosed() throws IOException {
         lock.lock();
         try {
-            sayEnd();
+            sendEnd();
         } finally {
             lock.unlock();
         }
     }
 
-    private void sayEnd() throws IOException {
+    private void sendEnd() throws IOException {
         requireWanted();
         if (!ended) {
-            seal();
-            supply.giveBackAll();
-            outlet.value(FrameType.END_OF_FILE, id, size);
+            sendGathered();
+            supply.returnAll();
+            outlet.sendValue(FrameType.END_OF_FILE, id, size);
             ended = true;
         }
     }
 
-    /** The session has failed, as the fate that it shares says: ends every wait, and gives back what is gathered. */
+    /**
+     * The session has failed, as the shared {@link ImageFailure} records: ends every wait, and gives back what is
+     * gathered.
+     */
     void wakeFailed() {
         lock.lock();
         try {
@@ -328,21 +331,21 @@ public final class OutgoingFile {
     // ---- the session's agent ----------------------------------------------------------------------------------
 
     /**
-     * The target granted a receive slot. Takes no lock: whoever holds it may wait for the agent to send something.
+     * The target granted a receive slot. Takes no lock, since its holder may wait for the agent to send something.
      *
      * @return false if the target grants more than was asked for
      */
     public boolean granted(long grantedWindow, int grantedSlot) {
-        return supply.answer(grantedWindow, grantedSlot);
+        return supply.offerReply(grantedWindow, grantedSlot);
     }
 
     /** The target will not grant this receive slot; takes no lock. */
     public boolean denied(long deniedWindow) {
-        return supply.answer(deniedWindow, CreditSupply.DENIED);
+        return supply.offerReply(deniedWindow, CreditSupply.DENIED);
     }
 
     /**
-     * Sends a chunk that has been gathered for long, and gives back receive slots that nobody uses: a writer that
+     * Sends a chunk that has been gathered for long, and returns receive slots that no writer uses: a writer that
      * pauses holds nothing. Skips a file that is busy.
      */
     public void flushIfOlder(long nowNs, long chunkAgeNs, long idleNs) throws IOException {
@@ -350,14 +353,14 @@ public final class OutgoingFile {
             return;
         }
         try {
-            if (fate.failure() != null) {
+            if (failureState.failure() != null) {
                 return;
             }
             if (chunk != BufferPool.NONE && nowNs - chunkSinceNs > chunkAgeNs) {
-                seal();
+                sendGathered();
             }
             if (chunk == BufferPool.NONE && !supply.isAwaited() && nowNs - lastWriteNs > idleNs) {
-                supply.giveBackAll();
+                supply.returnAll();
             }
         } finally {
             lock.unlock();
@@ -369,7 +372,7 @@ public final class OutgoingFile {
     private int takeNext(long address, int lengthBytes, long offset) throws IOException, InterruptedException {
         if (offset < HEAD_BYTES) {
             int bytes = (int) Math.min(lengthBytes, HEAD_BYTES - offset);
-            outlet.head(this, (int) offset, address, bytes);
+            outlet.sendPrefix(this, (int) offset, address, bytes);
             note(address, offset, bytes);
             return bytes;
         }
@@ -377,7 +380,7 @@ public final class OutgoingFile {
         int at = geometry.offsetInWindow(offset);
         int bytes = Math.min(lengthBytes, geometry.chunkBytes() - at);
         if (chunk != BufferPool.NONE && (window != wanted || at > to || at + bytes < from)) {
-            seal();
+            sendGathered();
         }
         if (chunk == BufferPool.NONE) {
             int begun = begin(wanted, at, offset);
@@ -392,7 +395,7 @@ public final class OutgoingFile {
         note(address, offset, bytes);
         int first = wanted == 0 ? HEAD_BYTES : 0;
         if (to == geometry.chunkBytes() && (from == first || goesUp)) {
-            seal();
+            sendGathered();
         }
         return bytes;
     }
@@ -415,15 +418,15 @@ public final class OutgoingFile {
 
     /** Gets a receive slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
     private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
-        CreditSupply.Answer answer = supply.await(wanted);
-        if (answer != CreditSupply.Answer.GRANTED) {
-            return answer == CreditSupply.Answer.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
+        CreditSupply.WaitResult answer = supply.await(wanted);
+        if (answer != CreditSupply.WaitResult.GRANTED) {
+            return answer == CreditSupply.WaitResult.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
         }
         int claimed = claim();
         if (claimed < 0) {
             return Errno.EIO.negated();
         }
-        if (fate.failure() != null || chunk != BufferPool.NONE || !supply.has(wanted)) {
+        if (failureState.failure() != null || chunk != BufferPool.NONE || !supply.hasCredit(wanted)) {
             // The lock was given up while the chunk was waited for.
             claims.giveUp(claimed);
             return 0;
@@ -450,8 +453,8 @@ public final class OutgoingFile {
         lock.unlock();
         long startNs = System.nanoTime();
         try {
-            while (claimed == FairClaims.TIMED_OUT && fate.failure() == null) {
-                outlet.starving();
+            while (claimed == FairClaims.TIMED_OUT && failureState.failure() == null) {
+                outlet.onPoolEmpty();
                 claimed = claims.claim(System.nanoTime() + WAIT_SLICE_NS);
             }
             return claimed;
@@ -468,23 +471,23 @@ public final class OutgoingFile {
     /**
      * Makes a change that is told to the target.
      *
-     * @param unsent what is left of it when the image is not wanted any more
+     * @param unsent what is left of it when the image is no longer wanted
      */
     private void change(Change change, Runnable unsent) throws IOException {
         activity.begin();
         lock.lock();
         try {
-            if (!fate.discards()) {
+            if (!failureState.discards()) {
                 requireWanted();
                 change.make();
                 return;
             }
             unsent.run();
         } catch (IOException e) {
-            if (!fate.mayDiscard()) {
+            if (!failureState.mayDiscard()) {
                 throw e;
             }
-            spend(e.getMessage());
+            failImage(e.getMessage());
             unsent.run();
         } finally {
             lock.unlock();
@@ -493,47 +496,48 @@ public final class OutgoingFile {
     }
 
     private void requireWanted() throws IOException {
-        if (fate.failure() != null) {
-            throw new IOException("file " + name + ": " + fate.failure());
+        if (failureState.failure() != null) {
+            throw new IOException("file " + name + ": " + failureState.failure());
         }
     }
 
     private void requireNotEnded() throws IOException {
-        if (ended && fate.failure() == null) {
+        if (ended && failureState.failure() == null) {
             throw new IOException("file " + name + " is changed after its checkpointer has said that it is whole");
         }
     }
 
     /** A call has failed, so the image can never be whole; where writes are thrown away the writer is not told. */
-    private void spend(String reason) {
-        if (fate.fail("file " + name + ": " + reason) && fate.mayDiscard()) {
-            about().logging(() -> LOG.warn(
-                    "file {}: {}; the attempt has failed, and what is still written in it is thrown away: its"
-                            + " checkpointer writes from inside the process, which an error could end",
-                    name,
-                    reason));
+    private void failImage(String reason) {
+        if (failureState.fail("file " + name + ": " + reason) && failureState.mayDiscard()) {
+            logContext()
+                    .logging(() -> LOG.warn(
+                            "file {}: {}; the attempt has failed, and what is still written in it is thrown away: its"
+                                    + " checkpointer writes from inside the process, which an error could end",
+                            name,
+                            reason));
         }
     }
 
     /** The answer to a write after the failure: the file has the size that it would have. */
-    private int throwAway(int lengthBytes, long offset) {
-        if (!fate.discards()) {
+    private int acceptAndDiscard(int lengthBytes, long offset) {
+        if (!failureState.discards()) {
             return Errno.EIO.negated();
         }
         size = Math.max(size, offset + lengthBytes);
         return lengthBytes;
     }
 
-    /** The CRC32C of a part of a chunk that is being advertised; for the thread that does so. */
-    public int crc32c(int advertised, int offsetInChunk, int lengthBytes) {
-        ByteBuffer bytes = pool.buffer(advertised);
+    /** The CRC32C of a part of a chunk that is being sent; for the thread that does so. */
+    public int crc32c(int chunk, int offsetInChunk, int lengthBytes) {
+        ByteBuffer bytes = pool.buffer(chunk);
         bytes.limit(offsetInChunk + lengthBytes).position(offsetInChunk);
         crc.reset();
         crc.update(bytes);
         return (int) crc.getValue();
     }
 
-    private void seal() throws IOException {
+    private void sendGathered() throws IOException {
         if (chunk == BufferPool.NONE) {
             return;
         }
@@ -542,10 +546,10 @@ public final class OutgoingFile {
         pool.ready(sealed);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.advertise(this, sealed, from, offset, to - from, slot, chunkSinceNs);
+            outlet.sendChunk(this, sealed, from, offset, to - from, slot, chunkSinceNs);
         } catch (IOException e) {
             // What was taken from the writer is lost: the file can never be whole.
-            spend(String.valueOf(e.getMessage()));
+            failImage(String.valueOf(e.getMessage()));
             throw e;
         }
     }

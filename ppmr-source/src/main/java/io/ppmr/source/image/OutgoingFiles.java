@@ -7,7 +7,7 @@ import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.fuse.NodeTree.Node;
+import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.protocol.data.DataMessage.Changed;
 import io.ppmr.protocol.data.DataMessage.Created;
 import io.ppmr.protocol.data.DataMessage.NameChange;
@@ -30,13 +30,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files that the checkpointers of one migration write: each rank into a directory of its own,
- * {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the checkpointer writes it as.
- * Every change of names is made here and told to the target in the same order, under one lock; looking a name up does
- * not take it.
+ * The files that the checkpointers of one migration write: each rank into a directory of its own, {@code
+ * /MIGRATION/rank-N}, which only its owner can enter: the user that the checkpointer writes the image as. Every change
+ * of names is made here and told to the target in the same order, under one lock; looking a name up does not take it.
  *
- * <p>After the first failure nothing more is told to the target, and nothing is sent: the {@link ImageFate} says what
- * becomes of the calls that still come.
+ * <p>After the first failure nothing more is told to the target, and nothing is sent: the {@link ImageFailure} says
+ * what becomes of the calls that still come.
  */
 public final class OutgoingFiles {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFiles.class);
@@ -56,7 +55,7 @@ public final class OutgoingFiles {
     private final WriterActivity activity;
     private final Map<String, Integer> ranks = new TreeMap<>();
     private final Object namesLock = new Object();
-    private final ImageFate fate;
+    private final ImageFailure failureState;
     private volatile OutgoingFile[] files = new OutgoingFile[0];
 
     /** Files of which no copy is wanted, that are whole when a rank is, and whose writers get EIO after a failure. */
@@ -77,7 +76,7 @@ public final class OutgoingFiles {
                 claims,
                 outlet,
                 ImageTee.NONE,
-                new ImageFate(false),
+                new ImageFailure(false),
                 WHOLE_TOGETHER,
                 new WriterActivity(),
                 ranks,
@@ -89,10 +88,10 @@ public final class OutgoingFiles {
      * Files of which a copy may be wanted.
      *
      * @param copy takes what is written a second time
-     * @param fate what becomes of calls after a failure; no other files have it
+     * @param failureState what becomes of calls after a failure; no other files have it
      * @param traits say which files are whole before their rank is
      * @param activity of all checkpoints of the attempt
-     * @param uid the owner of the ranks' directories: whoever writes the image, and nobody else
+     * @param uid the owner of the ranks' directories: the user that writes the image
      * @param gid the owner's group
      */
     public OutgoingFiles(
@@ -102,7 +101,7 @@ public final class OutgoingFiles {
             FairClaims claims,
             Outlet outlet,
             ImageTee copy,
-            ImageFate fate,
+            ImageFailure failureState,
             ImageTraits traits,
             WriterActivity activity,
             List<Integer> ranks,
@@ -115,7 +114,7 @@ public final class OutgoingFiles {
         this.claims = claims;
         this.outlet = outlet;
         this.copy = copy;
-        this.fate = fate;
+        this.failureState = failureState;
         this.traits = traits;
         this.activity = activity;
         tree.addDirectory(root, 0711, 0, 0);
@@ -144,8 +143,9 @@ public final class OutgoingFiles {
         return inOrder(
                 () -> {
                     int id = files.length + 1;
-                    ImageTee.FileCopy second = fate.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
-                    OutgoingFile file = new OutgoingFile(id, path, rank, pool, claims, outlet, second, fate, activity);
+                    ImageTee.FileCopy second = failureState.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
+                    OutgoingFile file =
+                            new OutgoingFile(id, path, rank, pool, claims, outlet, second, failureState, activity);
                     tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
                     return added(file);
                 },
@@ -166,7 +166,7 @@ public final class OutgoingFiles {
                 () -> {
                     int id = files.length + 1;
                     return added(new OutgoingFile(
-                            id, path, rank, pool, claims, outlet, ImageTee.FileCopy.NONE, fate, activity));
+                            id, path, rank, pool, claims, outlet, ImageTee.FileCopy.NONE, failureState, activity));
                 },
                 file -> new Created(file.id(), NodeKind.CARRIED, relative(path), 0, 0, 0, ""));
     }
@@ -190,12 +190,12 @@ public final class OutgoingFiles {
         if (rank != rankOf(to)) {
             throw new ErrnoException(Errno.EXDEV, from + " cannot move to the directory of another rank");
         }
-        if (traits.markOfWholeness().filter(nameIn(to)::equals).isPresent() && !fate.discards()) {
+        if (traits.completionMarkerName().filter(nameIn(to)::equals).isPresent() && !failureState.discards()) {
             endRetained(rank, from, to);
         }
         inOrder(
                 () -> {
-                    Node<OutgoingFile> node = tree.rename(from, to).node();
+                    TreeNode<OutgoingFile> node = tree.rename(from, to).node();
                     if (node.isFile()) {
                         node.file().rename(to);
                     }
@@ -256,8 +256,8 @@ public final class OutgoingFiles {
     /**
      * A rank's checkpointer has reported success: its files are whole as soon as their last handles are released.
      *
-     * @param calledOff tells, while this waits, whether the image is not wanted any more
-     * @throws IOException if one is not released before the deadline, or the image is not wanted any more
+     * @param calledOff tells, while this waits, whether the image is no longer wanted
+     * @throws IOException if one is not released before the deadline, or the image is no longer wanted
      */
     public void endRank(int rank, long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         for (OutgoingFile file : files) {
@@ -266,10 +266,10 @@ public final class OutgoingFiles {
                         + "reported success: a process that it started may hold it");
             }
         }
-        if (fate.failure() != null) {
-            throw new IOException("the image of rank " + rank + " is not whole: " + fate.failure());
+        if (failureState.failure() != null) {
+            throw new IOException("the image of rank " + rank + " is not whole: " + failureState.failure());
         }
-        outlet.value(FrameType.END_OF_IMAGE, 0, rank);
+        outlet.sendValue(FrameType.END_OF_IMAGE, 0, rank);
     }
 
     /** Every name that the images have now. */
@@ -284,44 +284,44 @@ public final class OutgoingFiles {
     }
 
     private void collect(String path, List<ImageName> names) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
+        TreeNode<OutgoingFile> node = tree.find(path);
         String name = relative(path).substring(1);
         int uid = node.uid();
         int gid = node.gid();
         if (node.isFile()) {
             OutgoingFile file = node.file();
-            names.add(new ImageName(name, ImageName.Kind.FILE, file.copy(), file.size(), null, uid, gid));
+            names.add(new ImageName(name, ImageName.NameKind.FILE, file.copy(), file.size(), null, uid, gid));
         } else if (node.isDirectory()) {
-            names.add(new ImageName(name, ImageName.Kind.DIRECTORY, null, 0, null, uid, gid));
+            names.add(new ImageName(name, ImageName.NameKind.DIRECTORY, null, 0, null, uid, gid));
             for (String child : tree.list(path)) {
                 collect(path + "/" + child, names);
             }
         } else {
-            names.add(new ImageName(name, ImageName.Kind.SYMLINK, null, 0, node.linkTarget(), uid, gid));
+            names.add(new ImageName(name, ImageName.NameKind.SYMLINK, null, 0, node.linkTarget(), uid, gid));
         }
     }
 
-    /** Says why the images are not wanted any more, or null while they are; a call may have found out by itself. */
+    /** Returns why the images are no longer wanted, or null while they are; a call may have found out by itself. */
     public String failure() {
-        return fate.failure();
+        return failureState.failure();
     }
 
-    /** Ends every wait; calls fail from then on, or what they write is thrown away, as the fate says. */
+    /** Ends every wait; calls fail from then on, or what they write is thrown away, as {@link ImageFailure} decides. */
     public void fail(String reason) {
         // Before the locks: a writer that holds one while it waits looks at this.
-        fate.fail(reason);
+        failureState.fail(reason);
         claims.fail();
         for (OutgoingFile file : files) {
             file.wakeFailed();
         }
     }
 
-    /** After {@link #fail}: what is still written is not taken any more, but answered with EIO. */
+    /** After {@link #fail}: what is still written is no longer taken, but answered with EIO. */
     public void refuse() {
-        fate.refuse();
+        failureState.refuseWrites();
     }
 
-    /** Takes every name away and every chunk back; the transport must not read them any more. */
+    /** Removes every name and takes back every chunk; the transport must no longer read them. */
     public void discard() throws ErrnoException {
         fail("the migration is over");
         tree.removeTree(root);
@@ -349,13 +349,13 @@ public final class OutgoingFiles {
 
     private <T> T inOrderAlone(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
         synchronized (namesLock) {
-            if (fate.failure() != null && !fate.discards()) {
-                throw new ErrnoException(Errno.EIO, "the migration has failed: " + fate.failure());
+            if (failureState.failure() != null && !failureState.discards()) {
+                throw new ErrnoException(Errno.EIO, "the migration has failed: " + failureState.failure());
             }
             T changed = change.make();
-            if (fate.failure() == null) {
+            if (failureState.failure() == null) {
                 try {
-                    outlet.nameChange(told.apply(changed));
+                    outlet.sendNameChange(told.apply(changed));
                 } catch (IOException e) {
                     untold(e);
                 }
@@ -366,10 +366,10 @@ public final class OutgoingFiles {
 
     private void untold(IOException cause) throws ErrnoException {
         String reason = "the target cannot be told of a name: " + cause.getMessage();
-        if (!fate.mayDiscard()) {
+        if (!failureState.mayDiscard()) {
             throw new ErrnoException(Errno.EIO, reason, cause);
         }
-        if (fate.fail(reason)) {
+        if (failureState.fail(reason)) {
             LOG.warn("{}: {}; the attempt has failed, and what is still written in it is thrown away", root, reason);
         }
     }

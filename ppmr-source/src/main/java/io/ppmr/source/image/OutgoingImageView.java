@@ -6,7 +6,7 @@ import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FilesystemView;
 import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.fuse.NodeTree.Node;
+import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.fuse.OpenFlags;
 import io.ppmr.os.RareLog;
 import java.io.IOException;
@@ -16,14 +16,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's mount: it takes the images of the migration that is under way, to be written only. A migration that
- * has failed answers by its {@link ImageFate}; a file that is still open answers so after its migration, too. Lives as
+ * The source's mount: it takes the images of the migration that is under way, to be written only. A migration that has
+ * failed answers by its {@link ImageFailure}; a file that is still open answers so after its migration, too. Lives as
  * long as the service; called by FUSE's threads.
  */
 public final class OutgoingImageView implements FilesystemView {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingImageView.class);
     private static final int BLOCK_BYTES = 4096;
-    /** Room is the target's to give: whoever looks for it before he writes, such as cp, is told of 4 PiB. */
+    /**
+     * The free space that statfs(2) reports: 4 PiB. Only the target knows the real one, and programs such as cp check
+     * before they write.
+     */
     private static final long FREE_BLOCKS = 1L << 40;
 
     private static final int KEEP_SIZE = 1;
@@ -61,7 +64,7 @@ public final class OutgoingImageView implements FilesystemView {
         return attributes(tree.find(handles.require(handle).file.name()));
     }
 
-    private static FileAttributes attributes(Node<OutgoingFile> node) {
+    private static FileAttributes attributes(TreeNode<OutgoingFile> node) {
         return node.attributes(node.isFile() ? node.file().size() : 0);
     }
 
@@ -76,7 +79,7 @@ public final class OutgoingImageView implements FilesystemView {
     }
 
     @Override
-    public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+    public long open(String path, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         OutgoingFile file = tree.find(path).requireFile(path);
         if (flags.truncates()) {
             truncate(file, 0);
@@ -85,11 +88,11 @@ public final class OutgoingImageView implements FilesystemView {
     }
 
     @Override
-    public long create(String path, OpenFlags flags, int mode, Caller caller) throws ErrnoException {
+    public long create(String path, OpenFlags flags, int mode, CallingProcess caller) throws ErrnoException {
         return enter(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags, caller);
     }
 
-    private long enter(OutgoingFile file, OpenFlags flags, Caller caller) throws ErrnoException {
+    private long enter(OutgoingFile file, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         long handle = handles.add(new OpenImage(file, flags.appends()), caller.uid());
         file.opened();
         return handle;
@@ -109,7 +112,7 @@ public final class OutgoingImageView implements FilesystemView {
         OpenImage open = handles.get(handle);
         if (open != null) {
             open.file
-                    .about()
+                    .logContext()
                     .logging(() -> refusals.say(
                             "read",
                             "file " + open.file.name() + ": a read of " + lengthBytes + " bytes at " + offset
@@ -154,7 +157,7 @@ public final class OutgoingImageView implements FilesystemView {
             open.file.closed();
         } catch (IOException e) {
             open.file
-                    .about()
+                    .logContext()
                     .logging(() ->
                             LOG.warn("file {}: its last bytes cannot be sent: {}", open.file.name(), e.getMessage()));
         }
@@ -190,7 +193,7 @@ public final class OutgoingImageView implements FilesystemView {
     }
 
     @Override
-    public void makeDirectory(String path, int mode, Caller caller) throws ErrnoException {
+    public void makeDirectory(String path, int mode, CallingProcess caller) throws ErrnoException {
         migrationOf(path).makeDirectory(path, mode, caller.uid(), caller.gid());
     }
 
@@ -200,7 +203,7 @@ public final class OutgoingImageView implements FilesystemView {
     }
 
     @Override
-    public void symlink(String target, String path, Caller caller) throws ErrnoException {
+    public void symlink(String target, String path, CallingProcess caller) throws ErrnoException {
         migrationOf(path).symlink(target, path, caller.uid(), caller.gid());
     }
 
@@ -217,19 +220,19 @@ public final class OutgoingImageView implements FilesystemView {
 
     @Override
     public void changeMode(String path, int mode) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
+        TreeNode<OutgoingFile> node = tree.find(path);
         migrationOf(path).change(path, () -> tree.changeMode(node, mode));
     }
 
     @Override
     public void changeOwner(String path, int uid, int gid) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
+        TreeNode<OutgoingFile> node = tree.find(path);
         migrationOf(path).change(path, () -> tree.changeOwner(node, uid, gid));
     }
 
     @Override
     public void changeModificationTime(String path, long epochNs) throws ErrnoException {
-        Node<OutgoingFile> node = tree.find(path);
+        TreeNode<OutgoingFile> node = tree.find(path);
         migrationOf(path).change(path, () -> tree.changeModificationTime(node, epochNs));
     }
 

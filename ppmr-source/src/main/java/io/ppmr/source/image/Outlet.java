@@ -5,45 +5,44 @@ import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 
 /**
- * Takes an image's bytes away: to the target, or for a benchmark nowhere. Called by writers and by the session's agent;
- * a call may wait, bounded, while the peer takes nothing. One that counts nothing and has no chunks to bring back need
- * not override what does nothing here.
+ * Sends an image's bytes to the target, or discards them in a benchmark. Called by writers and by the session's agent;
+ * a call may block for a bounded time while the peer accepts nothing. The default methods do nothing.
  */
 public interface Outlet {
 
-    /** Asks for slots for windows of a file; flags as in {@link io.ppmr.protocol.data.CreditRequestFrame}. */
-    void want(OutgoingFile file, long window, int count, int flags) throws IOException;
+    /** Requests credits for windows of a file; flags as in {@link io.ppmr.protocol.data.CreditRequestFrame}. */
+    void requestCredits(OutgoingFile file, long window, int count, int flags) throws IOException;
 
-    /** A credit is not needed. */
-    void giveBack(OutgoingFile file, long window, int slot) throws IOException;
+    /** Returns a credit that is not needed. */
+    void returnCredit(OutgoingFile file, long window, int slot) throws IOException;
 
-    /** Bytes of a file's head, at a native address that is valid during the call. */
-    void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
+    /** Sends bytes of a file's prefix, at a native address that is valid during the call. */
+    void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
 
     /**
-     * A READY chunk for the slot; it comes back when the target has it. Its CRC32C is the file's to tell.
+     * Sends a READY chunk for the slot. The chunk is released when the target has it. The file knows its CRC32C.
      *
      * @param claimedNs when it was claimed, by {@link System#nanoTime}
      */
-    void advertise(
+    void sendChunk(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException;
 
-    /** A frame that carries one number. */
-    void value(FrameType type, int file, long value) throws IOException;
+    /** Sends a frame that carries one number. */
+    void sendValue(FrameType type, int file, long value) throws IOException;
 
     /** A change of names. */
-    void nameChange(NameChange change) throws IOException;
+    void sendNameChange(NameChange change) throws IOException;
 
     /** Returns when all of the file that was handed over so far has arrived. */
     void sync(OutgoingFile file) throws IOException, InterruptedException;
 
-    /** A writer waits for a chunk of the pool. */
-    default void starving() {}
+    /** Is called when a writer begins to wait for a chunk of the pool. */
+    default void onPoolEmpty() {}
 
-    /** A writer has waited for one. */
+    /** Is called when a writer has waited for a chunk. */
     default void waitedForChunk(long tookNs) {}
 
-    /** A writer has waited for a slot. */
+    /** Is called when a writer has waited for a slot. */
     default void waitedForSlot(OutgoingFile file, long tookNs) {}
 }

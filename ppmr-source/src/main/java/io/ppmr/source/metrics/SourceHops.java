@@ -17,10 +17,10 @@ import jdk.jfr.Name;
  */
 public final class SourceHops {
     private final LongAdder writtenBytes;
-    private final LongAdder advertisedBytes;
-    private final LongAdder advertisedChunks;
+    private final LongAdder sentBytes;
+    private final LongAdder sentChunks;
     private final LongAdder releasedChunks;
-    private final AtomicLongArray advertisedNs;
+    private final AtomicLongArray sentNs;
     private final Timer fill;
     private final Timer poolWait;
     private final Timer slotWait;
@@ -28,7 +28,7 @@ public final class SourceHops {
 
     @Name("ppmr.source.ChunkFlight")
     @Label("Chunk flight")
-    @Description("From the advertisement of a chunk to its release by the target")
+    @Description("From the sending of a chunk to its release by the target")
     static final class ChunkFlight extends HopEvent {
         private static final ChunkFlight PROBE = new ChunkFlight();
 
@@ -59,16 +59,16 @@ public final class SourceHops {
      * @param chunkCount how many chunks the pool has
      */
     public SourceHops(MeterRegistry registry, int chunkCount) {
-        advertisedNs = new AtomicLongArray(chunkCount);
+        sentNs = new AtomicLongArray(chunkCount);
         HopMeters meters = new HopMeters(registry, "ppmr.source");
         writtenBytes = meters.bytes("written");
-        advertisedBytes = meters.bytes("advertised");
-        advertisedChunks = meters.chunks("advertised");
+        sentBytes = meters.bytes("sent");
+        sentChunks = meters.chunks("sent");
         releasedChunks = meters.chunks("released");
-        fill = meters.timer(".chunk.fill", "from the claim of a chunk to its advertisement");
+        fill = meters.timer(".chunk.fill", "from the claim of a chunk until it is sent");
         poolWait = meters.timer(".pool.wait", "waits of writers for a chunk of the pool");
         slotWait = meters.timer(".slot.wait", "waits of writers for a slot at the target");
-        flight = meters.timer(".chunk.flight", "from the advertisement of a chunk to its release by the target");
+        flight = meters.timer(".chunk.flight", "from the sending of a chunk to its release by the target");
     }
 
     /** Bytes that checkpointers wrote were handed over: in the head of a file, or in a chunk. */
@@ -81,16 +81,16 @@ public final class SourceHops {
         fill.record(tookNs, TimeUnit.NANOSECONDS);
     }
 
-    /** A chunk is about to be advertised. */
-    public void advertised(int chunk, int lengthBytes) {
-        advertisedNs.lazySet(chunk, System.nanoTime());
-        advertisedBytes.add(lengthBytes);
-        advertisedChunks.increment();
+    /** Counts a chunk that is about to be sent. */
+    public void sent(int chunk, int lengthBytes) {
+        sentNs.lazySet(chunk, System.nanoTime());
+        sentBytes.add(lengthBytes);
+        sentChunks.increment();
     }
 
     /** The target has fetched a chunk. */
     public void released(int chunk) {
-        long tookNs = System.nanoTime() - advertisedNs.get(chunk);
+        long tookNs = System.nanoTime() - sentNs.get(chunk);
         releasedChunks.increment();
         flight.record(tookNs, TimeUnit.NANOSECONDS);
         if (ChunkFlight.PROBE.isEnabled()) {
@@ -108,7 +108,7 @@ public final class SourceHops {
         }
     }
 
-    /** A writer has waited for a slot. */
+    /** Is called when a writer has waited for a slot. */
     public void waitedForSlot(int file, long tookNs) {
         slotWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (SlotWait.PROBE.isEnabled()) {

@@ -37,7 +37,7 @@ import org.agrona.UnsafeApi;
  * Where chunks are sent they overtake frames, and frames them. So what must come behind a file's chunks (its end, a
  * truncation, the end of an fsync, a further request for a window) waits here until those have arrived; this happens
  * seldom, and needs nothing but the network and the target's transport. What must come before a chunk is known at the
- * target before the chunk's receive slot is granted, but for a truncation, whose answer is waited for.
+ * target before the chunk's receive slot is granted, except for a truncation, whose answer is waited for.
  */
 public final class LinkOutlet implements Outlet {
     private static final long SYNC_SLICE_MS = 500;
@@ -133,7 +133,7 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
+    public void requestCredits(OutgoingFile file, long window, int count, int flags) throws IOException {
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
             // Else the target would take the credit that is used for one that is still to be used.
             awaitArrivalOf(file.id(), window);
@@ -144,14 +144,14 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void giveBack(OutgoingFile file, long window, int slot) throws IOException {
+    public void returnCredit(OutgoingFile file, long window, int slot) throws IOException {
         int index = link.claim(CreditFrame.LENGTH_BYTES);
         CreditFrame.encode(link.claimed(), index, FrameType.CREDIT_RETURN, link.attempt(), file.id(), window, slot);
         link.commit(index);
     }
 
     @Override
-    public void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
+    public void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
         int index = link.claim(FilePrefixFrame.DATA_OFFSET + lengthBytes);
         FilePrefixFrame.encode(link.claimed(), index, link.attempt(), file.id(), position, lengthBytes);
         long data = link.claimed().addressOffset() + index + FilePrefixFrame.DATA_OFFSET;
@@ -161,12 +161,12 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void advertise(
+    public void sendChunk(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
         int crc32c = file.crc32c(chunk, offsetInChunk, lengthBytes);
         hops.filled(System.nanoTime() - claimedNs);
-        hops.advertised(chunk, lengthBytes);
+        hops.sent(chunk, lengthBytes);
         windowOf[chunk] = geometry.windowOf(offset);
         numberOf[chunk] = lastNumber.incrementAndGet();
         fileOf.set(chunk, file.id());
@@ -175,7 +175,7 @@ public final class LinkOutlet implements Outlet {
             sender.send(chunk, offsetInChunk, lengthBytes, file.id(), offset, slot, crc32c, soon);
         } else if (path instanceof RegionExporter exporter) {
             long deadlineNs = System.nanoTime() + link.silenceLimitNs();
-            while (!tryAdvertise(exporter, file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
+            while (!trySendChunk(exporter, file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
                 link.awaitRoom(deadlineNs);
             }
         }
@@ -183,7 +183,7 @@ public final class LinkOutlet implements Outlet {
     }
 
     /** Numbers and writes in one step, without waiting: the agent takes this lock, too. */
-    private boolean tryAdvertise(
+    private boolean trySendChunk(
             RegionExporter exporter,
             OutgoingFile file,
             int chunk,
@@ -217,7 +217,7 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void value(FrameType type, int file, long value) throws IOException {
+    public void sendValue(FrameType type, int file, long value) throws IOException {
         boolean cuts = type == FrameType.TRUNCATE && path instanceof ChunkSender;
         if (file != NO_FILE) {
             awaitArrivalOf(file, ANY_WINDOW);
@@ -233,7 +233,7 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void nameChange(NameChange change) throws IOException {
+    public void sendNameChange(NameChange change) throws IOException {
         link.send(change);
     }
 
@@ -261,8 +261,8 @@ public final class LinkOutlet implements Outlet {
 
     /**
      * Waits, where chunks are sent, until those of a file have arrived, or those of one window: as far as they were
-     * sent before this call, so that a writer that goes on keeps nobody here. Chunks of other files count as progress
-     * only if they were sent before it, too: they may be in front of these on a connection.
+     * sent before this call, so that a writer that continues does not prolong the wait. Chunks of other files count as
+     * progress only if they were sent before it, too: they may be in front of these on a connection.
      */
     private void awaitArrival(int file, long window) throws IOException, InterruptedException {
         if (!(path instanceof ChunkSender)) {
@@ -330,7 +330,7 @@ public final class LinkOutlet implements Outlet {
     }
 
     @Override
-    public void starving() {
+    public void onPoolEmpty() {
         link.wake();
     }
 

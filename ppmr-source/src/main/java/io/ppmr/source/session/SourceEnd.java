@@ -103,17 +103,17 @@ public final class SourceEnd implements SessionAgent.End {
             current.railEnded(word);
             return;
         }
-        events.hear(new SessionEvent.Said(message, lengthBytes));
+        events.onEvent(new SessionEvent.MessageReceived(message, lengthBytes));
     }
 
     /**
      * The session's connection, or one of its transport, is lost: nothing more comes back, so every wait for the target
-     * ends. Said first, so that whoever is woken finds out why. Any thread.
+     * ends. Set before the wake-up, so that every woken thread finds the reason. Any thread.
      */
     @Override
     public void lost(String reason) {
         try {
-            events.hear(new SessionEvent.LinkLost(reason));
+            events.onEvent(new SessionEvent.LinkLost(reason));
         } catch (ProtocolException e) {
             throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
         }

@@ -11,7 +11,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.OpenFlags;
 import io.ppmr.protocol.data.ReadingMode;
 import io.ppmr.source.image.TestOutlet.Mood;
@@ -41,7 +41,7 @@ class DiscardedWritesTest {
     private static final int CHUNKS = 4;
     private static final int LARGE = 3 * CHUNKS * CHUNK;
     private static final String RANK = "/m.1/rank-0/";
-    private static final Caller USER = new Caller(7, 7, 1);
+    private static final CallingProcess USER = new CallingProcess(7, 7, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
 
     /** A view with the files of one attempt. */
@@ -73,7 +73,7 @@ class DiscardedWritesTest {
                     claims,
                     outlet,
                     copy,
-                    new ImageFate(writesFromWithin),
+                    new ImageFailure(writesFromWithin),
                     () -> ReadingMode.STREAMED,
                     new WriterActivity(),
                     List.of(0),

@@ -9,7 +9,7 @@ import io.ppmr.bufferpool.FairClaims;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.OpenFlags;
 import io.ppmr.protocol.data.DataMessage.NameChange;
 import io.ppmr.protocol.data.FrameType;
@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 /** Files that are whole before their rank is: what a checkpointer says by a name, and when it is told. */
 class MarkOfWholenessTest {
     private static final String RANK = "/m.1/rank-0/";
-    private static final Caller USER = new Caller(7, 7, 1);
+    private static final CallingProcess USER = new CallingProcess(7, 7, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
 
     private static final ImageTraits TRAITS = new ImageTraits() {
@@ -44,7 +44,7 @@ class MarkOfWholenessTest {
         }
 
         @Override
-        public Optional<String> markOfWholeness() {
+        public Optional<String> completionMarkerName() {
             return Optional.of("list");
         }
     };
@@ -59,22 +59,22 @@ class MarkOfWholenessTest {
     /** Notes what the target is told. */
     private final class NotingOutlet implements Outlet {
         @Override
-        public void want(OutgoingFile file, long window, int count, int flags) {
+        public void requestCredits(OutgoingFile file, long window, int count, int flags) {
             throw new AssertionError("the first 4 KiB need no credit");
         }
 
         @Override
-        public void giveBack(OutgoingFile file, long window, int slot) {
+        public void returnCredit(OutgoingFile file, long window, int slot) {
             throw new AssertionError("no credit was given");
         }
 
         @Override
-        public void head(OutgoingFile file, int position, long address, int lengthBytes) {
+        public void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) {
             told.add("bytes of " + file.name());
         }
 
         @Override
-        public void advertise(
+        public void sendChunk(
                 OutgoingFile file,
                 int chunk,
                 int offsetInChunk,
@@ -86,13 +86,13 @@ class MarkOfWholenessTest {
         }
 
         @Override
-        public void value(FrameType type, int file, long value) {
+        public void sendValue(FrameType type, int file, long value) {
             told.add(type + " "
                     + (type == FrameType.END_OF_FILE ? files.find(file).name() : value));
         }
 
         @Override
-        public void nameChange(NameChange change) {
+        public void sendNameChange(NameChange change) {
             told.add(change.getClass().getSimpleName());
         }
 
@@ -102,7 +102,7 @@ class MarkOfWholenessTest {
         }
 
         @Override
-        public void starving() {
+        public void onPoolEmpty() {
             throw new AssertionError("nobody waits for a chunk");
         }
 
@@ -126,7 +126,7 @@ class MarkOfWholenessTest {
                 claims,
                 new NotingOutlet(),
                 ImageTee.NONE,
-                new ImageFate(false),
+                new ImageFailure(false),
                 TRAITS,
                 new WriterActivity(),
                 List.of(0),

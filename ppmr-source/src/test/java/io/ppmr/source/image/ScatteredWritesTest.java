@@ -35,7 +35,7 @@ class ScatteredWritesTest {
                 claims,
                 new TestOutlet(claims),
                 ImageTee.FileCopy.NONE,
-                new ImageFate(false),
+                new ImageFailure(false),
                 new WriterActivity());
         ByteBuffer piece = ByteBuffer.allocateDirect(8);
         file.opened();

@@ -57,7 +57,7 @@ final class TestOutlet implements Outlet {
     }
 
     @Override
-    public void want(OutgoingFile file, long window, int count, int flags) throws IOException {
+    public void requestCredits(OutgoingFile file, long window, int count, int flags) throws IOException {
         frame();
         for (int i = 0; i < count && mood != Mood.SILENT; i++) {
             if (mood == Mood.DENIES) {
@@ -69,17 +69,17 @@ final class TestOutlet implements Outlet {
     }
 
     @Override
-    public void giveBack(OutgoingFile file, long window, int slot) throws IOException {
+    public void returnCredit(OutgoingFile file, long window, int slot) throws IOException {
         frame();
     }
 
     @Override
-    public void head(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
+    public void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) throws IOException {
         frame();
     }
 
     @Override
-    public void advertise(
+    public void sendChunk(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException {
         frame();
@@ -89,12 +89,12 @@ final class TestOutlet implements Outlet {
     }
 
     @Override
-    public void value(FrameType type, int file, long value) throws IOException {
+    public void sendValue(FrameType type, int file, long value) throws IOException {
         frame();
     }
 
     @Override
-    public void nameChange(NameChange change) throws IOException {
+    public void sendNameChange(NameChange change) throws IOException {
         frame();
     }
 

@@ -14,7 +14,7 @@ import io.ppmr.protocol.data.CreditRequestFrame;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ValueFrame;
-import io.ppmr.source.image.ImageFate;
+import io.ppmr.source.image.ImageFailure;
 import io.ppmr.source.image.ImageTee;
 import io.ppmr.source.image.OutgoingFile;
 import io.ppmr.source.image.WriterActivity;
@@ -185,7 +185,7 @@ class LinkOutletTest {
                 claims,
                 sends,
                 ImageTee.FileCopy.NONE,
-                new ImageFate(false),
+                new ImageFailure(false),
                 new WriterActivity());
     }
 
@@ -197,7 +197,7 @@ class LinkOutletTest {
     private int send(LinkOutlet sends, OutgoingFile of, long window) throws Exception {
         int chunk = claims.claim(System.nanoTime());
         pool.ready(chunk);
-        sends.advertise(of, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
+        sends.sendChunk(of, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
         return chunk;
     }
 
@@ -253,7 +253,7 @@ class LinkOutletTest {
             if (type == FrameType.SYNC) {
                 outlet.sync(file);
             } else {
-                outlet.value(type, 1, 7);
+                outlet.sendValue(type, 1, 7);
             }
         });
         nothingComes();
@@ -267,7 +267,7 @@ class LinkOutletTest {
     @Test
     void shouldReturnFromATruncationWhenTheTargetHasMadeIt() throws Exception {
         answers = false;
-        CompletableFuture<Void> cut = begin(() -> outlet.value(FrameType.TRUNCATE, 1, 7));
+        CompletableFuture<Void> cut = begin(() -> outlet.sendValue(FrameType.TRUNCATE, 1, 7));
         comes(FrameType.TRUNCATE);
         comes(FrameType.SYNC);
         assertThrows(java.util.concurrent.TimeoutException.class, () -> cut.get(MOMENT_MS, TimeUnit.MILLISECONDS));
@@ -278,13 +278,13 @@ class LinkOutletTest {
     @Test
     void shouldNotWaitForChunksOfOtherFilesOrWindows() throws Exception {
         int chunk = send(3);
-        outlet.want(file, 4, 1, CreditRequestFrame.BLOCKED);
+        outlet.requestCredits(file, 4, 1, CreditRequestFrame.BLOCKED);
         comes(FrameType.CREDIT_REQUEST);
-        outlet.want(file, 3, 1, 0);
+        outlet.requestCredits(file, 3, 1, 0);
         comes(FrameType.CREDIT_REQUEST);
-        outlet.value(FrameType.END_OF_FILE, 2, 7);
+        outlet.sendValue(FrameType.END_OF_FILE, 2, 7);
         comes(FrameType.END_OF_FILE);
-        outlet.value(FrameType.END_OF_IMAGE, 0, 0);
+        outlet.sendValue(FrameType.END_OF_IMAGE, 0, 0);
         comes(FrameType.END_OF_IMAGE);
         sender.releases.released(chunk);
     }
@@ -292,7 +292,7 @@ class LinkOutletTest {
     @Test
     void shouldAskAgainForAWindowWhenItsChunkHasArrived() throws Exception {
         int chunk = send(3);
-        CompletableFuture<Void> asked = begin(() -> outlet.want(file, 3, 1, CreditRequestFrame.BLOCKED));
+        CompletableFuture<Void> asked = begin(() -> outlet.requestCredits(file, 3, 1, CreditRequestFrame.BLOCKED));
         nothingComes();
         sender.releases.released(chunk);
         comes(FrameType.CREDIT_REQUEST);
@@ -311,7 +311,7 @@ class LinkOutletTest {
         sender.releases.released(later);
     }
 
-    /** As long as anybody wrote, a wait for a chunk on a connection that brings nothing went on. */
+    /** As long as anybody wrote, a wait for a chunk on a connection that brings nothing continued. */
     @Test
     void shouldFailByNameWhenOnlyWhatWasSentLaterArrives() throws Exception {
         ControlLink quiet = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(1));
@@ -321,7 +321,7 @@ class LinkOutletTest {
         OutgoingFile written = newFile(2, other);
         send(other, waitedFor, 0);
         int before = send(other, written, 0);
-        CompletableFuture<Void> said = begin(() -> other.value(FrameType.END_OF_FILE, 1, 7));
+        CompletableFuture<Void> said = begin(() -> other.sendValue(FrameType.END_OF_FILE, 1, 7));
         sender.releases.released(before);
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(LONG_S);
         for (long window = 1; !said.isDone(); window++) {
@@ -335,8 +335,8 @@ class LinkOutletTest {
     private List<CompletableFuture<Void>> waits() throws Exception {
         send(3);
         List<CompletableFuture<Void>> waits = List.of(
-                begin(() -> outlet.want(file, 3, 1, CreditRequestFrame.BLOCKED)),
-                begin(() -> outlet.value(FrameType.END_OF_FILE, 1, 7)),
+                begin(() -> outlet.requestCredits(file, 3, 1, CreditRequestFrame.BLOCKED)),
+                begin(() -> outlet.sendValue(FrameType.END_OF_FILE, 1, 7)),
                 begin(() -> outlet.sync(file)));
         nothingComes();
         return waits;
@@ -378,6 +378,6 @@ class LinkOutletTest {
         lost.lost("cut");
         lost.begin(outlet, null);
         send(3);
-        endByName(List.of(begin(() -> outlet.value(FrameType.END_OF_FILE, 1, 7))), "cut");
+        endByName(List.of(begin(() -> outlet.sendValue(FrameType.END_OF_FILE, 1, 7))), "cut");
     }
 }

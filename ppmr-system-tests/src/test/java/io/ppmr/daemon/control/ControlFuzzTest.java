@@ -98,7 +98,8 @@ class ControlFuzzTest {
                         () -> null,
                         () -> null,
                         List::of,
-                        (id, word, carryOut, by) -> new Resolution(id, Resolution.Result.REFUSED, "nothing is open"))
+                        (id, word, carryOut, by) ->
+                                new Resolution(id, Resolution.ResolutionResult.REFUSED, "nothing is open"))
                 .requests();
     }
 

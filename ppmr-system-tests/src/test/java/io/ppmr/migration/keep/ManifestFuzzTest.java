@@ -5,7 +5,7 @@ import io.ppmr.fuzz.Fuzz;
 import io.ppmr.fuzz.FuzzPlan;
 import io.ppmr.fuzz.Mutator;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.source.image.ImageName.Kind;
+import io.ppmr.source.image.ImageName.NameKind;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -22,7 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** The manifest of a kept copy that somebody has changed, most of them with the right checksum. */
 class ManifestFuzzTest {
-    private static final Manifest ONE = new Manifest(
+    private static final ImageManifest ONE = new ImageManifest(
             "0.1.0",
             "a job",
             "criu",
@@ -35,10 +35,10 @@ class ManifestFuzzTest {
                     0, List.of(new ProcessIdentity("boot", 4026531836L, 12, 345)),
                     3, List.of(new ProcessIdentity("boot", 5, 6, 7), new ProcessIdentity("boot", 5, 8, 9))),
             List.of(
-                    new Manifest.Entry(Kind.DIRECTORY, "rank-0", 0, 0, ""),
-                    new Manifest.Entry(Kind.FILE, "rank-0/a b\nc%ü", 1L << 40, 0xFEDCBA98, ""),
-                    new Manifest.Entry(Kind.FILE, "rank-0/plain", 0, 0, ""),
-                    new Manifest.Entry(Kind.SYMLINK, "rank-0/link", 0, 0, "../else where")));
+                    new ImageManifest.ManifestEntry(NameKind.DIRECTORY, "rank-0", 0, 0, ""),
+                    new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/a b\nc%ü", 1L << 40, 0xFEDCBA98, ""),
+                    new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/plain", 0, 0, ""),
+                    new ImageManifest.ManifestEntry(NameKind.SYMLINK, "rank-0/link", 0, 0, "../else where")));
 
     @TempDir
     private Path directory;
@@ -85,12 +85,12 @@ class ManifestFuzzTest {
     }
 
     private void read(byte[] input) throws IOException {
-        Path file = directory.resolve(Manifest.FILE_NAME);
+        Path file = directory.resolve(ImageManifest.FILE_NAME);
         // A file that is written over is flushed to the disk at once.
         Files.deleteIfExists(file);
         Files.write(file, input);
-        Manifest read = Manifest.read(directory);
-        for (Manifest.Entry entry : read.entries()) {
+        ImageManifest read = ImageManifest.read(directory);
+        for (ImageManifest.ManifestEntry entry : read.entries()) {
             if (leadsOut(entry.path()) || entry.sizeBytes() < 0) {
                 throw new AssertionError(entry.toString());
             }

@@ -66,29 +66,29 @@ class FrameFuzzTest {
             new DataMessage.Removed("/a"),
             new DataMessage.Changed("/a", 0600, 1, 2, 3),
             new ControlMessage.Restored(3, List.of(4242, 4243)),
-            new ControlMessage.Stopped(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
-            new ControlMessage.Carry(3, List.of("/a", "/b"), List.of(1)),
-            new ControlMessage.Placed(3),
-            new ControlMessage.Originals(3, true, List.of("root /", "x")),
+            new ControlMessage.StoppedByJob(3, List.of(7, 8), List.of(-1, 0), List.of(1)),
+            new ControlMessage.CarriedFiles(3, List.of("/a", "/b"), List.of(1)),
+            new ControlMessage.FilesPlaced(3),
+            new ControlMessage.OriginalRights(3, true, List.of("root /", "x")),
             new ControlMessage.Prepared(
                     new TransferReport(1, 2, 3, 4, 5, List.of(new TransferReport.ReadSample(6, 7)))),
             new ControlMessage.Commit("m-1"),
             new ControlMessage.Committed("m-1"),
             new ControlMessage.RollBack("m-1", "no"),
             new ControlMessage.RolledBack("m-1", "no"),
-            new DataMessage.Failed("no"),
+            new DataMessage.TransferFailure("no"),
             new DataMessage.Progress(1, 2, 3),
             new ControlMessage.Confirm("m-1"),
             new ControlMessage.StillHeld("m-1"),
             new ControlMessage.NotHeld("m-1", "no"),
             new ControlMessage.TakeOver("m-1"),
-            new ControlMessage.Standing("m-1", VoterState.COMMITTED, 5),
-            new ControlMessage.Peer("m-1", "t:1", new MigrationSecret(5, 6)),
-            new ControlMessage.Ask("m-1", 5, 6),
-            new ControlMessage.Away("10.20.0.12", "m-1", 10_000, "a1".repeat(32)),
-            new ControlMessage.Look(5, 6, 's', List.of("/b")),
-            new ControlMessage.Seen("k", true, List.of("error 2"), "no"),
-            new ControlMessage.Told(2),
+            new ControlMessage.ParticipantStatus("m-1", VoterState.COMMITTED, 5),
+            new ControlMessage.Participation("m-1", "t:1", new MigrationSecret(5, 6)),
+            new ControlMessage.StatusQuery("m-1", 5, 6),
+            new ControlMessage.AddressAway("10.20.0.12", "m-1", 10_000, "a1".repeat(32)),
+            new ControlMessage.InspectFiles(5, 6, 's', List.of("/b")),
+            new ControlMessage.FilesInspected("k", true, List.of("error 2"), "no"),
+            new ControlMessage.AddressAwayAck(2),
             new ControlMessage.Introduce(NODE, new JobFacts("criu", 7, 6, List.of(8))),
             new ControlMessage.Introduced(NODE, true, List.of(Finding.fail("cpu", "no", "go"))));
 
@@ -195,7 +195,7 @@ class FrameFuzzTest {
 
     private void readParts(byte[] input) throws ProtocolException {
         List<DirectBuffer> frames = LONG_FRAMES;
-        MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
+        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
         for (int at = 0; at + 4 <= input.length; at += 4) {
             DirectBuffer from = frames.get((input[at + 2] & 0xFF) % frames.size());
             int shorter = (input[at + 1] & 0xFF) * 257;
@@ -219,7 +219,7 @@ class FrameFuzzTest {
     /** As ControlLink goes through what it has received. */
     private void readFrames(byte[] input) throws Exception {
         UnsafeBuffer in = new UnsafeBuffer(input);
-        MessageParts parts = new MessageParts(MessageParts.Room.ofOne());
+        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
         int offset = 0;
         while (input.length - offset >= Frame.HEADER_BYTES) {
             FrameType type = Frame.requireValid(in, offset);

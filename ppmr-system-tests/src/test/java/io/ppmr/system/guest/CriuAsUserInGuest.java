@@ -15,11 +15,11 @@ import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.HeldRank;
 import io.ppmr.checkpoint.JobUser;
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.checkpoint.PrivilegeCheck;
+import io.ppmr.checkpoint.ProcessPrivileges;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.RankCommand;
-import io.ppmr.checkpoint.RankRights;
 import io.ppmr.checkpoint.RightsBounds;
-import io.ppmr.checkpoint.RightsCheck;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.migration.source.Job;
 import io.ppmr.migration.source.MigrationReport;
@@ -260,7 +260,7 @@ class CriuAsUserInGuest {
     }
 
     private static void run(String... command) throws IOException {
-        Command.Result result = Command.of(List.of(command)).runUninterruptibly(LIMIT);
+        Command.CommandResult result = Command.of(List.of(command)).runUninterruptibly(LIMIT);
         assertTrue(result.succeeded(), result.describe());
     }
 
@@ -274,7 +274,7 @@ class CriuAsUserInGuest {
         }
     }
 
-    /** Ends all processes of the test's user; nobody else has that number in the guest. */
+    /** Ends all processes of the test's user; no other process has that number in the guest. */
     private void endAll() throws Exception {
         Conditions.until("the user's processes have ended", () -> {
             List<ProcessHandle> left = ProcessHandle.allProcesses()
@@ -344,7 +344,7 @@ class CriuAsUserInGuest {
         void requireTurns(long more) throws Exception {
             long before = turns();
             Path failed = directory.resolve("failed");
-            Conditions.until(LIMIT, directory + " goes on", () -> Files.exists(failed) || turns() >= before + more);
+            Conditions.until(LIMIT, directory + " continues", () -> Files.exists(failed) || turns() >= before + more);
             assertFalse(Files.exists(failed), () -> {
                 try {
                     return Files.readString(failed);
@@ -374,10 +374,10 @@ class CriuAsUserInGuest {
          */
         String move(boolean alone) throws Exception {
             HeldRank original;
-            RankRights rights;
+            ProcessPrivileges rights;
             try {
                 original = checkpoint();
-                rights = RankRights.read("rank 0", original.processes(), bounds());
+                rights = ProcessPrivileges.read("rank 0", original.processes(), bounds());
             } catch (CheckpointException e) {
                 requireTurns(1);
                 return "checkpoint: " + reason(e);
@@ -398,7 +398,7 @@ class CriuAsUserInGuest {
                 return "restart: " + reason(e);
             }
             try {
-                new RightsCheck(programs, USER, directory.getParent(), bounds()).requireNoMore(copy, rights);
+                new PrivilegeCheck(programs, USER, directory.getParent(), bounds()).requireNoEscalation(copy, rights);
             } catch (CheckpointException e) {
                 return "rights: " + e.getMessage();
             }
@@ -472,7 +472,7 @@ class CriuAsUserInGuest {
         for (Checkpointer tool : List.of(asRoot, asUser)) {
             Trial trial = new Trial("file", AS_USER, tool);
             HeldRank original = trial.checkpoint();
-            RankRights rights = RankRights.read("rank 0", original.processes(), bounds());
+            ProcessPrivileges rights = ProcessPrivileges.read("rank 0", original.processes(), bounds());
             Path own = trial.directory.resolve("own");
             Files.delete(own);
             Files.createSymbolicLink(own, secret);
@@ -480,9 +480,9 @@ class CriuAsUserInGuest {
             if (tool == asRoot) {
                 HeldRank copy = trial.restart();
                 assertTrue(hasOpen(copy, secret), "the attack does what it is to do where CRIU runs as root");
-                CheckpointException e = assertThrows(
-                        CheckpointException.class, () -> new RightsCheck(programs, USER, base.resolve("none"), bounds())
-                                .requireNoMore(copy, rights));
+                CheckpointException e = assertThrows(CheckpointException.class, () -> new PrivilegeCheck(
+                                programs, USER, base.resolve("none"), bounds())
+                        .requireNoEscalation(copy, rights));
                 assertTrue(e.getMessage().contains(secret + " (of user 0) open for reading and writing"), e.toString());
                 copy.end(LIMIT);
             } else {

@@ -34,7 +34,7 @@ class RdmaMemoryLockInGuest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
         words.addAll(List.of("-cp", System.getProperty("java.class.path"), Try.class.getName()));
-        try (Transport.Listener listener = RdmaTransport.load(RdmaMode.READ)
+        try (Transport.TransportListener listener = RdmaTransport.load(RdmaMode.READ)
                 .listen(new BufferPool(new PoolGeometry(1 << 17, 64)), RdmaPair.target())) {
             words.add(String.valueOf(listener.port()));
             Process process =

@@ -117,7 +117,8 @@ class RdmaMigrationInGuest {
                         Map.of(),
                         CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
-                new TransportChoice(TransportChoice.Wish.AUTO, TransportChoice.ModeWish.AUTO, RdmaTransport::load),
+                new TransportChoice(
+                        TransportChoice.Preference.AUTO, TransportChoice.RdmaModePreference.AUTO, RdmaTransport::load),
                 new SimpleMeterRegistry(),
                 RankSurroundings.NONE);
         target.start();
@@ -138,8 +139,8 @@ class RdmaMigrationInGuest {
                         JobBounds.USUAL,
                         JobFiles.USUAL),
                 new TransportChoice(
-                        TransportChoice.Wish.RDMA,
-                        TransportChoice.ModeWish.valueOf(mode.name()),
+                        TransportChoice.Preference.RDMA,
+                        TransportChoice.RdmaModePreference.valueOf(mode.name()),
                         one -> new Noting(RdmaTransport.load(one), pool)),
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),
                 new SimpleMeterRegistry(),
@@ -160,7 +161,7 @@ class RdmaMigrationInGuest {
         }
 
         @Override
-        public Listener listen(BufferPool targets, InetAddress address) throws IOException {
+        public TransportListener listen(BufferPool targets, InetAddress address) throws IOException {
             return inner.listen(targets, address);
         }
 
@@ -279,7 +280,7 @@ class RdmaMigrationInGuest {
         assertEquals(MigrationReport.Outcome.ROLLED_BACK, report.outcome(), report.reason());
         assertTrue(report.reason().contains("IBV_WC_RETRY_EXC_ERR"), report.reason());
         int before = passes();
-        Loopback.until("the original goes on", LONG, () -> passes() > before);
+        Loopback.until("the original continues", LONG, () -> passes() > before);
         assertTrue(original.isAlive());
     }
 

@@ -22,7 +22,7 @@ import java.util.function.Consumer;
  * @param path the source's end, which knows where it may write if it writes
  * @param peer the target's, proved
  */
-record RdmaPair(SourcePath path, Transport.Peer peer) {
+record RdmaPair(SourcePath path, Transport.TransportPeer peer) {
     static final Duration DEADLINE = Patience.of(Duration.ofSeconds(60));
     private static final int SOURCE = 1;
     private static final int TARGET = 2;
@@ -70,7 +70,7 @@ record RdmaPair(SourcePath path, Transport.Peer peer) {
             Attack attack)
             throws Exception {
         CompletableFuture<SourcePath> connecting = new CompletableFuture<>();
-        try (Transport.Listener listener = transport.listen(target, target())) {
+        try (Transport.TransportListener listener = transport.listen(target, target())) {
             InetSocketAddress at = new InetSocketAddress(target(), listener.port());
             Thread connector = new Thread(() -> {
                 try {
@@ -81,7 +81,7 @@ record RdmaPair(SourcePath path, Transport.Peer peer) {
                 }
             });
             connector.start();
-            Transport.Peer peer = listener.accept(source(), DEADLINE, connecting::isDone);
+            Transport.TransportPeer peer = listener.accept(source(), DEADLINE, connecting::isDone);
             try {
                 SourcePath path = connecting.get(DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
                 peer.require(path.proof(), DEADLINE);

@@ -8,7 +8,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.EndRail;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.RdmaMode;
@@ -20,8 +20,8 @@ import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.Loopback;
 import io.ppmr.transport.RailFigures;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.RailSettings;
-import io.ppmr.transport.Rails;
 import io.ppmr.transport.TransportChoice;
 import io.ppmr.transport.rdma.RdmaTransport;
 import io.ppmr.transport.tcp.DirectRails;
@@ -80,7 +80,7 @@ class RdmaRailsInGuest {
     private ControlLink sourceLink;
     private ControlLink targetLink;
     private RailReceiver receiver;
-    private Rails rails;
+    private RailSender rails;
     private int round;
     private volatile boolean over;
 
@@ -91,19 +91,19 @@ class RdmaRailsInGuest {
         private final AtomicIntegerArray shown = new AtomicIntegerArray(CHUNKS);
 
         @Override
-        public ByteBuffer comes(ChunkFrame chunk) {
+        public ByteBuffer onChunkStart(ChunkFrame chunk) {
             return targetPool.buffer(chunk.slot()).limit(chunk.lengthBytes()).position(0);
         }
 
         @Override
-        public boolean came(ChunkFrame chunk) {
+        public boolean onChunkEnd(ChunkFrame chunk) {
             int times = shown.incrementAndGet(chunk.slot());
             if (times != chunk.crc32c()) {
-                broken("slot " + chunk.slot() + " is shown " + times + " times in round " + chunk.crc32c());
+                onProtocolError("slot " + chunk.slot() + " is shown " + times + " times in round " + chunk.crc32c());
             }
             for (int i = 0; i < CHUNK_BYTES; i++) {
                 if (targetPool.buffer(chunk.slot()).get(i) != content(chunk.slot(), chunk.crc32c(), i)) {
-                    broken("byte " + i + " of slot " + chunk.slot() + " is wrong");
+                    onProtocolError("byte " + i + " of slot " + chunk.slot() + " is wrong");
                     return false;
                 }
             }
@@ -111,12 +111,12 @@ class RdmaRailsInGuest {
         }
 
         @Override
-        public void lost(ChunkFrame chunk) {
+        public void onChunkAborted(ChunkFrame chunk) {
             // It comes again by the other rail.
         }
 
         @Override
-        public void broken(String reason) {
+        public void onProtocolError(String reason) {
             broken.add(reason);
         }
 
@@ -141,7 +141,8 @@ class RdmaRailsInGuest {
         sourceLink = new ControlLink(control.near(), ATTEMPT, LONG.toNanos());
         targetLink = new ControlLink(control.far(), ATTEMPT, LONG.toNanos());
         server = ServerSocketChannel.open().bind(new InetSocketAddress(RdmaPair.target(), 0));
-        List<Rail> offered = List.of(new Rail("ib0", "10.77.0.2", 1, true), new Rail("eth0", "127.0.0.1", 1, false));
+        List<OfferedRail> offered =
+                List.of(new OfferedRail("ib0", "10.77.0.2", 1, true), new OfferedRail("eth0", "127.0.0.1", 1, false));
         receiver = new RailReceiver(offered, transport, targetPool, taken, targetLink);
         pump.start();
     }
@@ -188,10 +189,10 @@ class RdmaRailsInGuest {
     }
 
     /** Connects a rail as a source does, after the handshake. */
-    private Rails.Line connect(int rail, int life, Consumer<String> onFailure) throws IOException {
+    private RailSender.RailConnection connect(int rail, int generation, Consumer<String> onFailure) throws IOException {
         LoopbackPair pair = rail == RDMA ? overTheLink() : LoopbackPair.open();
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
-        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, (long) life << Integer.SIZE);
+        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, (long) generation << Integer.SIZE);
         pair.near().write(frame.byteBuffer());
         receiver.take(pair.far());
         return rail == RDMA
@@ -212,20 +213,20 @@ class RdmaRailsInGuest {
     }
 
     private void open() throws IOException {
-        rails = new Rails(
+        rails = new RailSender(
                 sourcePool,
                 ATTEMPT,
                 List.of(way(RDMA, true), way(TCP, false)),
                 this::connect,
                 sourceLink::send,
                 failures::add,
-                Rails.Limits.USUAL);
+                RailSender.RailLimits.PRODUCTION);
         rails.open();
         rails.begin(ATTEMPT, released::incrementAndGet);
     }
 
-    private Rails.Way way(int rail, boolean direct) {
-        return new Rails.Way(
+    private RailSender.Route way(int rail, boolean direct) {
+        return new RailSender.Route(
                 rail, new RailSettings(figures.get(rail).name(), Optional.empty(), direct, 0, 0), figures.get(rail));
     }
 
@@ -319,7 +320,7 @@ class RdmaRailsInGuest {
     /** The source is not asked whether it has closed its end: what the network still carries would be no better. */
     @Test
     void shouldLetNothingLandWhenTheTargetHasEndedTheRail() throws Exception {
-        Rails.Line line = connect(RDMA, 1, failures::add);
+        RailSender.RailConnection line = connect(RDMA, 1, failures::add);
         try {
             line.begin(ATTEMPT, released::incrementAndGet);
             for (int i = 0; i < CHUNK_BYTES; i++) {
@@ -351,8 +352,8 @@ class RdmaRailsInGuest {
     private static TransportChoice choice(InetAddress rdma) {
         InetSocketAddress loopback = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
         return new TransportChoice(
-                TransportChoice.Wish.TCP,
-                TransportChoice.ModeWish.AUTO,
+                TransportChoice.Preference.TCP,
+                TransportChoice.RdmaModePreference.AUTO,
                 RdmaTransport::load,
                 List.of(
                         new RailSettings("ib0", Optional.of(new InetSocketAddress(rdma, 0)), true, 0, 0),

@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Other hosts of the fabric, or other users of the source's node, while a source and a target join: each attack costs
- * who makes it his own connection, and the join goes on.
+ * who makes it his own connection, and the join continues.
  */
 class RdmaStrangersInGuest {
     private static final Path STRANGER =
@@ -121,7 +121,7 @@ class RdmaStrangersInGuest {
     @Test
     void shouldLeaveNothingUndestroyedWhenThePeerIsClosedBeforeItsListener() throws Exception {
         for (boolean lateProof : new boolean[] {false, true}) {
-            try (Transport.Listener listener = transport.listen(targetPool, RdmaPair.target())) {
+            try (Transport.TransportListener listener = transport.listen(targetPool, RdmaPair.target())) {
                 InetSocketAddress at = new InetSocketAddress(RdmaPair.target(), listener.port());
                 MemoryProof[] real = new MemoryProof[1];
                 Thread source = new Thread(() -> {
@@ -134,7 +134,7 @@ class RdmaStrangersInGuest {
                     }
                 });
                 source.start();
-                Transport.Peer peer = listener.accept(RdmaPair.source(), LONG, () -> !source.isAlive());
+                Transport.TransportPeer peer = listener.accept(RdmaPair.source(), LONG, () -> !source.isAlive());
                 assertNotNull(peer, "a connection has come");
                 if (lateProof) {
                     // The proof is never asked for: the control connection is lost before it comes.
@@ -159,7 +159,7 @@ class RdmaStrangersInGuest {
     void shouldRefuseADeviceOfIwarpAtBothEnds() throws Exception {
         Path type = Files.writeString(Files.createTempFile("node_type", ""), "4: RNIC\n", StandardCharsets.US_ASCII);
         List<String> shown = new ArrayList<>();
-        try (Transport.Listener listener = transport.listen(targetPool, RdmaPair.target())) {
+        try (Transport.TransportListener listener = transport.listen(targetPool, RdmaPair.target())) {
             for (String device : List.of("rxe0", "rxe1")) {
                 String path = "/sys/class/infiniband/" + device + "/node_type";
                 GuestLink.run("mount", "--bind", type.toString(), path);

@@ -206,10 +206,10 @@ class RdmaWriteInGuest extends SendContract {
     void shouldRefuseByNameWhenTheFrameIsNotWhereTheImmediateDataTells() throws Exception {
         join(1, 0);
         send(0, 100);
-        Loopback.until("the target says so", LONG, () -> taken.broken().size() == 1);
+        Loopback.until("the target says so", LONG, () -> taken.onProtocolError().size() == 1);
         assertTrue(
-                taken.broken().get(0).contains("ProtocolException"),
-                taken.broken().get(0));
+                taken.onProtocolError().get(0).contains("ProtocolException"),
+                taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
     }
 
@@ -222,8 +222,8 @@ class RdmaWriteInGuest extends SendContract {
         }
         // The next one is told of in entry 0, where the last entry was due.
         send(entries, 100);
-        Loopback.until("the target says so", LONG, () -> taken.broken().size() == 1);
-        String broken = taken.broken().get(0);
+        Loopback.until("the target says so", LONG, () -> taken.onProtocolError().size() == 1);
+        String broken = taken.onProtocolError().get(0);
         assertTrue(broken.contains("entry 0 by opcode 129, where entry " + entries), broken);
         assertEquals(entries, taken.count());
     }
@@ -330,17 +330,17 @@ class RdmaWriteInGuest extends SendContract {
         private final ByteBuffer place = ByteBuffer.allocate(0);
 
         @Override
-        public ByteBuffer comes(ChunkFrame chunk) {
+        public ByteBuffer onChunkStart(ChunkFrame chunk) {
             return place;
         }
 
         @Override
-        public boolean came(ChunkFrame chunk) {
+        public boolean onChunkEnd(ChunkFrame chunk) {
             return true;
         }
 
         @Override
-        public void broken(String reason) {
+        public void onProtocolError(String reason) {
             throw new AssertionError(reason);
         }
 

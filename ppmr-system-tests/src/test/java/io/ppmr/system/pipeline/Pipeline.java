@@ -145,7 +145,7 @@ public final class Pipeline implements AutoCloseable {
                 targetPool,
                 shape.bounceBuffers,
                 targetLink,
-                new ArrivingImages.Setting(
+                new ArrivingImages.ImagesContext(
                         DIRECTORY,
                         new Habits(shape.streamed ? ReadingMode.STREAMED : ReadingMode.RETAINED),
                         targetView.tree(),

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.fuse.Errno;
 import io.ppmr.fuse.ErrnoException;
-import io.ppmr.fuse.FilesystemView.Caller;
+import io.ppmr.fuse.FilesystemView.CallingProcess;
 import io.ppmr.fuse.OpenFlags;
 import io.ppmr.system.transport.ChunkWay;
 import io.ppmr.system.transport.FaultyPuller;
@@ -36,12 +36,12 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Tests that all that is written, in any order and with any delays on the way, is read as it was written, where the
- * image fits pool and staging or is written in ascending order; else the migration fails by name. It never stands
- * still.
+ * image fits pool and staging or is written in ascending order; else the migration fails with a message that names the
+ * cause. It never is stopped.
  */
 public class PipelinePropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(PipelinePropertyTest.class);
-    private static final Caller ROOT = new Caller(0, 0, 1);
+    private static final CallingProcess ROOT = new CallingProcess(0, 0, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
     private static final OpenFlags READ = new OpenFlags(0);
     private static final List<Order> ORDERS = List.of(Order.values());
@@ -255,7 +255,7 @@ public class PipelinePropertyTest {
                 LOG.info("{}: {} calls so far", context, chosen.calls.get());
             }
         } while (chosen.calls.get() > before);
-        throw new AssertionError(context + " stands still after " + before + " calls");
+        throw new AssertionError(context + " is stopped after " + before + " calls");
     }
 
     private static boolean writeInTurn(Pipeline pipeline, Case chosen) throws Exception {

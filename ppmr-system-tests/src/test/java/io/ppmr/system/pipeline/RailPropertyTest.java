@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage.EndRail;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ValueFrame;
@@ -14,8 +14,8 @@ import io.ppmr.system.transport.FaultyPuller;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.RailFigures;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.RailSettings;
-import io.ppmr.transport.Rails;
 import io.ppmr.transport.TargetPath;
 import io.ppmr.transport.tcp.DirectRails;
 import io.ppmr.transport.tcp.LoopbackPair;
@@ -45,10 +45,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tests that all that is written is read as it was written, or the migration fails by name, while all rails but one are
- * cut again and again, at either end and in the middle of chunks. The real rails over real sockets, one of them over
- * what stands in for RDMA Write; and the same where the source sends again before the target has ended a rail, which
- * must be found.
+ * Tests that all that is written is read as it was written, or the migration fails with a message that names the cause,
+ * while all rails but one are cut again and again, at either end and in the middle of chunks. The real rails over real
+ * sockets, one of them over what stands in for RDMA Write; and the same where the source sends again before the target
+ * has ended a rail, which must be found.
  */
 class RailPropertyTest {
     private static final Logger LOG = LoggerFactory.getLogger(RailPropertyTest.class);
@@ -58,13 +58,13 @@ class RailPropertyTest {
     private static final int WRITTEN = 2;
 
     private static final int SEARCHED = 200;
-    private static final Rails.Limits LIMITS = new Rails.Limits(
+    private static final RailSender.RailLimits LIMITS = new RailSender.RailLimits(
             TimeUnit.SECONDS.toNanos(2), TimeUnit.SECONDS.toNanos(10), TimeUnit.MILLISECONDS.toNanos(5));
 
     /** Cuts rails, all but the first, until it is told to end. */
     private static final class Saboteur implements AutoCloseable {
         private final Random random;
-        private final ConcurrentMap<Integer, List<LoopbackPair>> lives = new ConcurrentHashMap<>();
+        private final ConcurrentMap<Integer, List<LoopbackPair>> generations = new ConcurrentHashMap<>();
         private final Thread thread = new Thread(this::run, "saboteur");
         private volatile boolean over;
         private final AtomicInteger cuts = new AtomicInteger();
@@ -75,13 +75,13 @@ class RailPropertyTest {
         }
 
         private void connected(int rail, List<LoopbackPair> pairs) {
-            lives.put(rail, pairs);
+            generations.put(rail, pairs);
         }
 
         private void run() {
             while (!over) {
                 LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(200 + random.nextInt(5_000)));
-                List<LoopbackPair> pairs = lives.remove(1 + random.nextInt(RAILS - 1));
+                List<LoopbackPair> pairs = generations.remove(1 + random.nextInt(RAILS - 1));
                 if (pairs != null) {
                     LoopbackPair cut = pairs.get(random.nextInt(pairs.size()));
                     close(random.nextBoolean() ? cut.near() : cut.far());
@@ -105,7 +105,7 @@ class RailPropertyTest {
         }
     }
 
-    /** Says whether the target ends a rail before the source sends again, as it must. */
+    /** The order of the target's end of a rail and the source's retransmission. */
     private enum Order {
         TARGET_ENDS_FIRST,
         SOURCE_DOES_NOT_ASK
@@ -161,7 +161,7 @@ class RailPropertyTest {
 
         private final ControlLink targetLink;
         private final Saboteur saboteur;
-        private final Rails rails;
+        private final RailSender rails;
         private final List<SocketChannel> early = new ArrayList<>();
         private RailReceiver receiver;
 
@@ -178,38 +178,39 @@ class RailPropertyTest {
             this.targetPool = targetPool;
             this.targetLink = targetLink;
             this.saboteur = saboteur;
-            List<Rails.Way> ways = IntStream.range(0, RAILS)
-                    .mapToObj(rail -> new Rails.Way(
+            List<RailSender.Route> ways = IntStream.range(0, RAILS)
+                    .mapToObj(rail -> new RailSender.Route(
                             rail,
                             new RailSettings("r" + rail, Optional.empty(), false, 0, 0),
                             new RailFigures("r" + rail)))
                     .toList();
-            AtomicReference<Rails> made = new AtomicReference<>();
-            Rails.Word word = order == Order.TARGET_ENDS_FIRST
+            AtomicReference<RailSender> made = new AtomicReference<>();
+            RailSender.RailControl word = order == Order.TARGET_ENDS_FIRST
                     ? sourceLink::send
                     : end -> made.get().railEnded(answer(end));
-            rails = new Rails(pool, 1, ways, this::open, word, onFailure, LIMITS);
+            rails = new RailSender(pool, 1, ways, this::open, word, onFailure, LIMITS);
             made.set(rails);
             rails.open();
         }
 
         private static RailEnded answer(EndRail end) {
-            return new RailEnded(end.rail(), end.life(), List.of());
+            return new RailEnded(end.rail(), end.generation(), List.of());
         }
 
-        private Rails.Line open(int rail, int life, Consumer<String> onFailure) throws IOException {
+        private RailSender.RailConnection open(int rail, int generation, Consumer<String> onFailure)
+                throws IOException {
             List<LoopbackPair> pairs = new ArrayList<>();
             int count = rail == WRITTEN ? 1 : CONNECTIONS;
             for (int i = 0; i < count; i++) {
                 LoopbackPair pair = LoopbackPair.open();
                 pairs.add(pair);
                 UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
-                ValueFrame.encode(frame, 0, FrameType.RAIL, 1, rail, ((long) life << Integer.SIZE) | i);
+                ValueFrame.encode(frame, 0, FrameType.RAIL, 1, rail, ((long) generation << Integer.SIZE) | i);
                 pair.near().write(frame.byteBuffer());
                 give(pair.far());
             }
             // Joining takes longer than most of what the saboteur leaves in peace.
-            Rails.Line line = rail == WRITTEN
+            RailSender.RailConnection line = rail == WRITTEN
                     ? DirectRails.join(pool, direct, pairs.get(0).near(), 1, onFailure)
                     : new TcpChunkSender(
                             pool, pairs.stream().map(LoopbackPair::near).toList(), onFailure);
@@ -226,8 +227,8 @@ class RailPropertyTest {
         }
 
         private synchronized TargetPath receive(Arrivals arrivals) {
-            List<Rail> all = IntStream.range(0, RAILS)
-                    .mapToObj(rail -> new Rail("r" + rail, "127.0.0.1", 1, rail == WRITTEN))
+            List<OfferedRail> all = IntStream.range(0, RAILS)
+                    .mapToObj(rail -> new OfferedRail("r" + rail, "127.0.0.1", 1, rail == WRITTEN))
                     .toList();
             receiver = new RailReceiver(all, direct, targetPool, arrivals, targetLink);
             early.forEach(receiver::take);

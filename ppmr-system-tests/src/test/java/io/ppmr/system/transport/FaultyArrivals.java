@@ -19,12 +19,12 @@ import java.util.function.Supplier;
  */
 public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> draw) implements Arrivals {
     @Override
-    public ByteBuffer comes(ChunkFrame chunk) throws ProtocolException {
-        return inner.comes(chunk);
+    public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
+        return inner.onChunkStart(chunk);
     }
 
     @Override
-    public boolean came(ChunkFrame chunk) {
+    public boolean onChunkEnd(ChunkFrame chunk) {
         Drawn drawn = draw.get();
         switch (drawn.fault()) {
             case NONE -> {
@@ -36,7 +36,7 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
                 bytes.clear().put(at, (byte) (bytes.get(at) ^ 1));
             }
             case FAIL -> {
-                inner.broken("a fault was injected into this chunk");
+                inner.onProtocolError("a fault was injected into this chunk");
                 return false;
             }
             case DELAY -> {
@@ -46,22 +46,22 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
                 }
             }
         }
-        return inner.came(chunk);
+        return inner.onChunkEnd(chunk);
     }
 
     @Override
-    public void lost(ChunkFrame chunk) {
-        inner.lost(chunk);
+    public void onChunkAborted(ChunkFrame chunk) {
+        inner.onChunkAborted(chunk);
     }
 
     @Override
-    public void connectionLost(String reason) {
-        inner.connectionLost(reason);
+    public void onConnectionLost(String reason) {
+        inner.onConnectionLost(reason);
     }
 
     @Override
-    public void broken(String reason) {
-        inner.broken(reason);
+    public void onProtocolError(String reason) {
+        inner.onProtocolError(reason);
     }
 
     @Override

@@ -74,18 +74,18 @@ public final class MemoryChunkReceiver implements ChunkReceiver {
                 if (chunk.order() != nextOrder++) {
                     throw new ProtocolException("chunk " + chunk.order() + " out of order");
                 }
-                arrivals.comes(chunk);
-                if (!arrivals.came(chunk)) {
+                arrivals.onChunkStart(chunk);
+                if (!arrivals.onChunkEnd(chunk)) {
                     return;
                 }
                 ReleaseFrame.encode(outView, 0, chunk.attempt(), chunk.file(), chunk.order(), chunk.sourceChunk());
                 channel.write(out.clear());
             }
         } catch (ProtocolException e) {
-            arrivals.broken("chunks cannot be taken: " + e);
+            arrivals.onProtocolError("chunks cannot be taken: " + e);
         } catch (IOException e) {
             if (!closed && !(e instanceof EOFException)) {
-                arrivals.connectionLost("the connection to the source failed: " + e);
+                arrivals.onConnectionLost("the connection to the source failed: " + e);
             }
         }
     }

@@ -10,7 +10,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -27,7 +27,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * socket. For tests, as the other end ({@link MemoryChunkReceiver}). Any thread sends; one of its own reads the
  * releases.
  */
-public final class MemoryChunkSender implements Rails.Line {
+public final class MemoryChunkSender implements RailSender.RailConnection {
     private static final long JOIN_MS = 2_000;
     private static final long NOT_HERE = -1;
 

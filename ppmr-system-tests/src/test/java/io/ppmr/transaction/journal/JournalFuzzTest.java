@@ -29,20 +29,20 @@ class JournalFuzzTest {
             new TransactionRecord.CommitDecided("m-1", 1),
             new TransactionRecord.RollBackDecided("m-1", 1, "why", true),
             new TransactionRecord.Broken("m-1", 1, "why"),
-            new TransactionRecord.Prepared("m-1", 1, List.of("a:7"), "a:7", "s", RANKS, 8),
-            new TransactionRecord.SourceLost("m-1", 1, 5),
+            new TransactionRecord.PreparedHere("m-1", 1, List.of("a:7"), "a:7", "s", RANKS, 8),
+            new TransactionRecord.LostSource("m-1", 1, 5),
             new TransactionRecord.Promised("m-1", 1, 5),
             new TransactionRecord.Fencing("m-1", 1, 5),
-            new TransactionRecord.TakenOver("m-1", 1, Outcome.COMMITTED),
+            new TransactionRecord.TakenOver("m-1", 1, FinalOutcome.COMMITTED),
             new TransactionRecord.CommittedHere("m-1", 1, false),
             new TransactionRecord.RolledBackHere("m-1", 1, "why", false),
-            new TransactionRecord.Done("m-1", 1, Outcome.ROLLED_BACK, "why"),
+            new TransactionRecord.Done("m-1", 1, FinalOutcome.ROLLED_BACK, "why"),
             new TransactionRecord.Asked("m-1", 0, "user root", "job", "a:7"),
             new TransactionRecord.StepTimed("m-1", 1, "commit", -1, "", 5, 6, 7),
-            new TransactionRecord.Placement("m-1", 1, "job", 1, 2, "0 1", List.of("0 a")),
+            new TransactionRecord.JobPlacement("m-1", 1, "job", 1, 2, "0 1", List.of("0 a")),
             new TransactionRecord.CopyEnded("m-1", 1, true, "kept"),
             new TransactionRecord.PagesChosen("m-1", 1, "streamed: 3 MiB"),
-            new TransactionRecord.Stopped("m-1", 1, RANKS));
+            new TransactionRecord.JobStopped("m-1", 1, RANKS));
 
     @TempDir
     private Path directory;
@@ -62,7 +62,7 @@ class JournalFuzzTest {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         bytes.writeBytes(JournalLayout.magic());
         for (TransactionRecord record : records) {
-            bytes.writeBytes(JournalLayout.frame(new TransactionJournal.Entry(5, record), record.isStep()));
+            bytes.writeBytes(JournalLayout.frame(new TransactionJournal.JournalEntry(5, record), record.isStep()));
         }
         bytes.writeBytes(new byte[zeros]);
         return bytes.toByteArray();
@@ -119,7 +119,7 @@ class JournalFuzzTest {
         JournalLayout.scan(path, (entry, offset) -> counted[0]++);
         int records = counted[0];
         sum += TransactionJournal.openIn(MappedJournal.read(path).stream()
-                        .map(TransactionJournal.Entry::record)
+                        .map(TransactionJournal.JournalEntry::record)
                         .toList())
                 .size();
         if (records % 8 == 2) {

@@ -61,7 +61,7 @@ class HandshakeFuzzTest {
         List<byte[]> valid = List.of(
                 opening(ConnectionKind.CONTROL, SessionId.NONE, PeerAuthenticator.PROOF_BYTES),
                 opening(ConnectionKind.DATA, SESSION, PeerAuthenticator.PROOF_BYTES),
-                opening(ConnectionKind.CONTROL_AGAIN, SESSION, PeerAuthenticator.PROOF_BYTES));
+                opening(ConnectionKind.CONTROL_RESUME, SESSION, PeerAuthenticator.PROOF_BYTES));
         return new Fuzz(FuzzPlan.HANDSHAKE_AT_THE_TARGET, new Mutator(valid, 256), List.of(IOException.class))
                 .allocatesAtMost(32 * 1024, 8);
     }
@@ -102,7 +102,7 @@ class HandshakeFuzzTest {
                 return new byte[0];
             }
             byte[] transcript = transcript(told[7], part(told, 8), part(first, 24), part(told, 24));
-            byte[] proved = told[7] == ConnectionKind.CONTROL_AGAIN.code()
+            byte[] proved = told[7] == ConnectionKind.CONTROL_RESUME.code()
                     ? Handshake.joined(transcript, new byte[PeerAuthenticator.PROOF_BYTES])
                     : transcript;
             return changed(KEY.prove(Role.SOURCE, proved), input, OPENING);

@@ -81,7 +81,7 @@ class ChunkFuzzTest {
     /** Takes what lies within its pool, as a ledger would that has granted all of it. */
     private record Taker(BufferPool pool, CompletableFuture<String> end) implements Arrivals {
         @Override
-        public ByteBuffer comes(ChunkFrame chunk) throws ProtocolException {
+        public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
             int at = pool.geometry().offsetInWindow(chunk.offset());
             if (chunk.slot() < 0
                     || chunk.slot() >= CHUNKS
@@ -94,12 +94,12 @@ class ChunkFuzzTest {
         }
 
         @Override
-        public boolean came(ChunkFrame chunk) {
+        public boolean onChunkEnd(ChunkFrame chunk) {
             return true;
         }
 
         @Override
-        public void broken(String reason) {
+        public void onProtocolError(String reason) {
             end.complete(reason);
         }
 

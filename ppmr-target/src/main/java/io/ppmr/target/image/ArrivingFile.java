@@ -11,10 +11,9 @@ import org.agrona.UnsafeApi;
  *
  * <p>Written to by the session's agent (what is advertised, cut, ended) and by the transport's threads (what has
  * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with
- * the bytes, the end of the file, or the failure of the migration, which the session's watch brings about when nothing
- * moves any more.
+ * the bytes, the end of the file, or the failure of the migration, which the session's watch causes when nothing moves.
  *
- * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, but for the head. A
+ * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, except for the head. A
  * <i>retained</i> file keeps everything until the restart is over.
  */
 public final class ArrivingFile {
@@ -28,7 +27,7 @@ public final class ArrivingFile {
     private final ImageListener listener;
 
     private final FileBytes bytes;
-    private final FilePrefix head;
+    private final FilePrefix prefix;
     private String name;
     private long size;
     private boolean ended;
@@ -61,7 +60,7 @@ public final class ArrivingFile {
         this.rank = rank;
         this.geometry = geometry;
         this.streamed = rank.streams(name);
-        this.head = new FilePrefix(headAddress);
+        this.prefix = new FilePrefix(headAddress);
         this.listener = listener;
         this.bytes = new FileBytes(this, geometry, staging, new SlotEvents());
         noteCoverage();
@@ -79,12 +78,12 @@ public final class ArrivingFile {
         return streamed;
     }
 
-    /** Tells whether its writer can be held back for as long as it takes: no reader of another file waits for it. */
-    boolean standsAlone() {
+    /** Returns whether its writer can be held back for as long as it takes: no reader of another file waits for it. */
+    boolean canBlockWriter() {
         return streamed && rank.streamsAtOnce();
     }
 
-    /** Tells whether what is not read may go to staging; for the agent. */
+    /** Returns whether what is not read may go to staging; for the agent. */
     boolean mayStage() {
         return !streamed || rank.stagingAllowed();
     }
@@ -109,14 +108,14 @@ public final class ArrivingFile {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Tells whether a chunk of the pool holds a window, or is granted for it. */
+    /** Returns whether a chunk of the pool holds a window, or is granted for it. */
     public synchronized boolean isHeld(long window) {
         return bytes.isHeld(window);
     }
 
     /**
-     * Tells whether bytes before a window were never written, so that no reader can come to it yet. Each part of the
-     * file is looked at once, however often this is asked, but for windows whose bytes may be on their way.
+     * Returns whether bytes before a window were never written, so that no reader can come to it yet. Each part of the
+     * file is looked at once, however often this is asked, except for windows whose bytes may be on their way.
      */
     public synchronized boolean hasGapBefore(long window) {
         if (isUnreachable()) {
@@ -138,7 +137,7 @@ public final class ArrivingFile {
     private long coveredTo(long offset, long limit) {
         long at = offset;
         while (at < limit) {
-            long to = at < FilePrefix.BYTES ? head.coveredTo(at) : bytes.coveredTo(at, limit);
+            long to = at < FilePrefix.BYTES ? prefix.coveredTo(at) : bytes.coveredTo(at, limit);
             if (to == at) {
                 return at;
             }
@@ -152,7 +151,7 @@ public final class ArrivingFile {
         return bytes.missingBytes(window);
     }
 
-    /** This chunk is granted for a window of a stream: it holds the window, or its bytes are to be staged. */
+    /** This chunk is granted for a window of a stream: it holds the window, or its bytes must be staged. */
     public synchronized void hold(ReceiveSlot slot) {
         bytes.hold(slot);
         noteCoverage();
@@ -174,7 +173,7 @@ public final class ArrivingFile {
     }
 
     /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
-    public synchronized void advertised(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
+    public synchronized void onPieceAnnounced(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
         long end = offset + lengthBytes;
         if (streamed && offset < handedTo) {
             throw new ImageException("file " + name + ": bytes from " + offset + " to " + end
@@ -188,30 +187,30 @@ public final class ArrivingFile {
     }
 
     /** Bytes of the head have come with a frame. */
-    public synchronized void headArrived(FilePrefixFrame frame) throws ImageException {
-        if (streamed && head.contradicts(frame)) {
+    public synchronized void prefixArrived(FilePrefixFrame frame) throws ImageException {
+        if (streamed && prefix.contradicts(frame)) {
             throw new ImageException("file " + name + ": its first " + FilePrefix.BYTES
                     + " bytes were changed after a restart had read them; configure the checkpointer as retained");
         }
-        size = Math.max(size, head.put(frame));
+        size = Math.max(size, prefix.put(frame));
         signal();
     }
 
     /** The file was cut or extended. */
     public synchronized void truncated(long newSize) throws ImageException {
-        boolean cutsHanded = newSize < head.handedTo() || (handedTo > FilePrefix.BYTES && newSize < handedTo);
+        boolean cutsHanded = newSize < prefix.handedTo() || (handedTo > FilePrefix.BYTES && newSize < handedTo);
         if (streamed && cutsHanded) {
             throw new ImageException("file " + name + " was cut to " + newSize
                     + " bytes after a restart had read further; configure the checkpointer as retained");
         }
         bytes.remove(newSize, Long.MAX_VALUE);
-        head.truncate(newSize);
+        prefix.truncate(newSize);
         writtenTo = Math.min(writtenTo, newSize);
         size = newSize;
         signal();
     }
 
-    /** No byte will come any more: reads at {@code finalSize} are at the end of the file. */
+    /** Marks the file complete: reads at {@code finalSize} are at its end. */
     public synchronized void end(long finalSize) throws ImageException {
         if (finalSize != size) {
             throw new ImageException("file " + name + " ends with " + finalSize + " bytes at the source but with "
@@ -222,19 +221,19 @@ public final class ArrivingFile {
         noteCoverage();
     }
 
-    /** Its last name is gone: nobody can open it any more. Whoever has it open still reads it. */
+    /** Its last name was removed: it can no longer be opened. Open descriptors can still be read. */
     public synchronized void remove() {
         removed = true;
         dropIfUnreachable();
     }
 
-    /** Somebody opens it; false if its last name is gone meanwhile. */
+    /** Counts a descriptor that is opened; false if the last name was removed in the meantime. */
     public synchronized boolean opened() {
         openHandles += removed ? 0 : 1;
         return !removed;
     }
 
-    /** Somebody has closed it. */
+    /** Counts a descriptor that was closed. */
     public synchronized void closed() {
         openHandles--;
         dropIfUnreachable();
@@ -267,7 +266,7 @@ public final class ArrivingFile {
         signal();
     }
 
-    /** Frees every receive slot; for the end of a session, when no transport works on them any more. */
+    /** Frees every receive slot; for the end of a session, after the transport has ended. */
     public synchronized void discard() {
         bytes.discard();
         noteCoverage();
@@ -283,7 +282,7 @@ public final class ArrivingFile {
         return waitingOffset != NOBODY_WAITS;
     }
 
-    /** Tells whether a receive slot may move to staging: its bytes have come, and nobody waits in its window. */
+    /** Returns whether a receive slot may move to staging: its bytes arrived, and no reader waits in its window. */
     public synchronized boolean canEvict(ReceiveSlot slot) {
         return !readerWaitsIn(slot.window()) && bytes.canEvict(slot);
     }
@@ -301,16 +300,16 @@ public final class ArrivingFile {
     // ---- the transport's threads ------------------------------------------------------------------------------
 
     /**
-     * Bytes that nobody had advertised have come into a receive slot: they are part of the file, and can be read after
-     * {@link #arrived}. Those that a reader has skipped while they were on their way are nobody's.
+     * Bytes that were sent without an advertisement arrived in a receive slot: they are part of the file, and can be
+     * read after {@link #arrived}. Bytes that a reader skipped in the meantime are dropped.
      */
-    public synchronized void came(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
+    public synchronized void onPieceReceived(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
         long end = offset + lengthBytes;
         if (streamed && offset < handedTo && slot.wasSkippedFrom(offset)) {
             size = Math.max(size, end);
             return;
         }
-        advertised(slot, offset, lengthBytes);
+        onPieceAnnounced(slot, offset, lengthBytes);
     }
 
     /** The bytes that were advertised for a receive slot, or came unasked, are in it. */
@@ -348,13 +347,13 @@ public final class ArrivingFile {
         return copied;
     }
 
-    /** Throws away a range that the reader does not need any more, where it is kept. */
+    /** Throws away a range that the reader no longer needs, where it is kept. */
     public synchronized void punchHole(long offset, long lengthBytes) throws ImageException {
         bytes.remove(offset, offset + lengthBytes);
         noteCoverage();
     }
 
-    /** Counts a reader that needs a receive slot before the one it leaves can be granted to others. */
+    /** Updates the reader count before the freed slot can be granted again. */
     private final class SlotEvents implements FileBytes.Events {
         @Override
         public void slotFree(ReceiveSlot slot) {
@@ -390,8 +389,8 @@ public final class ArrivingFile {
     private int copyNext(long address, int lengthBytes, long offset) {
         if (offset < FilePrefix.BYTES) {
             int inHead = (int) Math.min(lengthBytes, FilePrefix.BYTES - offset);
-            int length = head.copy(address, inHead, offset);
-            return length > 0 ? length : copyHole(address, inHead, offset, head.nextFrom(offset));
+            int length = prefix.copy(address, inHead, offset);
+            return length > 0 ? length : copyHole(address, inHead, offset, prefix.nextFrom(offset));
         }
         if (streamed && offset < handedTo && offset < size) {
             listener.seekRefused(this, offset);
@@ -441,7 +440,7 @@ public final class ArrivingFile {
     private boolean awaitChange(long offset) {
         readersWaiting++;
         waitingOffset = offset;
-        rank.readerWaits();
+        rank.readerBlocked();
         listener.readerWaits(this);
         long startNs = System.nanoTime();
         try {
@@ -456,7 +455,7 @@ public final class ArrivingFile {
             return false;
         } finally {
             listener.readerWaited(this, System.nanoTime() - startNs);
-            rank.readerGoesOn();
+            rank.readerResumed();
             readersWaiting--;
             if (readersWaiting == 0) {
                 waitingOffset = NOBODY_WAITS;

@@ -6,7 +6,7 @@ import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FilesystemView;
 import io.ppmr.fuse.HandleTable;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.fuse.NodeTree.Node;
+import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.fuse.OpenFlags;
 import java.io.IOException;
 import java.util.List;
@@ -25,7 +25,7 @@ public final class ArrivingImageView implements FilesystemView {
     private final HandleTable<ArrivingFile> handles = new HandleTable<>();
     private final ConcurrentHashMap<String, ArrivingImages> migrations = new ConcurrentHashMap<>();
 
-    private final Supplier<Room> room;
+    private final Supplier<StorageUse> room;
 
     /**
      * The places of arriving bytes.
@@ -33,15 +33,15 @@ public final class ArrivingImageView implements FilesystemView {
      * @param totalBytes of the pools and of staging, as far as there is disk for it
      * @param usedBytes of that, what is taken now
      */
-    public record Room(long totalBytes, long usedBytes) {}
+    public record StorageUse(long totalBytes, long usedBytes) {}
 
     /** A view that has no room to speak of. */
     public ArrivingImageView() {
-        this(() -> new Room(0, 0));
+        this(() -> new StorageUse(0, 0));
     }
 
     /** A view whose statfs(2) tells of this room; it is asked by FUSE's threads. */
-    public ArrivingImageView(Supplier<Room> room) {
+    public ArrivingImageView(Supplier<StorageUse> room) {
         this.room = room;
     }
 
@@ -88,7 +88,7 @@ public final class ArrivingImageView implements FilesystemView {
         return attributes(tree.find(file.name()));
     }
 
-    private static FileAttributes attributes(Node<ArrivingFile> node) {
+    private static FileAttributes attributes(TreeNode<ArrivingFile> node) {
         return node.attributes(node.isFile() ? node.file().size() : 0);
     }
 
@@ -103,11 +103,12 @@ public final class ArrivingImageView implements FilesystemView {
     }
 
     @Override
-    public long open(String path, OpenFlags flags, Caller caller) throws ErrnoException {
+    public long open(String path, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         ArrivingImages images = migrationOf(path);
-        Node<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
+        TreeNode<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
         ArrivingFile file = node.requireFile(path);
-        // The kernel lets nobody punch holes who has not opened for writing; the writing itself is refused.
+        // The kernel allows holes only through descriptors that are open for writing, and opening for writing is
+        // refused.
         if (flags.writes() && file.streamed()) {
             throw readOnly(path);
         }
@@ -127,7 +128,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public void fsync(long handle) {
-        // Nothing was written, so nothing is to be synced.
+        // Nothing was written, so nothing must be synced.
     }
 
     @Override
@@ -158,7 +159,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public Capacity capacity() {
-        Room now = room.get();
+        StorageUse now = room.get();
         long blocks = now.totalBytes() / BLOCK_BYTES;
         long used = (now.usedBytes() + BLOCK_BYTES - 1) / BLOCK_BYTES;
         return new Capacity(

@@ -6,7 +6,7 @@ import io.ppmr.fuse.ErrnoException;
 import io.ppmr.fuse.FileAttributes;
 import io.ppmr.fuse.FileType;
 import io.ppmr.fuse.NodeTree;
-import io.ppmr.fuse.NodeTree.Node;
+import io.ppmr.fuse.NodeTree.TreeNode;
 import io.ppmr.protocol.data.DataMessage.Changed;
 import io.ppmr.protocol.data.DataMessage.Created;
 import io.ppmr.protocol.data.DataMessage.Removed;
@@ -25,7 +25,7 @@ import org.agrona.collections.Int2ObjectHashMap;
  * The files of one migration at the target: their names, which follow those at the source, and who waits for one that
  * has not come.
  *
- * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only its owner can enter: whoever the
+ * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only its owner can enter: the user that the
  * restart runs as. Names that the restart opens before they exist are announced: they can be looked up at once and an
  * open of them waits.
  *
@@ -36,10 +36,10 @@ public final class ArrivingImages {
     private static final long ANNOUNCED_INODE = Long.MAX_VALUE;
 
     private final String root;
-    private final ImageTraits habits;
+    private final ImageTraits traits;
     private final NodeTree<ArrivingFile> tree;
     private final PoolGeometry geometry;
-    private final FilePrefixStore heads;
+    private final FilePrefixStore prefixes;
     private final Staging staging;
     private final ImageListener listener;
     private final int uid;
@@ -58,26 +58,26 @@ public final class ArrivingImages {
     /**
      * The setting in which one migration's images are served.
      *
-     * @param uid the owner of the ranks' directories: whoever reads the images, and nobody else
+     * @param uid the owner of the ranks' directories: the user that reads the images
      * @param gid the owner's group
      */
-    public record Setting(
+    public record ImagesContext(
             String directory,
-            ImageTraits habits,
+            ImageTraits traits,
             NodeTree<ArrivingFile> tree,
             PoolGeometry geometry,
-            FilePrefixStore heads,
+            FilePrefixStore prefixes,
             int uid,
             int gid,
             List<Integer> ranks) {}
 
     /** @param staging for bytes that the pool does not keep; outlives this */
-    public ArrivingImages(Setting setting, Staging staging, ImageListener listener) throws ErrnoException {
+    public ArrivingImages(ImagesContext setting, Staging staging, ImageListener listener) throws ErrnoException {
         root = "/" + setting.directory;
-        habits = setting.habits;
+        traits = setting.traits;
         tree = setting.tree;
         geometry = setting.geometry;
-        heads = setting.heads;
+        prefixes = setting.prefixes;
         uid = setting.uid;
         gid = setting.gid;
         this.staging = staging;
@@ -86,7 +86,7 @@ public final class ArrivingImages {
         for (int rank : setting.ranks) {
             tree.addDirectory(root + rankPath(rank), 0700, uid, gid);
             RankImage image = new RankImage(
-                    rank, habits::streams, habits.markOfWholeness().isPresent());
+                    rank, traits::streams, traits.completionMarkerName().isPresent());
             ranks.put(rank, image);
             ranksByPath.put(rankPath(rank), image);
         }
@@ -108,7 +108,7 @@ public final class ArrivingImages {
         return file;
     }
 
-    /** A name has come to be; gives the file if it is one. */
+    /** A name was created; gives the file if it is one. */
     public ArrivingFile apply(Created created) throws ImageException, ErrnoException {
         String path = shownPath(created.path());
         ArrivingFile file = null;
@@ -133,7 +133,7 @@ public final class ArrivingImages {
     }
 
     private ArrivingFile newFile(int id, String path, RankImage rank) throws ImageException {
-        ArrivingFile file = new ArrivingFile(id, path, rank, geometry, heads.claim(path), staging, listener);
+        ArrivingFile file = new ArrivingFile(id, path, rank, geometry, prefixes.claim(path), staging, listener);
         if (files.put(id, file) != null) {
             throw new ImageException("the source creates file " + id + " twice");
         }
@@ -152,7 +152,7 @@ public final class ArrivingImages {
         if (from.equals(to)) {
             return;
         }
-        NodeTree.Renamed<ArrivingFile> result = tree.rename(from, to);
+        NodeTree.RenameResult<ArrivingFile> result = tree.rename(from, to);
         if (result.node().isFile()) {
             result.node().file().rename(to);
         }
@@ -164,7 +164,7 @@ public final class ArrivingImages {
 
     public void apply(Removed removed) throws ImageException, ErrnoException {
         String path = shownPath(removed.path());
-        Node<ArrivingFile> node = tree.find(path);
+        TreeNode<ArrivingFile> node = tree.find(path);
         if (node.isDirectory()) {
             tree.removeDirectory(path);
         } else {
@@ -176,7 +176,7 @@ public final class ArrivingImages {
     }
 
     public void apply(Changed change) throws ErrnoException, ImageException {
-        Node<ArrivingFile> node = tree.find(shownPath(change.path()));
+        TreeNode<ArrivingFile> node = tree.find(shownPath(change.path()));
         tree.changeMode(node, change.mode());
         tree.changeOwner(node, change.uid(), change.gid());
         tree.changeModificationTime(node, change.modifiedEpochNs());
@@ -192,7 +192,7 @@ public final class ArrivingImages {
     }
 
     /** Returns true if there are ranks and the image of each is whole. */
-    public boolean complete() {
+    public boolean isComplete() {
         return !ranks.isEmpty() && ranks.values().stream().allMatch(RankImage::hasEnded);
     }
 
@@ -210,17 +210,17 @@ public final class ArrivingImages {
         fail("the service ends");
     }
 
-    /** Takes every name away and frees every slot; nothing may arrive any more. */
+    /** Removes every name and frees every slot; no chunk may arrive afterwards. */
     public void discard() throws ErrnoException {
         fail("the migration is over");
-        // Before anything that can fail: whoever closes a file later must find nothing in it.
+        // Before anything that can fail, because a later close of a file must find nothing in it.
         for (ArrivingFile file : all) {
             file.discard();
         }
         tree.removeTree(root);
     }
 
-    /** Returns true if somebody waits for a byte or a name. */
+    /** Returns true if a reader waits for a byte or a name. */
     public boolean hasWaitingReader() {
         return ranks.values().stream().anyMatch(RankImage::hasWaitingReader);
     }
@@ -234,12 +234,12 @@ public final class ArrivingImages {
     }
 
     /** Waits until a file can be opened: it has come, and is complete if its restart wants it so. */
-    Node<ArrivingFile> awaitFile(String path) throws ErrnoException {
+    TreeNode<ArrivingFile> awaitFile(String path) throws ErrnoException {
         Announced name = announcedName(path);
         if (name == null) {
             return tree.find(path);
         }
-        boolean completion = habits.completionNames(name.rank.rank()).contains(name.relative);
+        boolean completion = traits.completionNames(name.rank.rank()).contains(name.relative);
         synchronized (name.rank) {
             while (true) {
                 if (failure != null) {
@@ -248,14 +248,14 @@ public final class ArrivingImages {
                 if (name.rank.hasEnded() || (!completion && exists(path))) {
                     return tree.find(path);
                 }
-                name.rank.readerWaits();
+                name.rank.readerBlocked();
                 try {
                     name.rank.wait(WAIT_SLICE_MS);
                 } catch (InterruptedException e) {
                     Thread.currentThread().interrupt();
                     throw new ErrnoException(Errno.EINTR, path + ": the thread that waits for it was interrupted", e);
                 } finally {
-                    name.rank.readerGoesOn();
+                    name.rank.readerResumed();
                 }
             }
         }
@@ -277,7 +277,7 @@ public final class ArrivingImages {
             return null;
         }
         String relative = path.substring(root.length() + rankPath(rank.rank()).length() + 1);
-        return habits.announcedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
+        return traits.announcedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
     }
 
     /**
@@ -288,7 +288,7 @@ public final class ArrivingImages {
         rankOf(path);
         int slash = path.lastIndexOf('/');
         String name = path.substring(slash + 1);
-        return root + path.substring(0, slash + 1) + habits.finalNameOf(name).orElse(name);
+        return root + path.substring(0, slash + 1) + traits.finalNameOf(name).orElse(name);
     }
 
     private RankImage rankOf(String path) throws ImageException {

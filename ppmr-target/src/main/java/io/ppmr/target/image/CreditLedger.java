@@ -21,17 +21,17 @@ import org.agrona.collections.LongHashSet;
  * staging, pass through one and leave it as soon as they have come. All bytes of a retained file go to staging, by a
  * general chunk or, if none is free, a bounce buffer. {@code docs/architecture.md} argues why this cannot lock up.
  *
- * <p>A transfer can stand still because its programs wait for each other: a restart for a file that its checkpointer
- * writes later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.
+ * <p>A transfer can stall because its programs wait for each other: a restart for a file that its checkpointer writes
+ * later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.
  *
  * <p>Owned by the session's agent; no other thread calls it.
  */
 public final class CreditLedger {
     private static final long NO_WINDOW = -1;
-    /** A writer that stands still wants none further away than one request reaches; this is four times as much. */
+    /** A writer that is blocked wants none further away than one request reaches; this is four times as much. */
     private static final int MOST_AHEAD = 4 * CreditRequestFrame.MAX_COUNT;
 
-    /** Of all files together. A window beyond is not noted: its writer asks for it when it stands still there. */
+    /** Of all files together. A window beyond is not noted: its writer asks for it when it is blocked there. */
     private static final int MOST_AHEAD_IN_ALL = 1 << 16;
 
     /** Hears what was decided. */
@@ -52,7 +52,7 @@ public final class CreditLedger {
         private final LongHashSet granted = new LongHashSet();
         /** Windows that the writer will probably need next. */
         private final LongArrayQueue ahead = new LongArrayQueue();
-        /** The window for which a writer stands still. */
+        /** The window for which a writer is blocked. */
         private long blockedWindow = NO_WINDOW;
         /** It stands in the ledger's queue. */
         private boolean queued;
@@ -75,7 +75,7 @@ public final class CreditLedger {
             }
             if (ahead.size() == MOST_AHEAD) {
                 throw new ProtocolException("the writer of file " + file.name() + " wants more than " + MOST_AHEAD
-                        + " windows that it does not stand still at: the source is broken");
+                        + " windows that it is not blocked at: the source is broken");
             }
             if (windowsAhead < MOST_AHEAD_IN_ALL) {
                 windowsAhead++;
@@ -89,8 +89,8 @@ public final class CreditLedger {
         }
 
         /**
-         * The writer stands still at this window: it is past what it was to need before, and what it was to need far
-         * from here was a guess that has not come true.
+         * The writer is blocked at this window: it is past what it was to need before, and what it was to need far from
+         * here was a guess that has not come true.
          */
         private void forgetFarFrom(long window) {
             for (int left = ahead.size(); left > 0; left--) {
@@ -156,8 +156,8 @@ public final class CreditLedger {
         }
     }
 
-    /** Tells whether a writer stands still for want of a receive slot. */
-    public boolean someoneIsBlocked() {
+    /** Returns whether a writer is blocked for want of a receive slot. */
+    public boolean hasBlockedWriter() {
         return blockedCount > 0;
     }
 
@@ -177,7 +177,7 @@ public final class CreditLedger {
         }
     }
 
-    /** Notes for which window a writer stands still. */
+    /** Notes for which window a writer is blocked. */
     private void block(Requests requests, long window) {
         blockedCount += (window == NO_WINDOW ? 0 : 1) - (requests.isBlocked() ? 1 : 0);
         requests.blockedWindow = window;
@@ -186,7 +186,7 @@ public final class CreditLedger {
     // ---- what the source asks ---------------------------------------------------------------------------------
 
     /** The writer of a file asks for windows. */
-    public void want(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
+    public void requestCredits(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
         long lastWindow = pool.geometry().windowOf(Long.MAX_VALUE) - CreditRequestFrame.MAX_COUNT;
         if (window < 0 || window > lastWindow || count < 1 || count > CreditRequestFrame.MAX_COUNT) {
             throw new ProtocolException("file " + file.name() + " wants " + count + " windows from " + window
@@ -213,7 +213,7 @@ public final class CreditLedger {
         serve();
     }
 
-    /** A credit is not needed. */
+    /** Returns a credit that is not needed. */
     public void returned(ArrivingFile file, int index) throws ProtocolException {
         ReceiveSlot slot = requireGranted(file, index);
         forgetGrant(file, slot);
@@ -230,14 +230,15 @@ public final class CreditLedger {
     }
 
     /**
-     * A chunk comes that nobody has asked for: its credit is used. On the transport's threads; {@link #sent} follows.
+     * A chunk begins to arrive without an advertisement: its credit is used. On the transport's threads; {@link
+     * #onChunkReceived} follows.
      *
      * @return the slot, which is the chunk's now
      */
-    public ReceiveSlot comes(int fileId, int index, long offset, int lengthBytes) throws ProtocolException {
+    public ReceiveSlot onChunkStart(int fileId, int index, long offset, int lengthBytes) throws ProtocolException {
         ReceiveSlot slot = slot(index);
         ArrivingFile file = slot == null ? null : slot.file();
-        // Used first: from then on the slot is nobody else's.
+        // Used first: from then on the slot is no other process's.
         if (file == null || file.id() != fileId || !slot.use() || slot.file() != file) {
             throw notGranted(index, "file " + fileId);
         }
@@ -246,7 +247,7 @@ public final class CreditLedger {
     }
 
     /** Notes that a credit was used by a chunk that has come. */
-    public void sent(ArrivingFile file, ReceiveSlot slot) {
+    public void onChunkReceived(ArrivingFile file, ReceiveSlot slot) {
         forgetUse(file, slot);
         used(file, slot);
     }
@@ -307,15 +308,15 @@ public final class CreditLedger {
     }
 
     /**
-     * Nothing has moved for a while: denies what can never fit, and helps readers who wait for a writer that stands
-     * still at another file of the same rank, and readers for whom there is no receive slot.
+     * Nothing has moved for a while: denies what can never fit, and helps readers who wait for a writer that is blocked
+     * at another file of the same rank, and readers for whom there is no receive slot.
      *
      * @return null if there was nothing to do or it was done, else what would have helped and could not be had
      */
     public String relieve() {
         serve();
         if (unusedGrants == 0) {
-            denyWhatCannotFit();
+            denyUnservable();
         }
         String wanting = null;
         for (Requests requests : queue) {
@@ -324,8 +325,8 @@ public final class CreditLedger {
             }
             if (requests.file.readerWaitsIn(requests.blockedWindow)) {
                 wanting = evictOne() || tryGrantAnyChunk(requests) ? wanting : stuckAtPool(requests.file);
-            } else if (!requests.file.readerWaits() && !requests.file.standsAlone()) {
-                // Its reader, if it waited, would wait for bytes that are on their way. Somebody waits for another
+            } else if (!requests.file.readerWaits() && !requests.file.canBlockWriter()) {
+                // Its reader, if there is one, waits for bytes that are on their way. Another reader waits for another
                 // file.
                 requests.file.rank().allowStaging();
                 wanting = serveOne(requests) || tryGrantAnyChunk(requests) ? wanting : stuckAtOrder(requests.file);
@@ -335,11 +336,11 @@ public final class CreditLedger {
         return wanting;
     }
 
-    /** Moves a chunk that nobody reads from to staging. */
+    /** Moves a chunk that has no reader to staging. */
     private boolean evictOne() {
         for (ReceiveSlot slot : chunkSlots) {
             ArrivingFile file = slot.file();
-            if (file == null || slot.kind() == ReceiveSlot.Kind.BOUNCE || !file.canEvict(slot)) {
+            if (file == null || slot.kind() == ReceiveSlot.SlotKind.BOUNCE || !file.canEvict(slot)) {
                 continue;
             }
             long bytes = file.missingBytes(slot.window());
@@ -366,8 +367,8 @@ public final class CreditLedger {
                 + staging.whyNone() + ": raise pool.size or staging.limit of the target";
     }
 
-    /** Said only when nothing moves and no grant is out: until then one may come back unused. */
-    private void denyWhatCannotFit() {
+    /** Called only when the transfer is stalled and no unused credit is outstanding. */
+    private void denyUnservable() {
         for (Requests requests : queue) {
             if (requests.isBlocked() && bounceUsed < bounceBuffers && isKept(requests)) {
                 long window = requests.blockedWindow;
@@ -385,7 +386,7 @@ public final class CreditLedger {
         }
     }
 
-    /** Tells whether what is to come stays, whatever readers do: only more room would help. */
+    /** Returns whether what is to come stays, whatever readers do: only more room would help. */
     private static boolean isKept(Requests requests) {
         return !requests.file.streamed() || requests.file.hasGapBefore(requests.blockedWindow);
     }
@@ -400,7 +401,7 @@ public final class CreditLedger {
                 requests.pollAhead();
                 continue;
             }
-            if (!tryGiveCredit(requests, window, false)) {
+            if (!tryGrantCredit(requests, window, false)) {
                 return false;
             }
             requests.pollAhead();
@@ -410,14 +411,14 @@ public final class CreditLedger {
     }
 
     private boolean serveBlocked(Requests requests) {
-        boolean granted = tryGiveCredit(requests, requests.blockedWindow, true);
+        boolean granted = tryGrantCredit(requests, requests.blockedWindow, true);
         if (granted) {
             block(requests, NO_WINDOW);
         }
         return granted;
     }
 
-    private boolean tryGiveCredit(Requests requests, long window, boolean blocked) {
+    private boolean tryGrantCredit(Requests requests, long window, boolean blocked) {
         ArrivingFile file = requests.file;
         if (file.isHeld(window)) {
             boolean granted = grantPiece(requests, window);
@@ -433,10 +434,10 @@ public final class CreditLedger {
         if (needed
                 && reservedUsed < poolChunks / 2
                 && reservedUsed + generalUsed < poolChunks
-                && grantChunk(requests, window, ReceiveSlot.Kind.RESERVED)) {
+                && grantChunk(requests, window, ReceiveSlot.SlotKind.RESERVED)) {
             return true;
         }
-        if (mayUseGeneral() && grantChunk(requests, window, ReceiveSlot.Kind.GENERAL)) {
+        if (mayUseGeneral() && grantChunk(requests, window, ReceiveSlot.SlotKind.GENERAL)) {
             return true;
         }
         boolean stages = file.mayStage() || (blocked && file.hasGapBefore(window));
@@ -447,7 +448,7 @@ public final class CreditLedger {
         return reservedUsed + generalUsed < poolChunks - reserveLimit();
     }
 
-    private boolean grantChunk(Requests requests, long window, ReceiveSlot.Kind kind) {
+    private boolean grantChunk(Requests requests, long window, ReceiveSlot.SlotKind kind) {
         int chunk = pool.tryClaim();
         if (chunk == BufferPool.NONE) {
             return false;
@@ -460,7 +461,7 @@ public final class CreditLedger {
         return true;
     }
 
-    private void count(ReceiveSlot.Kind kind, int change) {
+    private void count(ReceiveSlot.SlotKind kind, int change) {
         switch (kind) {
             case RESERVED -> reservedUsed += change;
             case GENERAL -> generalUsed += change;
@@ -475,7 +476,7 @@ public final class CreditLedger {
             return false;
         }
         ReceiveSlot bounce = chunkSlots[chunk];
-        bounce.grant(ReceiveSlot.Kind.BOUNCE, requests.file, window);
+        bounce.grant(ReceiveSlot.SlotKind.BOUNCE, requests.file, window);
         if (!requests.file.addPiece(bounce)) {
             bounce.revoke();
             pool.giveUp(chunk);
@@ -501,7 +502,7 @@ public final class CreditLedger {
             return false;
         }
         ReceiveSlot slot = chunkSlots[chunk];
-        ReceiveSlot.Kind kind = general ? ReceiveSlot.Kind.GENERAL : ReceiveSlot.Kind.BOUNCE;
+        ReceiveSlot.SlotKind kind = general ? ReceiveSlot.SlotKind.GENERAL : ReceiveSlot.SlotKind.BOUNCE;
         slot.grantStaged(kind, requests.file, window, bytes);
         count(kind, 1);
         if (requests.file.streamed()) {
@@ -548,7 +549,7 @@ public final class CreditLedger {
 
     private void forgetGrant(ArrivingFile file, ReceiveSlot slot) throws ProtocolException {
         if (!slot.use()) {
-            throw notGranted(slot.index(), "file " + file.name() + " any more");
+            throw notGranted(slot.index(), "file " + file.name() + " now");
         }
         forgetUse(file, slot);
     }
@@ -566,7 +567,7 @@ public final class CreditLedger {
         boolean given = requests.file.streamed()
                 && !requests.file.isHeld(requests.blockedWindow)
                 && reservedUsed + generalUsed < poolChunks
-                && grantChunk(requests, requests.blockedWindow, ReceiveSlot.Kind.RESERVED);
+                && grantChunk(requests, requests.blockedWindow, ReceiveSlot.SlotKind.RESERVED);
         if (given) {
             block(requests, NO_WINDOW);
         }

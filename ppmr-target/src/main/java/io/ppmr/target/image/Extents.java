@@ -17,7 +17,7 @@ final class Extents {
     private ReceiveSlot[] slots = new ReceiveSlot[8];
     private int count;
 
-    /** @param whenEmptied told of a receive slot none of whose bytes belongs to the file any more */
+    /** @param whenEmptied called with a receive slot when none of its bytes belongs to the file */
     Extents(Consumer<ReceiveSlot> whenEmptied) {
         this.whenEmptied = whenEmptied;
     }
@@ -72,7 +72,7 @@ final class Extents {
         slot.changeLiveBytes(end - start);
     }
 
-    /** These bytes are nobody's any more. */
+    /** Forgets these bytes. */
     void remove(long start, long end) {
         int extent = firstEndingAfter(start);
         while (extent < count && starts[extent] < end) {

@@ -35,7 +35,7 @@ final class FileBytes {
     private final Extents extents = new Extents(this::freeIfEmpty);
     private final Long2ObjectHashMap<ReceiveSlot> holders = new Long2ObjectHashMap<>();
     private final StagedFile staged;
-    /** The bounce buffers of a stream whose bytes are to be staged, and have not come. */
+    /** The bounce buffers of a stream whose bytes must be staged, and have not come. */
     private final List<ReceiveSlot> toStage = new ArrayList<>();
 
     private ReceiveSlot foundSlot;
@@ -49,19 +49,19 @@ final class FileBytes {
         staged = new StagedFile(staging);
     }
 
-    /** Tells whether a chunk holds a window, or is granted for it. */
+    /** Returns whether a chunk holds a window, or is granted for it. */
     boolean isHeld(long window) {
         return holders.containsKey(window);
     }
 
-    /** Tells whether all bytes from {@code offset} to its window's end are here, or it has a receive slot. */
+    /** Returns whether all bytes from {@code offset} to its window's end are here, or it has a receive slot. */
     boolean isCovered(long offset) {
         long window = geometry.windowOf(offset);
         long end = startOf(window + 1);
         return isHeld(window) || isToBeStaged(window) || staged.coveredTo(offset, end) >= end;
     }
 
-    /** Tells whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */
+    /** Returns whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */
     boolean isExpected(long window) {
         ReceiveSlot holder = holders.get(window);
         return (holder != null && holder.expectsBytes()) || isToBeStaged(window);
@@ -114,7 +114,7 @@ final class FileBytes {
         return find(offset, limit - offset) ? offset + foundBytes : offset;
     }
 
-    /** Looks for a byte, and at most so many behind it; if it was advertised, the methods below tell of it. */
+    /** Finds a byte and up to the given number behind it; if it is expected, the methods below describe it. */
     boolean find(long offset, long lengthBytes) {
         int extent = extents.find(offset);
         if (extent >= 0) {
@@ -164,7 +164,7 @@ final class FileBytes {
 
     // ---- its receive slots ------------------------------------------------------------------------------------
 
-    /** A chunk is granted for a window of a stream; its bytes stay in it, or are to be staged. */
+    /** A chunk is granted for a window of a stream; its bytes stay in it, or must be staged. */
     void hold(ReceiveSlot slot) {
         if (slot.isStaged()) {
             toStage.add(slot);
@@ -218,7 +218,7 @@ final class FileBytes {
         stage(slot);
     }
 
-    /** Frees everything; for the end of a session, when no transport writes into a receive slot any more. */
+    /** Frees everything; for the end of a session, when no transport writes into a receive slot. */
     void discard() {
         extents.remove(0, Long.MAX_VALUE);
         staged.close();
@@ -236,7 +236,7 @@ final class FileBytes {
             freeIfEmpty(bounce);
             freeIfEmpty(destination);
         } else {
-            // The transport still writes into the destination; whoever ends that pull puts this piece in as well.
+            // The transport still writes into the destination; the end of that pull adds this piece as well.
             bounce.awaitDestination();
         }
     }
@@ -254,7 +254,7 @@ final class FileBytes {
         extents.move(from, to, windowStart, windowEnd);
     }
 
-    /** Copies what belongs to the file of a receive slot's bytes to staging; the slot has none of them any more. */
+    /** Copies the bytes of a receive slot that belong to the file to staging; afterwards the slot has none of them. */
     private void stage(ReceiveSlot slot) {
         long windowStart = startOf(slot.window());
         long windowEnd = startOf(slot.window() + 1);

@@ -34,7 +34,7 @@ public final class FilePrefixStore {
         return slabs.get(slab).addressOffset() + (long) (used++ % HEADS_A_SLAB) * FilePrefix.BYTES;
     }
 
-    /** Everything is free again; nobody may use an address from before. */
+    /** Frees everything. Addresses that were given out before must no longer be used. */
     public void reset() {
         used = 0;
     }

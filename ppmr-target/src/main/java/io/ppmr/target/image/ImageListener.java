@@ -6,7 +6,7 @@ package io.ppmr.target.image;
  */
 public interface ImageListener {
 
-    /** Nothing of the file is in this chunk any more: the agent may grant it anew. */
+    /** Is called when the chunk holds no byte of the file: the agent may grant it again. */
     void slotFree(ReceiveSlot slot);
 
     /** There is more room in staging: the agent may grant it. */

@@ -5,7 +5,7 @@ import java.util.function.Predicate;
 
 /**
  * The state that the files of one rank share: one checkpointer writes them and one restart reads them. That both may do
- * so in turn is why a reader of one file can wait for a writer who stands still at another.
+ * so in turn is why a reader of one file can wait for a writer who is blocked at another.
  *
  * <p>Any thread; the agent alone uses {@link #allowStaging}.
  */
@@ -32,7 +32,7 @@ public final class RankImage {
         this.streamsAtOnce = streamsAtOnce;
     }
 
-    /** Tells whether its streams are written at the same time. */
+    /** Returns whether its streams are written at the same time. */
     boolean streamsAtOnce() {
         return streamsAtOnce;
     }
@@ -41,7 +41,7 @@ public final class RankImage {
         return rank;
     }
 
-    /** Tells whether the file at this path is read front to back, once. */
+    /** Returns whether the file at this path is read front to back, once. */
     boolean streams(String path) {
         return streams.test(path.substring(path.lastIndexOf('/') + 1));
     }
@@ -56,17 +56,17 @@ public final class RankImage {
         return ended;
     }
 
-    /** A name has come or the migration has failed: whoever waits for a name looks again. */
+    /** A name arrived or the migration failed: wakes the readers that wait for a name. */
     synchronized void changed() {
         notifyAll();
     }
 
-    /** A reader of one of the files, or somebody who opens one that has not come, begins to wait. */
-    public void readerWaits() {
+    /** A reader of a file, or the opener of a file that has not arrived, begins to wait. */
+    public void readerBlocked() {
         readersWaiting.incrementAndGet();
     }
 
-    public void readerGoesOn() {
+    public void readerResumed() {
         readersWaiting.decrementAndGet();
     }
 

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 public final class ReceiveSlot {
     /** The memory from which a receive slot is granted, which decides what may happen to it. */
-    public enum Kind {
+    public enum SlotKind {
         /** The half of the pool kept for what a reader waits for. */
         RESERVED,
         /** The rest of the pool. */
@@ -25,7 +25,7 @@ public final class ReceiveSlot {
     private final long address;
 
     // Written by the session's agent, before the file has it.
-    private Kind kind;
+    private SlotKind kind;
     private long window;
     private boolean staged;
     /** The room in staging that is set aside for its bytes; who takes it gives it back. */
@@ -65,7 +65,7 @@ public final class ReceiveSlot {
         return address;
     }
 
-    public Kind kind() {
+    public SlotKind kind() {
         return kind;
     }
 
@@ -81,16 +81,17 @@ public final class ReceiveSlot {
 
     // ---- the ledger, on the session's agent -------------------------------------------------------------------
 
-    void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow) {
+    void grant(SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow) {
         grant(grantedKind, grantedFile, grantedWindow, false, 0);
     }
 
-    /** The same for bytes that leave it for staging when they have come, where so much room is set aside for them. */
-    void grantStaged(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow, long reserved) {
+    /** Grants the slot for bytes that move to staging on arrival; room for them is reserved there. */
+    void grantStaged(SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow, long reserved) {
         grant(grantedKind, grantedFile, grantedWindow, true, reserved);
     }
 
-    private void grant(Kind grantedKind, ArrivingFile grantedFile, long grantedWindow, boolean leaves, long reserved) {
+    private void grant(
+            SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow, boolean leaves, long reserved) {
         kind = grantedKind;
         window = grantedWindow;
         liveBytes = 0;
@@ -106,13 +107,13 @@ public final class ReceiveSlot {
         open.set(true);
     }
 
-    /** Takes it back from who has it: a file that never heard of it, or one in which nothing happens any more. */
+    /** Takes the slot back from its file, which never received it or has ended. */
     void revoke() {
         open.set(false);
         file = null;
     }
 
-    /** Tells whether it is granted to the file and its credit is neither used nor given back. */
+    /** Returns whether it is granted to the file and its credit is neither used nor given back. */
     boolean isUnusedGrantOf(ArrivingFile asked) {
         return file == asked && open.get();
     }
@@ -133,7 +134,7 @@ public final class ReceiveSlot {
 
     // ---- the file, under its lock -----------------------------------------------------------------------------
 
-    /** Tells whether its bytes leave it for staging. */
+    /** Returns whether its bytes leave it for staging. */
     boolean isStaged() {
         return staged;
     }
@@ -159,7 +160,7 @@ public final class ReceiveSlot {
         skippedFrom = offset;
     }
 
-    /** Tells whether a reader has skipped what comes into it, or through it, from this offset on. */
+    /** Returns whether a reader has skipped what comes into it, or through it, from this offset on. */
     boolean wasSkippedFrom(long offset) {
         return offset >= (destination == null ? this : destination).skippedFrom;
     }
@@ -209,22 +210,22 @@ public final class ReceiveSlot {
         return waiting;
     }
 
-    /** Tells whether the file has it and nothing of it, and nothing will come. */
+    /** Returns whether the file has it and nothing of it, and nothing will come. */
     boolean isEmptyIn(ArrivingFile asked) {
         return file == asked && arrived && liveBytes == 0 && pieces == 0 && destination == null;
     }
 
-    /** Tells whether bytes may come into it. */
+    /** Returns whether bytes may come into it. */
     boolean expectsBytes() {
         return !arrived || pieces > 0;
     }
 
-    /** Tells whether the file has bytes in it, and nothing more will come. */
+    /** Returns whether the file has bytes in it, and nothing more will come. */
     boolean isSettledIn(ArrivingFile asked) {
         return file == asked && arrived && liveBytes > 0 && pieces == 0;
     }
 
-    /** Nothing will come into it any more: no transport works on it. */
+    /** Marks the slot as abandoned: no transport writes into it. */
     void abandon() {
         pieces = 0;
         arrived = true;

@@ -58,7 +58,7 @@ final class StagedFile {
         return missing;
     }
 
-    /** Tells whether a page takes room. */
+    /** Returns whether a page takes room. */
     private boolean holds(long page) {
         return whole.has(page) || isPartlyThere(page);
     }
@@ -223,7 +223,7 @@ final class StagedFile {
         return pages;
     }
 
-    /** Has the filesystem forget the pages of a range that take no room any more. */
+    /** Makes the filesystem free the pages of a range that is no longer needed. */
     private void punch(long start, long end) throws ImageException {
         long from = holds(start / PAGE) ? start + PAGE : start;
         if (nextFrom(from) != Long.MAX_VALUE) {

@@ -85,13 +85,13 @@ public final class Staging implements AutoCloseable {
         reservedBytes -= reserved;
     }
 
-    /** So many bytes were written to a file, which takes so much more room by that. */
+    /** Counts bytes that were written to a file, and the room that they take. */
     synchronized void wrote(long bytes, long takenBytes) {
         writtenBytes += bytes;
         usedBytes += takenBytes;
     }
 
-    /** A file takes so much less room. */
+    /** Counts room that a file no longer takes. */
     synchronized void freed(long bytes) {
         usedBytes -= bytes;
     }
@@ -114,7 +114,7 @@ public final class Staging implements AutoCloseable {
         return (long) leaves * PageMap.LEAF_BYTES;
     }
 
-    /** Claims runs of bytes of pages that are partly there, before there are so many more. */
+    /** Claims runs of bytes of partly written pages before they are made. */
     synchronized void claimParts(int most) throws ImageException {
         if (parts + most > MOST_PARTS) {
             throw new ImageException("its bytes come in more than " + MOST_PARTS
@@ -123,7 +123,7 @@ public final class Staging implements AutoCloseable {
         parts += most;
     }
 
-    /** Gives runs back that were claimed and are not there, or not any more. */
+    /** Returns claimed runs that were not made, or no longer exist. */
     synchronized void releaseParts(int count) {
         parts -= count;
     }
@@ -157,7 +157,7 @@ public final class Staging implements AutoCloseable {
         return descriptor;
     }
 
-    /** Closes a file on a thread that nobody waits for: to free its pages takes a second for some ten GiB. */
+    /** Closes a file on a background thread: freeing its pages takes about a second for ten GiB. */
     synchronized void closeLater(int descriptor) {
         if (closer == null) {
             closer = Executors.newSingleThreadExecutor(closing -> LogContext.thread(closing, "staging-closer"));
@@ -173,7 +173,7 @@ public final class Staging implements AutoCloseable {
         }
     }
 
-    /** No file is opened or closed any more. */
+    /** Refuses further opens and closes of files. */
     @Override
     public synchronized void close() {
         if (closer != null) {

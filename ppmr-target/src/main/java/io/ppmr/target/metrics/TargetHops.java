@@ -16,25 +16,25 @@ import jdk.jfr.Name;
  * unless the flight recorder takes the event.
  */
 public final class TargetHops {
-    private final LongAdder headBytes;
-    private final LongAdder pulledBytes;
+    private final LongAdder prefixBytes;
+    private final LongAdder receivedBytes;
     private final LongAdder readBytes;
     private final LongAdder stagedBytes;
-    private final LongAdder advertisedChunks;
-    private final LongAdder pulledChunks;
+    private final LongAdder expectedChunks;
+    private final LongAdder receivedChunks;
     private final LongAdder pullsQueued = new LongAdder();
-    private final LongAdder pullsInFlight = new LongAdder();
+    private final LongAdder chunksInFlight = new LongAdder();
     private final LongAdder stagingBytes = new LongAdder();
     private final Timer pullWait;
-    private final Timer pull;
+    private final Timer receive;
     private final Timer check;
     private final Timer readerWait;
 
-    @Name("ppmr.target.Pull")
-    @Label("Pull")
-    @Description("A chunk was fetched from the source")
-    static final class Pull extends HopEvent {
-        private static final Pull PROBE = new Pull();
+    @Name("ppmr.target.ChunkReceive")
+    @Label("Chunk receive")
+    @Description("The bytes of a chunk arrived")
+    static final class ChunkReceive extends HopEvent {
+        private static final ChunkReceive PROBE = new ChunkReceive();
 
         @Label("Slot")
         int slot;
@@ -65,24 +65,28 @@ public final class TargetHops {
 
     public TargetHops(MeterRegistry registry) {
         HopMeters meters = new HopMeters(registry, "ppmr.target");
-        headBytes = meters.bytes("head");
-        pulledBytes = meters.bytes("pulled");
+        prefixBytes = meters.bytes("prefix");
+        receivedBytes = meters.bytes("received");
         stagedBytes = meters.bytes("staged");
         readBytes = meters.bytes("read");
-        advertisedChunks = meters.chunks("advertised");
-        pulledChunks = meters.chunks("pulled");
+        expectedChunks = meters.chunks("expected");
+        receivedChunks = meters.chunks("received");
         Gauge.builder("ppmr.target.pulls.queued", pullsQueued, LongAdder::sum)
-                .description("chunks that were advertised and whose pull has not started")
+                .description("with RDMA Read: chunks that were advertised and whose pull has not started")
                 .register(registry);
-        Gauge.builder("ppmr.target.pulls.in.flight", pullsInFlight, LongAdder::sum)
-                .description("pulls that are under way, and chunks that are coming")
+        Gauge.builder("ppmr.target.chunks.in.flight", chunksInFlight, LongAdder::sum)
+                .description("chunks whose bytes are arriving: RDMA Reads that were started, and chunks that the"
+                        + " source sends")
                 .register(registry);
         Gauge.builder("ppmr.target.staging.used", stagingBytes, LongAdder::sum)
                 .baseUnit("bytes")
                 .description("room that the staging file has taken")
                 .register(registry);
-        pullWait = meters.timer(".pull.wait", "with RDMA: from the advertisement of a chunk to the start of its pull");
-        pull = meters.timer(".pull", "from the start of a pull, or a chunk's first byte, until its bytes are here");
+        pullWait = meters.timer(
+                ".pull.wait", "with RDMA Read: from the advertisement of a chunk to the start of its pull");
+        receive = meters.timer(
+                ".chunk.receive",
+                "from the first byte of a chunk, or the start of its RDMA Read, until all its bytes arrived");
         check = meters.timer(".chunk.check", "from the arrival of a chunk until it can be read: its CRC32C");
         readerWait = meters.timer(".reader.wait", "waits of restarts for bytes that have not come");
     }
@@ -93,17 +97,17 @@ public final class TargetHops {
     }
 
     /** Bytes of a file's head have come. */
-    public void head(int lengthBytes) {
-        headBytes.add(lengthBytes);
+    public void prefixReceived(int lengthBytes) {
+        prefixBytes.add(lengthBytes);
     }
 
     /** A chunk was advertised. */
-    public void advertised() {
-        advertisedChunks.increment();
+    public void chunkExpected() {
+        expectedChunks.increment();
     }
 
     /** A pull starts, so long after its advertisement. */
-    public void started(int slot, long waitedNs) {
+    public void pullStarted(int slot, long waitedNs) {
         pullWait.record(waitedNs, TimeUnit.NANOSECONDS);
         if (PullWait.PROBE.isEnabled()) {
             PullWait event = new PullWait();
@@ -113,12 +117,12 @@ public final class TargetHops {
     }
 
     /** A pull has brought its bytes. */
-    public void pulled(int slot, int lengthBytes, long tookNs) {
-        pulledBytes.add(lengthBytes);
-        pulledChunks.increment();
-        pull.record(tookNs, TimeUnit.NANOSECONDS);
-        if (Pull.PROBE.isEnabled()) {
-            Pull event = new Pull();
+    public void chunkReceived(int slot, int lengthBytes, long tookNs) {
+        receivedBytes.add(lengthBytes);
+        receivedChunks.increment();
+        receive.record(tookNs, TimeUnit.NANOSECONDS);
+        if (ChunkReceive.PROBE.isEnabled()) {
+            ChunkReceive event = new ChunkReceive();
             event.slot = slot;
             event.length = lengthBytes;
             event.commit(tookNs);
@@ -148,15 +152,15 @@ public final class TargetHops {
     /** Counts a change of what is under way; a transfer takes back in the end what it has added. */
     public void underWay(int queued, int inFlight, long stagingUsedBytes) {
         pullsQueued.add(queued);
-        pullsInFlight.add(inFlight);
+        chunksInFlight.add(inFlight);
         stagingBytes.add(stagingUsedBytes);
     }
 
     /**
      * The share of one transfer in what is under way, told as changes: several transfers add to the same meters. Owned
-     * by its session's agent, and by whoever ends the transfer after it.
+     * by its session's agent, and afterwards by the thread that ends the transfer.
      */
-    public final class Share {
+    public final class TransferShare {
         private int queued;
         private int inFlight;
         private long stagingUsedBytes;

@@ -95,7 +95,7 @@ final class AgentInbox implements ImageListener {
     @Override
     public void slotFree(ReceiveSlot slot) {
         freedChunks.set(slot.chunk());
-        // Several are granted together where nobody stands still; the agent looks by itself every few milliseconds.
+        // If no writer is blocked, several grants are made together: the agent checks every few milliseconds.
         if (slotIsAwaited || freedSince.incrementAndGet() >= enoughFreed) {
             link.wake();
         }
@@ -148,7 +148,7 @@ final class AgentInbox implements ImageListener {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Tells whether something was left that the agent has not taken. */
+    /** Returns whether something was left that the agent has not taken. */
     boolean hasWork() {
         return readerWaits.get() || !freedChunks.isEmpty() || stagingFreed.get();
     }
@@ -159,7 +159,7 @@ final class AgentInbox implements ImageListener {
         return freedChunks;
     }
 
-    /** Notes whether a writer stands still for want of a receive slot. */
+    /** Notes whether a writer is blocked for want of a receive slot. */
     void slotIsAwaited(boolean awaited) {
         if (slotIsAwaited != awaited) {
             slotIsAwaited = awaited;

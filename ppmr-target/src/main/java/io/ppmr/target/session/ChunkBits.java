@@ -22,7 +22,7 @@ final class ChunkBits {
         words.getAndAccumulate(chunk / Long.SIZE, 1L << chunk, (old, added) -> old | added);
     }
 
-    /** Tells whether nothing was added that was not drained. */
+    /** Returns whether nothing was added that was not drained. */
     boolean isEmpty() {
         for (int word = 0; word < words.length(); word++) {
             if (words.get(word) != 0) {
@@ -44,7 +44,7 @@ final class ChunkBits {
         }
     }
 
-    /** Tells whether something that was drained has not been polled. */
+    /** Returns whether something that was drained has not been polled. */
     boolean hasDrained() {
         while (firstWord < drained.length && drained[firstWord] == 0) {
             firstWord++;

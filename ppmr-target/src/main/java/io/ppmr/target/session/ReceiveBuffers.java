@@ -10,9 +10,9 @@ import io.ppmr.target.image.FilePrefixStore;
  *
  * @param pool the configured pool and its bounce buffers
  * @param bounceBuffers how many of its chunks are bounce buffers
- * @param heads the first bytes of each file
+ * @param prefixes the first bytes of each file
  */
-public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore heads) {
+public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore prefixes) {
 
     public static ReceiveBuffers of(PoolGeometry geometry, long headsLimitBytes) {
         int bounceBuffers = bounceBuffers(geometry);

@@ -86,7 +86,7 @@ public final class TargetEnd implements SessionAgent.End {
         } else if (message instanceof DataMessage.EndRail end) {
             requireTransfer(message.toString()).onEndRail(end);
         } else {
-            events.hear(new SessionEvent.Said(message, lengthBytes));
+            events.onEvent(new SessionEvent.MessageReceived(message, lengthBytes));
         }
     }
 
@@ -106,7 +106,7 @@ public final class TargetEnd implements SessionAgent.End {
             current.sourceGone(lostConnection(reason));
         }
         try {
-            events.hear(new SessionEvent.LinkLost(reason));
+            events.onEvent(new SessionEvent.LinkLost(reason));
         } catch (ProtocolException e) {
             throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
         }

@@ -37,27 +37,27 @@ import org.slf4j.LoggerFactory;
  * shown to readers, and released at the source.
  *
  * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
- * to {@link Incoming}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent where it
- * has something to do for it.
+ * to {@link ChunkReception}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent
+ * where it has something to do for it.
  */
 public final class Transfer {
     private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
 
     private final ControlLink link;
     private final AgentInbox inbox;
-    private final Answers answers;
+    private final SourceReplies answers;
     private final ArrivingImages images;
     private final Staging staging;
     private final CreditLedger ledger;
-    private final Incoming incoming;
+    private final ChunkReception incoming;
     private final TransferWatch watch;
     private final ReadTimeline timeline = new ReadTimeline();
     private final TargetHops hops;
-    private final TargetHops.Share gauges;
+    private final TargetHops.TransferShare gauges;
     private final AdvertiseFrame advertise = new AdvertiseFrame();
     private final CreditRequestFrame want = new CreditRequestFrame();
     private final CreditFrame credit = new CreditFrame();
-    private final FilePrefixFrame head = new FilePrefixFrame();
+    private final FilePrefixFrame prefixFrame = new FilePrefixFrame();
     private final ValueFrame value = new ValueFrame();
     private final AtomicLong headBytes = new AtomicLong();
     private volatile DataMessage.Progress lastProgress = new DataMessage.Progress(0, 0, 0);
@@ -75,29 +75,29 @@ public final class Transfer {
             BufferPool pool,
             int bounceBuffers,
             ControlLink link,
-            ArrivingImages.Setting imageSetting,
+            ArrivingImages.ImagesContext imageSetting,
             Function<Arrivals, TargetPath> opens,
             Consumer<String> onFailure,
             TargetHops hops)
             throws ErrnoException {
         this.link = link;
         this.hops = hops;
-        this.gauges = hops.new Share();
+        this.gauges = hops.new TransferShare();
         int chunks = pool.geometry().chunkCount();
         inbox = new AgentInbox(link, hops, chunks, onFailure);
-        answers = new Answers(link, inbox::fail);
+        answers = new SourceReplies(link, inbox::fail);
         staging = new Staging(settings.stagingDirectory(), settings.stagingLimitBytes());
         images = new ArrivingImages(imageSetting, staging, inbox);
         // Chunks are kept for readers of streams; a retained image may fill the pool. Of a rank with several streams
         // one
         // is expected: the others are counted when they come.
-        ImageTraits traits = imageSetting.habits();
+        ImageTraits traits = imageSetting.traits();
         boolean streamed = traits.readingMode() == ReadingMode.STREAMED
-                || traits.markOfWholeness().isPresent();
+                || traits.completionMarkerName().isPresent();
         int streams = streamed ? imageSetting.ranks().size() : 0;
         ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, answers);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
-        incoming = new Incoming(pool, ledger, link, inbox, answers, hops);
+        incoming = new ChunkReception(pool, ledger, link, inbox, answers, hops);
         incoming.open(opens);
     }
 
@@ -105,9 +105,9 @@ public final class Transfer {
         return images;
     }
 
-    /** Tells whether every byte of every rank has come and was checked. */
+    /** Returns whether every byte of every rank has come and was checked. */
     public boolean complete() {
-        return images.complete() && !incoming.isUnderWay() && inbox.failure() == null;
+        return images.isComplete() && !incoming.isUnderWay() && inbox.failure() == null;
     }
 
     /** Fails the migration; the first reason counts. Any thread. */
@@ -132,13 +132,13 @@ public final class Transfer {
                     want.wrap(buffer, offset);
                     // Chunks that were sent before it have come: their credits are used.
                     incoming.reportArrivals();
-                    ledger.want(images.file(want.file()), want.window(), want.count(), want.flags());
+                    ledger.requestCredits(images.file(want.file()), want.window(), want.count(), want.flags());
                 }
                 case CREDIT_RETURN -> {
                     credit.wrap(buffer, offset);
                     ledger.returned(images.file(credit.file()), credit.slot());
                 }
-                case FILE_PREFIX -> onHead(head.wrap(buffer, offset));
+                case FILE_PREFIX -> onPrefix(prefixFrame.wrap(buffer, offset));
                 case TRUNCATE -> {
                     value.wrap(buffer, offset);
                     images.file(value.file()).truncated(value.value());
@@ -203,14 +203,14 @@ public final class Transfer {
         if (failure != null && !failed) {
             failed = true;
             images.fail(failure);
-            link.sendFromAgent(new DataMessage.Failed(failure));
+            link.sendFromAgent(new DataMessage.TransferFailure(failure));
         }
         int freed = takeFreed();
         boolean stagingFreed = inbox.takeStagingFreed();
         if (inbox.takeReaderWaits() || stagingFreed || freed > 0) {
             ledger.serve();
         }
-        inbox.slotIsAwaited(ledger.someoneIsBlocked());
+        inbox.slotIsAwaited(ledger.hasBlockedWriter());
         incoming.start();
         long readBytes = inbox.readBytes();
         if (!failed) {
@@ -228,7 +228,7 @@ public final class Transfer {
     private int takeFreed() {
         int freed = 0;
         ChunkBits chunks = inbox.freedChunks();
-        // Freed is read before arrived: an arrival is always marked first, so no receive slot is granted anew unseen.
+        // Freed is read before arrived: an arrival is always marked first, so no receive slot is granted again unseen.
         chunks.drain();
         if (incoming.reportArrivals()) {
             for (; chunks.hasDrained(); freed++) {
@@ -238,7 +238,7 @@ public final class Transfer {
         return freed;
     }
 
-    /** Tells whether a mark was left that {@link #doWork} has not seen. */
+    /** Returns whether a mark was left that {@link #doWork} has not seen. */
     public boolean hasWork() {
         return inbox.hasWork() || incoming.hasArrivals() || (inbox.failure() != null && !failed);
     }
@@ -293,15 +293,15 @@ public final class Transfer {
         ArrivingFile file = images.file(frame.file());
         ReceiveSlot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
         incoming.add(file, slot, frame);
-        file.advertised(slot, frame.offset(), frame.lengthBytes());
+        file.onPieceAnnounced(slot, frame.offset(), frame.lengthBytes());
     }
 
-    private void onHead(FilePrefixFrame frame) throws ImageException, ProtocolException {
+    private void onPrefix(FilePrefixFrame frame) throws ImageException, ProtocolException {
         if (!frame.isConsistent()) {
             throw new ProtocolException(frame + " is outside a head: the source is broken");
         }
-        images.file(frame.file()).headArrived(frame);
-        hops.head(frame.dataLengthBytes());
+        images.file(frame.file()).prefixArrived(frame);
+        hops.prefixReceived(frame.dataLengthBytes());
         headBytes.lazySet(headBytes.get() + frame.dataLengthBytes());
     }
 }

@@ -6,8 +6,9 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Watches that a transfer moves. What stands still for a moment is helped, what cannot be helped fails by name, and
- * what stands still for the stall limit fails in any case, however long the migration has lasted. Owned by the agent.
+ * Watches that a transfer moves. What is blocked for a moment is helped, what cannot be helped fails with a message
+ * that names the cause, and what is blocked for the stall limit fails in any case, however long the migration has
+ * lasted. Owned by the agent.
  */
 final class TransferWatch {
     private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(200);
@@ -41,13 +42,13 @@ final class TransferWatch {
             return null;
         }
         long standingNs = nowNs - lastMovedNs;
-        if (standingNs > RELIEF_NS && !underWay && ledger.someoneIsBlocked()) {
+        if (standingNs > RELIEF_NS && !underWay && ledger.hasBlockedWriter()) {
             String wanting = ledger.relieve();
             if (wanting != null && standingNs > patienceNs) {
                 return wanting;
             }
         }
-        if (standingNs > stallLimitNs && !images.complete()) {
+        if (standingNs > stallLimitNs && !images.isComplete()) {
             return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(standingNs)
                     + " s (stall_limit): "
                     + (images.hasWaitingReader()

@@ -35,7 +35,7 @@ class CreditLedgerTest {
     void shouldGrantWhatIsWantedInOrder() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 0, 1)) {
             ArrivingFile file = fixture.file(streamed());
-            fixture.ledger.want(file, 0, 3, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 3, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             assertEquals(
                     List.of(0L, 1L, 2L),
@@ -44,7 +44,7 @@ class CreditLedgerTest {
                 assertTrue(file.isHeld(slot.window()));
                 assertSame(slot, fixture.ledger.slot(slot.index()));
             }
-            assertFalse(fixture.ledger.someoneIsBlocked());
+            assertFalse(fixture.ledger.hasBlockedWriter());
         }
     }
 
@@ -53,16 +53,16 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(8, 0, 2)) {
             ArrivingFile ahead = fixture.file(streamed());
             ArrivingFile waited = fixture.file(streamed());
-            fixture.ledger.want(ahead, 5, 60, 0);
+            fixture.ledger.requestCredits(ahead, 5, 60, 0);
             assertEquals(6, fixture.takeSlots().size(), "two streams have no slot for what their readers read next");
-            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(waited, 0, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
-            assertTrue(fixture.ledger.someoneIsBlocked());
+            assertTrue(fixture.ledger.hasBlockedWriter());
             fixture.waitingReader(waited, 4096);
             fixture.ledger.serve();
             Granted granted = fixture.takeGranted().get(0);
             assertSame(waited, granted.file());
-            assertSame(ReceiveSlot.Kind.RESERVED, granted.slot().kind());
+            assertSame(ReceiveSlot.SlotKind.RESERVED, granted.slot().kind());
         }
     }
 
@@ -72,11 +72,11 @@ class CreditLedgerTest {
             ArrivingFile file = fixture.file(streamed());
             String message = assertThrows(ProtocolException.class, () -> {
                         for (long window = 0; window < 1_000_000; window += CreditRequestFrame.MAX_COUNT) {
-                            fixture.ledger.want(file, window, CreditRequestFrame.MAX_COUNT, 0);
+                            fixture.ledger.requestCredits(file, window, CreditRequestFrame.MAX_COUNT, 0);
                         }
                     })
                     .getMessage();
-            assertTrue(message.contains("more than 256 windows that it does not stand still at"), message);
+            assertTrue(message.contains("more than 256 windows that it is not blocked at"), message);
         }
     }
 
@@ -85,7 +85,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             for (int again = 0; again < 100_000; again++) {
-                fixture.ledger.want(file, 8, CreditRequestFrame.MAX_COUNT, again % 2 == 0 ? BLOCKED : 0);
+                fixture.ledger.requestCredits(file, 8, CreditRequestFrame.MAX_COUNT, again % 2 == 0 ? BLOCKED : 0);
             }
             assertTrue(fixture.takeSlots().size() <= 4);
         }
@@ -98,14 +98,14 @@ class CreditLedgerTest {
                 ArrivingFile file = fixture.file(streamed());
                 for (int part = 0; part < 3; part++) {
                     long window = 1 + part * (long) CreditRequestFrame.MAX_COUNT;
-                    fixture.ledger.want(file, window, CreditRequestFrame.MAX_COUNT, 0);
+                    fixture.ledger.requestCredits(file, window, CreditRequestFrame.MAX_COUNT, 0);
                 }
                 fixture.ledger.fileEnded(file);
             }
             ArrivingFile last = fixture.file(streamed());
             fixture.waitingReader(last, 4096);
             fixture.takeSlots();
-            fixture.ledger.want(last, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(last, 0, 1, BLOCKED);
             fixture.ledger.relieve();
             assertEquals(
                     List.of(last),
@@ -122,10 +122,10 @@ class CreditLedgerTest {
             for (int i = 0; i < 20; i++) {
                 ArrivingFile file = fixture.file(streamed());
                 fixture.waitingReader(file, 4096);
-                fixture.ledger.want(file, 0, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
                 for (ReceiveSlot slot : fixture.takeSlots()) {
-                    reserved += slot.kind() == ReceiveSlot.Kind.RESERVED ? 1 : 0;
-                    general += slot.kind() == ReceiveSlot.Kind.GENERAL ? 1 : 0;
+                    reserved += slot.kind() == ReceiveSlot.SlotKind.RESERVED ? 1 : 0;
+                    general += slot.kind() == ReceiveSlot.SlotKind.GENERAL ? 1 : 0;
                 }
             }
             assertEquals(chunks / 2, reserved);
@@ -138,7 +138,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             for (long window = 0; window < 100; window++) {
-                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, window, 1, BLOCKED);
                 fixture.passOnFreed();
                 fixture.ledger.serve();
                 List<ReceiveSlot> slots = fixture.takeSlots();
@@ -157,7 +157,7 @@ class CreditLedgerTest {
     void shouldTakeBackWhatIsReturned() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
-            fixture.ledger.want(file, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             ReceiveSlot slot = fixture.takeSlots().get(0);
             fixture.ledger.returned(file, slot.index());
             assertEquals(1, fixture.passOnFreed());
@@ -173,13 +173,13 @@ class CreditLedgerTest {
     void shouldBringPiecesOfAHeldWindowThroughABounceBufferAndFreeItAgain() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
-            fixture.ledger.want(file, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             ReceiveSlot holder = fixture.takeSlots().get(0);
             fixture.bring(file, holder, 4096, 100);
             for (int piece = 1; piece < 50; piece++) {
-                fixture.ledger.want(file, 0, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
                 ReceiveSlot bounce = fixture.takeSlots().get(0);
-                assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
+                assertSame(ReceiveSlot.SlotKind.BOUNCE, bounce.kind());
                 fixture.bring(file, bounce, 4096 + 100 * piece, 100);
                 assertEquals(1, fixture.passOnFreed());
             }
@@ -195,15 +195,15 @@ class CreditLedgerTest {
             RankImage rank = streamed();
             ArrivingFile[] files = {fixture.file(rank), fixture.file(rank), fixture.file(rank)};
             for (ArrivingFile file : files) {
-                fixture.ledger.want(file, 0, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
                 fixture.bring(file, fixture.takeSlots().get(0), 4096, 100);
             }
             for (ArrivingFile file : files) {
-                fixture.ledger.want(file, 0, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             }
             List<Granted> pieces = fixture.takeGranted();
             assertEquals(BOUNCE_BUFFERS, pieces.size());
-            assertTrue(fixture.ledger.someoneIsBlocked());
+            assertTrue(fixture.ledger.hasBlockedWriter());
             Granted first = pieces.get(0);
             fixture.bring(first.file(), first.slot(), 5000, 100);
             fixture.passOnFreed();
@@ -218,7 +218,7 @@ class CreditLedgerTest {
     void shouldSendARetainedFileThroughThePoolToStaging() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
-            fixture.ledger.want(file, 0, 28, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 28, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             assertEquals(8 + BOUNCE_BUFFERS, slots.size(), "as many are under way at once as there are chunks");
             int granted = 0;
@@ -249,7 +249,7 @@ class CreditLedgerTest {
                 fixture.file(streamed());
             }
             ArrivingFile file = fixture.file(retained());
-            fixture.ledger.want(file, 0, 16, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 16, BLOCKED);
             assertEquals(7 + BOUNCE_BUFFERS, fixture.takeSlots().size());
         }
     }
@@ -260,9 +260,9 @@ class CreditLedgerTest {
             fillPool(fixture, fixture.file(streamed()));
             ArrivingFile file = fixture.file(retained());
             for (int window = 0; window < 20; window++) {
-                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, window, 1, BLOCKED);
                 ReceiveSlot slot = fixture.takeSlots().get(0);
-                assertSame(ReceiveSlot.Kind.BOUNCE, slot.kind());
+                assertSame(ReceiveSlot.SlotKind.BOUNCE, slot.kind());
                 fixture.fill(file, slot);
                 fixture.passOnFreed();
             }
@@ -275,7 +275,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int again = 0; again < 5; again++) {
-                fixture.ledger.want(file, 1, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, 1, 1, BLOCKED);
                 fixture.fill(file, fixture.takeSlots().get(0));
                 fixture.passOnFreed();
                 assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
@@ -288,7 +288,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int again = 0; again < 5; again++) {
-                fixture.ledger.want(file, again, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, again, 1, BLOCKED);
                 fixture.ledger.returned(file, fixture.takeSlots().get(0).index());
                 fixture.passOnFreed();
             }
@@ -303,12 +303,12 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, 3 * CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int window = 1; window <= 3; window++) {
-                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, window, 1, BLOCKED);
                 fixture.fill(file, fixture.takeSlots().get(0));
                 fixture.passOnFreed();
             }
             assertEquals(3L * CHUNK_BYTES, fixture.staging.writtenBytes());
-            fixture.ledger.want(file, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 4, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
             assertEquals(List.of(), fixture.denied, "it may still find room");
             assertNull(fixture.ledger.relieve());
@@ -319,7 +319,7 @@ class CreditLedgerTest {
             assertTrue(denied.message().contains("/m.1/f1"), denied.message());
             assertTrue(denied.message().contains("staging is limited to 49152 bytes"), denied.message());
             assertTrue(denied.message().contains("raise staging.limit of the target"), denied.message());
-            assertFalse(fixture.ledger.someoneIsBlocked());
+            assertFalse(fixture.ledger.hasBlockedWriter());
             assertEquals(3 * CHUNK_BYTES, fixture.read(file, CHUNK_BYTES, 3 * CHUNK_BYTES));
         }
     }
@@ -330,13 +330,13 @@ class CreditLedgerTest {
             RankImage rank = retained();
             ArrivingFile first = fixture.file(rank);
             ArrivingFile second = fixture.file(rank);
-            fixture.ledger.want(first, 1, 4, BLOCKED);
+            fixture.ledger.requestCredits(first, 1, 4, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             for (ReceiveSlot slot : slots.subList(0, 3)) {
                 fixture.fill(first, slot);
             }
             fixture.passOnFreed();
-            fixture.ledger.want(second, 1, 1, BLOCKED);
+            fixture.ledger.requestCredits(second, 1, 1, BLOCKED);
             fixture.ledger.relieve();
             assertEquals(List.of(), fixture.denied, "room is granted to a writer who may not need it");
             fixture.ledger.returned(first, slots.get(3).index());
@@ -352,7 +352,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.fileEnded(file);
-            fixture.ledger.want(file, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             assertSame(DenyReason.NO_FILE, fixture.denied.get(0).reason());
         }
     }
@@ -365,7 +365,7 @@ class CreditLedgerTest {
             ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
             ArrivingFile waited = fixture.file(new RankImage(1, name -> true));
-            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(waited, 0, 1, BLOCKED);
             fixture.waitingReader(waited, 4096);
             fixture.ledger.serve();
             assertEquals(List.of(), fixture.takeGranted());
@@ -389,11 +389,11 @@ class CreditLedgerTest {
             fillPool(fixture, first);
             ArrivingFile second = fixture.file(rank);
             fixture.waitingReader(second, 4096);
-            fixture.ledger.want(first, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(first, 4, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
             assertNull(fixture.ledger.relieve());
             ReceiveSlot bounce = fixture.takeSlots().get(0);
-            assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind());
+            assertSame(ReceiveSlot.SlotKind.BOUNCE, bounce.kind());
             assertEquals(0, fixture.staging.usedBytes());
             fixture.fill(first, bounce);
             assertEquals(CHUNK_BYTES, fixture.staging.usedBytes());
@@ -406,11 +406,11 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fillPool(fixture, file);
-            fixture.ledger.want(file, 5, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 5, 1, BLOCKED);
             ReceiveSlot bounce = fixture.takeSlots().get(0);
             fixture.bring(file, bounce, 5L * CHUNK_BYTES + 100, 200);
             fixture.passOnFreed();
-            fixture.ledger.want(file, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 4, 1, BLOCKED);
             assertEquals(4 * CHUNK_BYTES - 4096, fixture.read(file, 4096, 4 * CHUNK_BYTES - 4096));
             fixture.passOnFreed();
             fixture.ledger.serve();
@@ -418,7 +418,7 @@ class CreditLedgerTest {
             assertEquals(CHUNK_BYTES, fixture.read(file, 4L * CHUNK_BYTES, CHUNK_BYTES));
             fixture.passOnFreed();
             ArrivingFile other = fixture.file(streamed());
-            fixture.ledger.want(other, 0, 8, 0);
+            fixture.ledger.requestCredits(other, 0, 8, 0);
             assertEquals(3, fixture.takeSlots().size(), "the reader's window has no receive slot yet");
         }
     }
@@ -431,7 +431,7 @@ class CreditLedgerTest {
             fillPool(fixture, first);
             ArrivingFile second = fixture.file(rank);
             fixture.waitingReader(second, 4096);
-            fixture.ledger.want(first, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(first, 4, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted());
             assertNull(fixture.ledger.relieve());
             assertEquals(List.of(), fixture.takeGranted());
@@ -444,24 +444,24 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fillPool(fixture, file);
-            fixture.ledger.want(file, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 4, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted(), "it is written in order, and read some day");
             for (long window : new long[] {6, 9, 7, 5}) {
-                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, window, 1, BLOCKED);
                 ReceiveSlot bounce = fixture.takeSlots().get(0);
-                assertSame(ReceiveSlot.Kind.BOUNCE, bounce.kind(), "window " + window);
+                assertSame(ReceiveSlot.SlotKind.BOUNCE, bounce.kind(), "window " + window);
                 fixture.fill(file, bounce);
                 fixture.passOnFreed();
             }
             assertEquals(4 * CHUNK_BYTES, fixture.staging.usedBytes());
             assertEquals(CHUNK_BYTES - 4096, fixture.read(file, 4096, CHUNK_BYTES - 4096));
             fixture.passOnFreed();
-            fixture.ledger.want(file, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 4, 1, BLOCKED);
             fixture.fill(file, fixture.takeSlots().get(0));
-            fixture.ledger.want(file, 8, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 8, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted(), "the gap before it was filled");
             file.truncated(7L * CHUNK_BYTES + 5);
-            fixture.ledger.want(file, 8, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 8, 1, BLOCKED);
             assertEquals(1, fixture.takeGranted().size(), "there is one again");
         }
     }
@@ -472,11 +472,11 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(chunks, 4 * MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
             for (int window = 0; window < chunks; window++) {
-                fixture.ledger.want(file, window, 1, BLOCKED);
+                fixture.ledger.requestCredits(file, window, 1, BLOCKED);
                 fixture.fill(file, fixture.takeSlots().get(0));
             }
             for (int jump = 100; jump > 0; jump--) {
-                fixture.ledger.want(file, chunks + 1000L * jump, 4, BLOCKED);
+                fixture.ledger.requestCredits(file, chunks + 1000L * jump, 4, BLOCKED);
                 fixture.fill(file, fixture.takeSlots().get(0));
                 fixture.passOnFreed();
             }
@@ -494,7 +494,7 @@ class CreditLedgerTest {
             ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
             ArrivingFile waited = fixture.file(new RankImage(1, name -> true));
-            fixture.ledger.want(waited, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(waited, 0, 1, BLOCKED);
             fixture.waitingReader(waited, 4096);
             String wanting = fixture.ledger.relieve();
             assertTrue(wanting.contains("a restart waits for file /m.1/f2"), wanting);
@@ -511,7 +511,7 @@ class CreditLedgerTest {
             fillPool(fixture, first);
             ArrivingFile second = fixture.file(rank);
             fixture.waitingReader(second, 4096);
-            fixture.ledger.want(first, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(first, 4, 1, BLOCKED);
             String wanting = fixture.ledger.relieve();
             assertTrue(wanting.contains("/m.1/f1 is written but not read"), wanting);
             assertTrue(wanting.contains("raise pool.size or staging.limit"), wanting);
@@ -523,7 +523,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile unread = fixture.file(streamed());
             fillPool(fixture, unread);
-            fixture.ledger.want(unread, 4, 1, BLOCKED);
+            fixture.ledger.requestCredits(unread, 4, 1, BLOCKED);
             assertNull(fixture.ledger.relieve());
             assertEquals(List.of(), fixture.takeGranted());
             assertEquals(0, fixture.staging.writtenBytes());
@@ -533,7 +533,7 @@ class CreditLedgerTest {
     /** Fills every chunk of the pool with bytes that nobody reads. */
     private static void fillPool(LedgerFixture fixture, ArrivingFile file) throws Exception {
         for (int window = 0; window < 4; window++) {
-            fixture.ledger.want(file, window, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, window, 1, BLOCKED);
             List<ReceiveSlot> slots = fixture.takeSlots();
             assertEquals(1, slots.size(), "window " + window);
             fixture.fill(file, slots.get(0));
@@ -546,7 +546,7 @@ class CreditLedgerTest {
     void shouldRefuseAnAdvertisementOutsideItsWindow() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
-            fixture.ledger.want(file, 1, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 1, 1, BLOCKED);
             int slot = fixture.takeSlots().get(0).index();
             refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES - 1, 10));
             refused(() -> fixture.ledger.advertised(file, slot, 2 * CHUNK_BYTES - 9, 10));
@@ -568,7 +568,7 @@ class CreditLedgerTest {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             ArrivingFile other = fixture.file(streamed());
-            fixture.ledger.want(file, 0, 1, BLOCKED);
+            fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             ReceiveSlot slot = fixture.takeSlots().get(0);
             refused(() -> fixture.ledger.advertised(other, slot.index(), 4096, 10));
             refused(() -> fixture.ledger.advertised(file, slot.index() + 1, 4096, 10));
@@ -586,10 +586,16 @@ class CreditLedgerTest {
             ArrivingFile file = fixture.file(streamed());
             for (int count :
                     new int[] {Integer.MIN_VALUE, -1, 0, CreditRequestFrame.MAX_COUNT + 1, Integer.MAX_VALUE}) {
-                assertThrows(ProtocolException.class, () -> fixture.ledger.want(file, 0, count, 0), "count " + count);
+                assertThrows(
+                        ProtocolException.class,
+                        () -> fixture.ledger.requestCredits(file, 0, count, 0),
+                        "count " + count);
             }
             for (long window : new long[] {-1, Long.MIN_VALUE, Long.MAX_VALUE / CHUNK_BYTES, Long.MAX_VALUE}) {
-                assertThrows(ProtocolException.class, () -> fixture.ledger.want(file, window, 1, 0), "from " + window);
+                assertThrows(
+                        ProtocolException.class,
+                        () -> fixture.ledger.requestCredits(file, window, 1, 0),
+                        "from " + window);
             }
         }
     }

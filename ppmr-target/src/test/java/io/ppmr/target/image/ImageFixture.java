@@ -71,13 +71,13 @@ final class ImageFixture implements ImageListener {
     /** A slot for a window: its holder's, or through a bounce buffer if it has one. */
     ReceiveSlot grant(long window) {
         ReceiveSlot slot = make();
-        ReceiveSlots.grant(slot, ReceiveSlot.Kind.BOUNCE, file, window);
+        ReceiveSlots.grant(slot, ReceiveSlot.SlotKind.BOUNCE, file, window);
         if (!file.addPiece(slot)) {
             if (file.streamed()) {
-                ReceiveSlots.grant(slot, ReceiveSlot.Kind.GENERAL, file, window);
+                ReceiveSlots.grant(slot, ReceiveSlot.SlotKind.GENERAL, file, window);
                 file.hold(slot);
             } else {
-                slot.grantStaged(ReceiveSlot.Kind.GENERAL, file, window, 0);
+                slot.grantStaged(ReceiveSlot.SlotKind.GENERAL, file, window, 0);
             }
         }
         return slot;
@@ -100,7 +100,7 @@ final class ImageFixture implements ImageListener {
     void advertise(ReceiveSlot slot, long offset, byte[] bytes) throws ImageException {
         underWay.put(slot, bytes);
         offsets.put(slot, offset);
-        file.advertised(slot, offset, bytes.length);
+        file.onPieceAnnounced(slot, offset, bytes.length);
     }
 
     /** The pull of an advertised slot ends. */
@@ -124,7 +124,7 @@ final class ImageFixture implements ImageListener {
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + bytes.length));
         FilePrefixFrame.encode(frame, 0, 1, file.id(), position, bytes.length);
         frame.putBytes(FilePrefixFrame.DATA_OFFSET, bytes);
-        file.headArrived(new FilePrefixFrame().wrap(frame, 0));
+        file.prefixArrived(new FilePrefixFrame().wrap(frame, 0));
     }
 
     // ---- readers ----------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + lengthBytes));
         FilePrefixFrame.encode(frame, 0, 1, file.id(), 0, lengthBytes);
         try {
-            file.headArrived(new FilePrefixFrame().wrap(frame, 0));
+            file.prefixArrived(new FilePrefixFrame().wrap(frame, 0));
         } catch (ImageException e) {
             throw new AssertionError(e);
         }
@@ -82,7 +82,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         return takeGranted().stream().map(Granted::slot).toList();
     }
 
-    /** All of a credit's window is advertised and comes, but for the head in the first. */
+    /** All of a credit's window is advertised and comes, except for the head in the first. */
     void fill(ArrivingFile file, ReceiveSlot slot) throws ProtocolException, ImageException {
         long start = Math.max(4096, slot.window() * CHUNK_BYTES);
         bring(file, slot, start, (int) ((slot.window() + 1) * CHUNK_BYTES - start));
@@ -97,7 +97,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     void advertise(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
             throws ProtocolException, ImageException {
         ledger.advertised(file, slot.index(), offset, lengthBytes);
-        file.advertised(slot, offset, lengthBytes);
+        file.onPieceAnnounced(slot, offset, lengthBytes);
     }
 
     /** Passes freed slots on, as the agent does. */

@@ -8,7 +8,7 @@ public final class ReceiveSlots {
         return new ReceiveSlot(index, chunk, address);
     }
 
-    public static void grant(ReceiveSlot slot, ReceiveSlot.Kind kind, ArrivingFile file, long window) {
+    public static void grant(ReceiveSlot slot, ReceiveSlot.SlotKind kind, ArrivingFile file, long window) {
         slot.grant(kind, file, window);
     }
 }

@@ -134,13 +134,13 @@ class RetainedImageScaleTest {
 
         void bring(ArrivingFile file, long window) throws Exception {
             granted = null;
-            ledger.want(file, window, 1, CreditRequestFrame.BLOCKED);
+            ledger.requestCredits(file, window, 1, CreditRequestFrame.BLOCKED);
             if (granted == null) {
                 throw new AssertionError("window " + window + " is not granted");
             }
             ReceiveSlot slot = granted;
             ledger.advertised(file, slot.index(), window * CHUNK_BYTES, PIECE_BYTES);
-            file.advertised(slot, window * CHUNK_BYTES, PIECE_BYTES);
+            file.onPieceAnnounced(slot, window * CHUNK_BYTES, PIECE_BYTES);
             UnsafeApi.putLong(slot.address(), window);
             file.arrived(slot);
         }

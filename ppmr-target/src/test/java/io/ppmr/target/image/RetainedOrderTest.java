@@ -112,7 +112,7 @@ class RetainedOrderTest {
         for (int done = 0; done < lengthBytes; ) {
             int at = offset + done;
             int length = Math.min(lengthBytes - done, CHUNK_BYTES - at % CHUNK_BYTES);
-            fixture.ledger.want(file, at / CHUNK_BYTES, 1, CreditRequestFrame.BLOCKED);
+            fixture.ledger.requestCredits(file, at / CHUNK_BYTES, 1, CreditRequestFrame.BLOCKED);
             while (fixture.granted.isEmpty()) {
                 arrive(fixture, file, underWay);
                 fixture.ledger.serve();

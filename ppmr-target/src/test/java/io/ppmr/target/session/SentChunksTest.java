@@ -218,7 +218,7 @@ class SentChunksTest {
 
     @Test
     void shouldFailByNameWhenAConnectionBreaks() throws Exception {
-        fixture.arrivals.broken("data connection to the source failed: cut");
+        fixture.arrivals.onProtocolError("data connection to the source failed: cut");
         assertEquals("data connection to the source failed: cut", fixture.failure());
     }
 }

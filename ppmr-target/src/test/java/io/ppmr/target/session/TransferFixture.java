@@ -180,7 +180,7 @@ final class TransferFixture {
                 pool,
                 BOUNCE_BUFFERS,
                 targetLink,
-                new ArrivingImages.Setting(
+                new ArrivingImages.ImagesContext(
                         DIRECTORY,
                         new Habits(mode),
                         tree,
@@ -263,12 +263,12 @@ final class TransferFixture {
         UnsafeBuffer header = new UnsafeBuffer(new byte[ChunkFrame.LENGTH_BYTES]);
         ChunkFrame.encode(header, 0, ATTEMPT, file, offset, bytes.length, (int) crc.getValue(), 0, slot, 0);
         ChunkFrame chunk = new ChunkFrame().wrap(header, 0);
-        ByteBuffer into = arrivals.comes(chunk);
+        ByteBuffer into = arrivals.onChunkStart(chunk);
         into.put(bytes);
         if (changed) {
             into.put(into.position() - 1, (byte) (bytes[bytes.length - 1] ^ 1));
         }
-        return arrivals.came(chunk);
+        return arrivals.onChunkEnd(chunk);
     }
 
     void value(FrameType type, int file, long value) throws IOException {
@@ -283,7 +283,7 @@ final class TransferFixture {
         round(clockNs == REAL_TIME ? System.nanoTime() : clockNs);
     }
 
-    /** One round of the agent at this time, at which the clock then stands still. */
+    /** One round of the agent at this time, at which the clock then is blocked. */
     void workAt(long nowNs) throws IOException {
         clockNs = nowNs;
         round(nowNs);

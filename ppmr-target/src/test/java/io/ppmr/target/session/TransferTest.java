@@ -105,7 +105,8 @@ class TransferTest {
         fixture.work();
         assertFalse(fixture.transfer.complete(), "complete though a chunk has not come");
         assertTrue(fixture.failure().contains(reason), fixture.failure());
-        assertTrue(fixture.awaitMessage(DataMessage.Failed.class).reason().contains(reason));
+        assertTrue(
+                fixture.awaitMessage(DataMessage.TransferFailure.class).reason().contains(reason));
         ByteBuffer into = ByteBuffer.allocateDirect(10);
         assertTrue(fixture.transfer.images().file(1).read(BufferUtil.address(into), 10, 4096) < 0);
     }
@@ -240,7 +241,7 @@ class TransferTest {
 
     @Test
     void shouldFailEarlierAndNameTheRemedyWhenThereIsNoRoomForAWaitingReader() throws Exception {
-        // From here on the clock stands still, however long the test's own steps take.
+        // From here on the clock is blocked, however long the test's own steps take.
         long startNs = System.nanoTime();
         fixture.workAt(startNs);
         fixture.create(1, "/rank-0/f");
@@ -272,7 +273,7 @@ class TransferTest {
         assertTrue(second.get(TransferFixture.DEADLINE_NS, TimeUnit.NANOSECONDS) < 0);
     }
 
-    /** A reader that waits for the first bytes of a new file, and a writer that stands still there. */
+    /** A reader that waits for the first bytes of a new file, and a writer that is blocked there. */
     private CompletableFuture<Integer> waitingReader(int id) throws Exception {
         fixture.create(id, "/rank-0/f" + id);
         ArrivingFile file = fixture.transfer.images().file(id);

@@ -38,7 +38,7 @@ import picocli.CommandLine.Spec;
 
 /**
  * The program {@code ppmr demo}: moves jobs between nodes made on this machine, one after the other, each with services
- * that have moved none yet, and proves that they went on.
+ * that have moved none yet, and proves that they continued.
  */
 @Command(
         name = "ppmr demo",
@@ -64,7 +64,7 @@ public final class Demo implements Callable<Integer> {
     private static final Path MEMORY = Path.of("/dev/shm");
 
     /** The checkpointers that can be shown. */
-    enum Shown {
+    enum DemoKind {
         BLCR,
         CRIU,
         MPI
@@ -74,7 +74,7 @@ public final class Demo implements Callable<Integer> {
     private CommandSpec spec;
 
     @Option(names = "--checkpointer", paramLabel = "blcr|criu|mpi", description = "show this one only (default: all)")
-    private Shown checkpointer;
+    private DemoKind checkpointer;
 
     @Option(
             names = "--processes",
@@ -114,13 +114,13 @@ public final class Demo implements Callable<Integer> {
     public Integer call() throws Exception {
         requireSense();
         out = spec.commandLine().getOut();
-        List<Shown> wanted = checkpointer == null ? List.of(Shown.values()) : List.of(checkpointer);
+        List<DemoKind> wanted = checkpointer == null ? List.of(DemoKind.values()) : List.of(checkpointer);
         DemoReport report;
         try (Testbed made = Testbed.create("demo")) {
             testbed = made;
             report = run(wanted);
         } catch (IOException | IllegalStateException | CommandFailure e) {
-            // What is taken away under the demo's feet fails in many ways, which nobody who pressed Ctrl-C asks for.
+            // Removing the nodes under the running demo causes many failures, which are of no interest after Ctrl-C.
             if (testbed != null && testbed.closedEarly()) {
                 throw new CommandFailure(ExitCode.FAILED, "told to end: the nodes and all in them are taken away", e);
             }
@@ -145,7 +145,8 @@ public final class Demo implements Callable<Integer> {
                             + " /dev/fuse");
         }
         if (oldKernel
-                && (checkpointer != Shown.BLCR || !System.getProperty("os.arch").equals("amd64"))) {
+                && (checkpointer != DemoKind.BLCR
+                        || !System.getProperty("os.arch").equals("amd64"))) {
             throw new CommandFailure(
                     ExitCode.USAGE, "--old-kernel is for --checkpointer blcr, on x86-64: CRIU needs a newer kernel");
         }
@@ -155,26 +156,26 @@ public final class Demo implements Callable<Integer> {
         }
     }
 
-    private DemoReport run(List<Shown> wanted) throws Exception {
-        List<Shown> possible = new ArrayList<>(wanted);
+    private DemoReport run(List<DemoKind> wanted) throws Exception {
+        List<DemoKind> possible = new ArrayList<>(wanted);
         List<String> leftOut = new ArrayList<>();
-        String noCriu = possible.equals(List.of(Shown.BLCR)) ? "" : whyNoCriu();
-        String noMpi = noCriu.isEmpty() && possible.contains(Shown.MPI) ? whyNoMpi() : noCriu;
-        leaveOut(Shown.CRIU, "ordinary processes with CRIU", noCriu, possible, leftOut);
-        leaveOut(Shown.MPI, "an MPI job with its connections", noMpi, possible, leftOut);
+        String noCriu = possible.equals(List.of(DemoKind.BLCR)) ? "" : whyNoCriu();
+        String noMpi = noCriu.isEmpty() && possible.contains(DemoKind.MPI) ? whyNoMpi() : noCriu;
+        leaveOut(DemoKind.CRIU, "ordinary processes with CRIU", noCriu, possible, leftOut);
+        leaveOut(DemoKind.MPI, "an MPI job with its connections", noMpi, possible, leftOut);
         leftOut.forEach(out::println);
-        List<DemoReport.Migration> migrations = new ArrayList<>();
-        if (possible.contains(Shown.BLCR) || possible.contains(Shown.CRIU)) {
+        List<DemoReport.DemoMigration> migrations = new ArrayList<>();
+        if (possible.contains(DemoKind.BLCR) || possible.contains(DemoKind.CRIU)) {
             makeTwoNodes();
         }
-        for (Shown shown : possible) {
-            migrations.add(shown == Shown.MPI ? showMpi() : show(shown));
+        for (DemoKind shown : possible) {
+            migrations.add(shown == DemoKind.MPI ? showMpi() : show(shown));
         }
         leftOut.forEach(out::println);
         return DemoReport.of(migrations);
     }
 
-    private void leaveOut(Shown shown, String what, String why, List<Shown> possible, List<String> leftOut)
+    private void leaveOut(DemoKind shown, String what, String why, List<DemoKind> possible, List<String> leftOut)
             throws CommandFailure {
         if (!why.isEmpty() && possible.remove(shown)) {
             if (checkpointer != null) {
@@ -194,7 +195,7 @@ public final class Demo implements Callable<Integer> {
         return act.isPresent() ? act.get().whyNot().orElse("") : "the part of ppmr that moves one is not installed";
     }
 
-    private DemoReport.Migration showMpi() throws Exception {
+    private DemoReport.DemoMigration showMpi() throws Exception {
         try {
             return act().orElseThrow().show(testbed, out);
         } catch (IOException e) {
@@ -222,9 +223,9 @@ public final class Demo implements Callable<Integer> {
         return found.available() ? "" : found.detail() + " (" + found.remedy() + ")";
     }
 
-    private DemoReport.Migration show(Shown shown) throws Exception {
+    private DemoReport.DemoMigration show(DemoKind shown) throws Exception {
         String name = shown.name().toLowerCase(Locale.ROOT);
-        boolean selfMade = shown == Shown.BLCR;
+        boolean selfMade = shown == DemoKind.BLCR;
         out.println();
         out.printf(
                 "%s: %d processes of %s%n",
@@ -268,7 +269,7 @@ public final class Demo implements Callable<Integer> {
                 """.formatted(fits ? MEMORY : testbed.folder(), stagingMib);
     }
 
-    private DemoReport.Migration migrate(Shown shown, ComputingJob job, int passes) throws Exception {
+    private DemoReport.DemoMigration migrate(DemoKind shown, ComputingJob job, int passes) throws Exception {
         job.start(nodes.a(), new NativePrograms(nodes.bin()).launch(), passes, PACE_MS, PASSES_BEFORE);
         out.println("It computes: passes made: " + job.passes());
         Timeline timeline = new Timeline();
@@ -293,7 +294,7 @@ public final class Demo implements Callable<Integer> {
                         .collect(Collectors.toMap(MigrationReport.MovedRank::rank, MigrationReport.MovedRank::pids)));
         job.startExpectations();
         view.report(report);
-        if (shown == Shown.BLCR && committed) {
+        if (shown == DemoKind.BLCR && committed) {
             timeline.print(out, report);
         }
         out.printf(
@@ -303,22 +304,22 @@ public final class Demo implements Callable<Integer> {
                 MigrationText.mib(report.targetPeakRssBytes()),
                 MigrationText.mib(report.poolBytes()));
         out.println("Passes made when it was over: " + job.passes() + "; now they are let finish.");
-        List<ComputingJob.Outcome> results = job.finish(FINISH_LIMIT);
-        for (ComputingJob.Outcome result : results) {
+        List<ComputingJob.ProcessOutcome> results = job.finish(FINISH_LIMIT);
+        for (ComputingJob.ProcessOutcome result : results) {
             out.printf(
                     "  rank %d: %s; %s%n",
                     result.rank(),
                     result.continued()
-                            ? "went on from where it was, the original is gone"
+                            ? "continued from where it was, the original is gone"
                             : "DID NOT GO ON from where it was",
                     result.resultOk() ? "result equals that of an undisturbed run" : "RESULT IS WRONG OR MISSING");
         }
-        return new DemoReport.Migration(report, results, null);
+        return new DemoReport.DemoMigration(report, results, null);
     }
 
     /** By the job manager's signal for one, by the command for the other; returns the command's process. */
-    private Process trigger(Shown shown) throws IOException, InterruptedException {
-        if (shown == Shown.BLCR) {
+    private Process trigger(DemoKind shown) throws IOException, InterruptedException {
+        if (shown == DemoKind.BLCR) {
             out.println("SIGUSR2 to the source's service:");
             nodes.source().signal("USR2");
             return null;

@@ -7,9 +7,9 @@ import java.util.Optional;
 
 /** Shows an MPI job that is moved with its connections; an optional part has it, and a service loader finds it. */
 public interface DemoAct {
-    /** Says why it cannot be shown here; empty if it can. */
+    /** Returns why it cannot be shown here; empty if it can. */
     Optional<String> whyNot() throws IOException, InterruptedException;
 
     /** Shows it. All that it makes belongs to the testbed. */
-    DemoReport.Migration show(Testbed testbed, PrintWriter out) throws Exception;
+    DemoReport.DemoMigration show(Testbed testbed, PrintWriter out) throws Exception;
 }

@@ -15,11 +15,11 @@ import java.util.Locale;
 /**
  * The result of a demonstration, for {@code --json}.
  *
- * @param outcome {@code committed} if every migration was, and every process went on to the right result; else the
+ * @param outcome {@code committed} if every migration was, and every process continued to the right result; else the
  *     outcome of the first that was not, or {@code failed}
  * @param migrations one each
  */
-public record DemoReport(String outcome, List<Migration> migrations) {
+public record DemoReport(String outcome, List<DemoMigration> migrations) {
 
     /**
      * A migration.
@@ -28,9 +28,9 @@ public record DemoReport(String outcome, List<Migration> migrations) {
      * @param processes what became of each process
      * @param longestGapSeconds for which a rank of an MPI job was without a block; null where none was measured
      */
-    public record Migration(
+    public record DemoMigration(
             @JsonUnwrapped @JsonIgnoreProperties("outcome") MigrationReport report,
-            List<ComputingJob.Outcome> processes,
+            List<ComputingJob.ProcessOutcome> processes,
             Double longestGapSeconds) {
 
         @JsonProperty
@@ -52,7 +52,7 @@ public record DemoReport(String outcome, List<Migration> migrations) {
         migrations = List.copyOf(migrations);
     }
 
-    static DemoReport of(List<Migration> migrations) {
+    static DemoReport of(List<DemoMigration> migrations) {
         String outcome = migrations.stream()
                 .filter(migration -> !migration.good())
                 .map(migration -> migration.outcome().equals(COMMITTED) ? "failed" : migration.outcome())

@@ -61,8 +61,8 @@ final class JournalFile implements AutoCloseable {
     }
 
     /**
-     * Opens one and goes on behind its last whole record; a torn one is wiped out. One of version 1 becomes one
-     * of version 2.
+     * Opens one and continues behind its last whole record; a torn one is wiped out. One of version 1 becomes one of
+     * version 2.
      */
     static JournalFile open(Path path, int endOffset) throws IOException {
         JournalFile opened = new JournalFile(path, Files.size(path));

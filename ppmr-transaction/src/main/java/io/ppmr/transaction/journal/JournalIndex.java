@@ -21,7 +21,7 @@ final class JournalIndex {
     private final Map<String, Integer> prefaces = new HashMap<>();
 
     /** Notes the next record. */
-    void note(TransactionJournal.Entry entry, int offset) {
+    void note(TransactionJournal.JournalEntry entry, int offset) {
         TransactionRecord record = entry.record();
         String id = record.migrationId();
         if (record instanceof TransactionRecord.Done) {
@@ -39,8 +39,8 @@ final class JournalIndex {
     }
 
     private static boolean isPreface(TransactionRecord record) {
-        return record instanceof TransactionRecord.Stopped
-                || record instanceof TransactionRecord.Placement
+        return record instanceof TransactionRecord.JobStopped
+                || record instanceof TransactionRecord.JobPlacement
                 || record instanceof TransactionRecord.Secret;
     }
 

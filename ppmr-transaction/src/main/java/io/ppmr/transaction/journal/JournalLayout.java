@@ -33,13 +33,13 @@ final class JournalLayout {
 
     /** Takes the whole records of a file, in order. */
     @FunctionalInterface
-    interface Visitor {
+    interface EntryVisitor {
         /**
          * Takes one.
          *
          * @param offset where it begins
          */
-        void visit(TransactionJournal.Entry entry, int offset) throws IOException;
+        void visit(TransactionJournal.JournalEntry entry, int offset) throws IOException;
     }
 
     /**
@@ -50,7 +50,7 @@ final class JournalLayout {
         return "PPMRJRN2".getBytes(StandardCharsets.US_ASCII);
     }
 
-    static byte[] frame(TransactionJournal.Entry entry, boolean synced) {
+    static byte[] frame(TransactionJournal.JournalEntry entry, boolean synced) {
         RecordCodec.Writer record = RecordCodec.written(entry.record());
         return frame(record.type(), entry.atEpochMs(), record.body(), synced);
     }
@@ -74,12 +74,12 @@ final class JournalLayout {
      * @return where the next record goes
      * @throws IOException it cannot be read, is no journal, is damaged, or has a whole record that means nothing
      */
-    static int scan(Path path, Visitor visitor) throws IOException {
+    static int scan(Path path, EntryVisitor visitor) throws IOException {
         ByteBuffer file = map(path);
         requireHeader(path, file);
         int offset = HEADER_BYTES;
         for (; isWhole(file, offset); offset = next(file, offset)) {
-            TransactionJournal.Entry entry = entryAt(file, offset);
+            TransactionJournal.JournalEntry entry = entryAt(file, offset);
             if (entry == null) {
                 throw new IOException("the journal " + path + " has at byte " + offset + " a whole record that means"
                         + " nothing to this release; nothing is done with it. Look at its copies and at the processes"
@@ -92,7 +92,7 @@ final class JournalLayout {
     }
 
     /** Gives those records before an offset that this service has read or written: they are whole. */
-    static void each(ByteBuffer file, int endOffset, Visitor visitor) throws IOException {
+    static void each(ByteBuffer file, int endOffset, EntryVisitor visitor) throws IOException {
         for (int offset = HEADER_BYTES; offset < endOffset; offset = next(file, offset)) {
             visitor.visit(entryAt(file, offset), offset);
         }
@@ -139,12 +139,12 @@ final class JournalLayout {
         byte[] file = new byte[Math.min(HEADER_BYTES, whole.capacity())];
         whole.get(0, file);
         if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
-            throw new IOException(path + " is no journal of ppmr; move it away to start anew");
+            throw new IOException(path + " is no journal of ppmr; move it away to start again");
         }
         if (file[version] != magic[version] && file[version] != FIRST_VERSION) {
             throw new IOException("the journal " + path + " is of version '" + (char) file[version]
                     + "', and this release reads versions 1 and 2; start the release that wrote it, or move it away to"
-                    + " start anew when none of its migrations is open");
+                    + " start again when none of its migrations is open");
         }
     }
 
@@ -159,12 +159,12 @@ final class JournalLayout {
             if (checkedBytes > MOST_LOOKS * file.capacity()) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
                         + ": what follows looks like records wherever one begins to read; nothing is done with it. Look"
-                        + " at its copies and at the processes by hand, then move it away to start anew");
+                        + " at its copies and at the processes by hand, then move it away to start again");
             }
             if (isWhole(file, offset)) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
                         + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
-                        + " and at the processes by hand, then move it away to start anew");
+                        + " and at the processes by hand, then move it away to start again");
             }
         }
     }
@@ -181,11 +181,13 @@ final class JournalLayout {
     }
 
     /** Returns the whole record that stands there; null if its type or its fields are none. */
-    private static TransactionJournal.Entry entryAt(ByteBuffer file, int offset) {
+    private static TransactionJournal.JournalEntry entryAt(ByteBuffer file, int offset) {
         byte[] body = new byte[file.getInt(offset) - PREFIX_BYTES];
         file.get(offset + FRAME_BYTES + PREFIX_BYTES, body);
         TransactionRecord record = RecordCodec.decode(file.get(offset + FRAME_BYTES), body);
-        return record == null ? null : new TransactionJournal.Entry(file.getLong(offset + FRAME_BYTES + 2), record);
+        return record == null
+                ? null
+                : new TransactionJournal.JournalEntry(file.getLong(offset + FRAME_BYTES + 2), record);
     }
 
     private static boolean fits(ByteBuffer file, int offset) {

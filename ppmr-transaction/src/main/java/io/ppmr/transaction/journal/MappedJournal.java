@@ -112,9 +112,9 @@ public final class MappedJournal implements TransactionJournal {
 
     /** Takes the records of a journal, one after the other. */
     @FunctionalInterface
-    public interface Reader {
+    public interface EntryReader {
         /** Takes one. What a newer file repeats of an older one is given again, equal to what it was. */
-        void take(Entry entry);
+        void take(JournalEntry entry);
     }
 
     /**
@@ -123,7 +123,7 @@ public final class MappedJournal implements TransactionJournal {
      *
      * @throws IOException it cannot be read, or is damaged
      */
-    public static void each(Path path, Reader reader) throws IOException {
+    public static void each(Path path, EntryReader reader) throws IOException {
         if (!Files.exists(path)) {
             throw new IOException("there is no journal at " + path + "; the service's configuration names it");
         }
@@ -134,8 +134,8 @@ public final class MappedJournal implements TransactionJournal {
     }
 
     /** The same as a list, for journals that fit the heap. */
-    public static List<Entry> read(Path path) throws IOException {
-        Set<Entry> all = new LinkedHashSet<>();
+    public static List<JournalEntry> read(Path path) throws IOException {
+        Set<JournalEntry> all = new LinkedHashSet<>();
         each(path, all::add);
         return List.copyOf(all);
     }
@@ -164,7 +164,7 @@ public final class MappedJournal implements TransactionJournal {
         if (closed) {
             throw new IOException("the journal " + path + " is closed: its service ends");
         }
-        Entry entry = new Entry(clock.millis(), record);
+        JournalEntry entry = new JournalEntry(clock.millis(), record);
         byte[] frame = JournalLayout.frame(entry, sync);
         if (!file.hasRoom(frame)) {
             rotate(frame.length);
@@ -211,7 +211,7 @@ public final class MappedJournal implements TransactionJournal {
 
     /** Takes an entry that the next file must have. */
     private interface Needed {
-        void take(Entry entry) throws IOException;
+        void take(JournalEntry entry) throws IOException;
     }
 
     private void eachNeeded(Needed needed) throws IOException {

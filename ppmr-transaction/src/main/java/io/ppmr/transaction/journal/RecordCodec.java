@@ -33,7 +33,7 @@ final class RecordCodec {
     /** The record of that type, or null if these bytes are none. */
     static TransactionRecord decode(int type, byte[] body) {
         try {
-            return TransactionRecord.read(type, new Reader(ByteBuffer.wrap(body)));
+            return TransactionRecord.read(type, new FieldSource(ByteBuffer.wrap(body)));
         } catch (BufferUnderflowException | IllegalArgumentException e) {
             return null;
         }
@@ -72,8 +72,8 @@ final class RecordCodec {
             return this;
         }
 
-        Writer outcome(Outcome outcome) {
-            return flag(outcome == Outcome.COMMITTED);
+        Writer outcome(FinalOutcome outcome) {
+            return flag(outcome == FinalOutcome.COMMITTED);
         }
 
         Writer texts(List<String> texts) {
@@ -106,8 +106,8 @@ final class RecordCodec {
         }
     }
 
-    /** Gives the fields of one record, in order; throws where there are not so many, or a length cannot be one. */
-    record Reader(ByteBuffer in) {
+    /** Reads the fields of one record, in order; throws if there are too few, or a length is invalid. */
+    record FieldSource(ByteBuffer in) {
         String text() {
             int lengthBytes = in.getInt();
             if (lengthBytes < 0 || lengthBytes > in.remaining()) {
@@ -130,8 +130,8 @@ final class RecordCodec {
             return in.get() != 0;
         }
 
-        Outcome outcome() {
-            return flag() ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        FinalOutcome outcome() {
+            return flag() ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
         }
 
         List<String> texts() {

@@ -12,7 +12,7 @@ public interface TransactionJournal extends AutoCloseable {
      *
      * @param atEpochMs wall clock, for people
      */
-    record Entry(long atEpochMs, TransactionRecord record) {}
+    record JournalEntry(long atEpochMs, TransactionRecord record) {}
 
     /**
      * Adds a record; it is on the disk some time later. It survives the service, not the node.
@@ -34,7 +34,7 @@ public interface TransactionJournal extends AutoCloseable {
      * @throws IOException as {@link #appendSynced}
      */
     default void persist(TransactionRecord record) throws IOException {
-        if (record instanceof TransactionRecord.SourceLost) {
+        if (record instanceof TransactionRecord.LostSource) {
             append(record);
         } else {
             appendSynced(record);

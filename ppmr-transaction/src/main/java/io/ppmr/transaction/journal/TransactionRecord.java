@@ -20,10 +20,10 @@ public sealed interface TransactionRecord {
     default boolean isStep() {
         return !(this instanceof Asked
                 || this instanceof StepTimed
-                || this instanceof Placement
+                || this instanceof JobPlacement
                 || this instanceof CopyEnded
                 || this instanceof PagesChosen
-                || this instanceof Stopped
+                || this instanceof JobStopped
                 || this instanceof Frozen
                 || this instanceof Secret);
     }
@@ -49,14 +49,14 @@ public sealed interface TransactionRecord {
      */
     default boolean isBeginning() {
         return this instanceof Begun
-                || this instanceof Prepared
+                || this instanceof PreparedHere
                 || this instanceof CommittedHere
                 || this instanceof RolledBackHere
                 || this instanceof Done;
     }
 
     /** Reads the fields of a record; null for a type that there is not. */
-    static TransactionRecord read(int type, RecordCodec.Reader in) {
+    static TransactionRecord read(int type, RecordCodec.FieldSource in) {
         String id = in.text();
         int attempt = in.int32();
         return switch (type) {
@@ -66,9 +66,9 @@ public sealed interface TransactionRecord {
             case 4 -> new RollBackDecided(id, attempt, in.text(), in.flag());
             case 5 -> new Broken(id, attempt, in.text());
             case 6 ->
-                new Prepared(
+                new PreparedHere(
                         id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64(), RecordedClock.AWAKE);
-            case 7 -> new SourceLost(id, attempt, in.int64(), RecordedClock.AWAKE);
+            case 7 -> new LostSource(id, attempt, in.int64(), RecordedClock.AWAKE);
             case 8 -> new Promised(id, attempt, in.int64(), RecordedClock.AWAKE);
             case 9 -> new Fencing(id, attempt, in.int64(), RecordedClock.AWAKE);
             case 10 -> new TakenOver(id, attempt, in.outcome());
@@ -77,12 +77,13 @@ public sealed interface TransactionRecord {
             case 13 -> new Done(id, attempt, in.outcome(), in.text());
             case 14 -> new Asked(id, attempt, in.text(), in.text(), in.text());
             case 15 -> new StepTimed(id, attempt, in.text(), in.int32(), in.text(), in.int64(), in.int64(), in.int64());
-            case 16 -> new Placement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
+            case 16 -> new JobPlacement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
             case 17 -> new CopyEnded(id, attempt, in.flag(), in.text());
-            case 18 -> new Stopped(id, attempt, in.ranks());
+            case 18 -> new JobStopped(id, attempt, in.ranks());
             case 19 ->
-                new Prepared(id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64(), RecordedClock.BOOT);
-            case 20 -> new SourceLost(id, attempt, in.int64(), RecordedClock.BOOT);
+                new PreparedHere(
+                        id, attempt, in.texts(), in.text(), in.text(), in.ranks(), in.int64(), RecordedClock.BOOT);
+            case 20 -> new LostSource(id, attempt, in.int64(), RecordedClock.BOOT);
             case 21 -> new Promised(id, attempt, in.int64(), RecordedClock.BOOT);
             case 22 -> new Fencing(id, attempt, in.int64(), RecordedClock.BOOT);
             case 23 -> new Secret(id, attempt, new MigrationSecret(in.int64(), in.int64()));
@@ -94,9 +95,9 @@ public sealed interface TransactionRecord {
 
     /** The clock by which a record's time was taken. Neither means anything after the next boot. */
     enum RecordedClock {
-        /** {@code CLOCK_MONOTONIC}, of earlier releases: it stands still while the machine is suspended. */
+        /** {@code CLOCK_MONOTONIC}, of earlier releases: it is stopped while the machine is suspended. */
         AWAKE,
-        /** {@code CLOCK_BOOTTIME}: it goes on meanwhile. */
+        /** {@code CLOCK_BOOTTIME}: it continues meanwhile. */
         BOOT
     }
 
@@ -180,7 +181,7 @@ public sealed interface TransactionRecord {
      * @param heardNs time of this boot at which the source was last heard
      * @param clock whose time that is
      */
-    record Prepared(
+    record PreparedHere(
             String migrationId,
             int attempt,
             List<String> participants,
@@ -190,13 +191,13 @@ public sealed interface TransactionRecord {
             long heardNs,
             RecordedClock clock)
             implements TransactionRecord {
-        public Prepared {
+        public PreparedHere {
             participants = someone(participants);
             copies = List.copyOf(copies);
         }
 
         /** By the clock of this release. */
-        public Prepared(
+        public PreparedHere(
                 String migrationId,
                 int attempt,
                 List<String> participants,
@@ -219,9 +220,9 @@ public sealed interface TransactionRecord {
     }
 
     /** Participant: the source was lost at this time of this boot. Not synced. */
-    record SourceLost(String migrationId, int attempt, long atNs, RecordedClock clock) implements TransactionRecord {
+    record LostSource(String migrationId, int attempt, long atNs, RecordedClock clock) implements TransactionRecord {
         /** By the clock of this release. */
-        public SourceLost(String migrationId, int attempt, long atNs) {
+        public LostSource(String migrationId, int attempt, long atNs) {
             this(migrationId, attempt, atNs, RecordedClock.BOOT);
         }
 
@@ -258,7 +259,7 @@ public sealed interface TransactionRecord {
     }
 
     /** Participant: the source is off, and from now on the first participant's word decides towards {@code aim}. */
-    record TakenOver(String migrationId, int attempt, Outcome aim) implements TransactionRecord {
+    record TakenOver(String migrationId, int attempt, FinalOutcome aim) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
             out.begin(10, this).outcome(aim);
@@ -283,7 +284,7 @@ public sealed interface TransactionRecord {
     }
 
     /** Either: nothing is left to do. */
-    record Done(String migrationId, int attempt, Outcome outcome, String reason) implements TransactionRecord {
+    record Done(String migrationId, int attempt, FinalOutcome outcome, String reason) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
             out.begin(13, this).outcome(outcome).text(reason);
@@ -302,13 +303,14 @@ public sealed interface TransactionRecord {
      * Participant: what a reconnect hook is told, kept with the vote.
      *
      * @param job its name
-     * @param uid as whom the hook runs
+     * @param uid the user that the hook runs as
      * @param moving the ranks that move, with a space between
      * @param places "rank node" for every rank of the job, as it is to be
      */
-    record Placement(String migrationId, int attempt, String job, int uid, int gid, String moving, List<String> places)
+    record JobPlacement(
+            String migrationId, int attempt, String job, int uid, int gid, String moving, List<String> places)
             implements TransactionRecord {
-        public Placement {
+        public JobPlacement {
             places = List.copyOf(places);
         }
 
@@ -349,13 +351,13 @@ public sealed interface TransactionRecord {
 
     /**
      * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never
-     * set going. The last one counts; where there is none, there are none. The source writes it before it does anything
+     * continued. The last one counts; where there is none, there are none. The source writes it before it does anything
      * to the job, a participant with its vote.
      *
      * @param ranks those ranks of which some were stopped, each with those processes alone
      */
-    record Stopped(String migrationId, int attempt, List<PlannedRank> ranks) implements TransactionRecord {
-        public Stopped {
+    record JobStopped(String migrationId, int attempt, List<PlannedRank> ranks) implements TransactionRecord {
+        public JobStopped {
             ranks = List.copyOf(ranks);
         }
 
@@ -368,7 +370,7 @@ public sealed interface TransactionRecord {
         public static List<ProcessIdentity> of(List<TransactionRecord> records, int attempt, int rank) {
             List<ProcessIdentity> stopped = List.of();
             for (TransactionRecord record : records) {
-                if (record instanceof Stopped last && (attempt == 0 || last.attempt() == attempt)) {
+                if (record instanceof JobStopped last && (attempt == 0 || last.attempt() == attempt)) {
                     stopped = last.ranks().stream()
                             .filter(one -> one.rank() == rank)
                             .flatMap(one -> one.processes().stream())

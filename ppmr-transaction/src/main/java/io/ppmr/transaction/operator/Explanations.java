@@ -2,8 +2,8 @@ package io.ppmr.transaction.operator;
 
 import io.ppmr.transaction.rules.CoordinatorRules;
 import io.ppmr.transaction.rules.CoordinatorState;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import io.ppmr.transaction.rules.ParticipantState;
 import java.util.Collection;
 import java.util.List;
@@ -19,7 +19,7 @@ public final class Explanations {
         List<String> missing =
                 awaited(state).stream().filter(unreached::contains).toList();
         String resolve = "`ppmr resolve " + state.migrationId();
-        if (state.phase() == Phase.BROKEN) {
+        if (state.phase() == CoordinatorPhase.BROKEN) {
             return "BROKEN: an original is gone (" + state.reason()
                     + "); those of the others that are held stay held until " + resolve + " --rollback`"
                     + (CoordinatorRules.mayCommitBroken(state) ? " or " + resolve + " --commit`" : "");
@@ -50,7 +50,7 @@ public final class Explanations {
                 .toList();
     }
 
-    private static boolean isAwaited(Phase phase, Member member) {
+    private static boolean isAwaited(CoordinatorPhase phase, Member member) {
         return switch (phase) {
             case CONFIRMING -> !member.confirmed();
             case COMMITTING -> !member.answered();

@@ -1,6 +1,6 @@
 package io.ppmr.transaction.operator;
 
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import java.util.Set;
 
 /**
@@ -12,13 +12,13 @@ import java.util.Set;
  * @param sourceOff at a target: that the source's node is off
  * @param firstOff at a target that is not the first: that the first one's node is off as well
  */
-public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean sourceOff, boolean firstOff) {
+public record OperatorDecision(FinalOutcome outcome, Set<String> targetsOff, boolean sourceOff, boolean firstOff) {
     public OperatorDecision {
         targetsOff = Set.copyOf(targetsOff);
     }
 
     boolean commits() {
-        return outcome == Outcome.COMMITTED;
+        return outcome == FinalOutcome.COMMITTED;
     }
 
     /**
@@ -27,8 +27,8 @@ public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean 
      * @param how whether it would be followed
      * @param text what it would mean, or why it is refused and what to do instead; whole sentences
      */
-    public record Verdict(How how, String text) {
-        /** Tells whether a decision is followed. */
+    public record DecisionPreview(How how, String text) {
+        /** The ways in which a decision is followed. */
         public enum How {
             /** It is not; nothing changes. */
             REFUSED,
@@ -38,12 +38,12 @@ public record OperatorDecision(Outcome outcome, Set<String> targetsOff, boolean 
             AFTER_FENCE
         }
 
-        static Verdict refused(String text) {
-            return new Verdict(How.REFUSED, text);
+        static DecisionPreview refused(String text) {
+            return new DecisionPreview(How.REFUSED, text);
         }
 
-        static Verdict followed(String text) {
-            return new Verdict(How.FOLLOWED, text);
+        static DecisionPreview followed(String text) {
+            return new DecisionPreview(How.FOLLOWED, text);
         }
 
         /** Returns true if it is followed, at once or once the fence has succeeded. */

@@ -19,20 +19,20 @@ public final class OperatorInbox {
     private static final Logger LOG = LoggerFactory.getLogger(OperatorInbox.class);
 
     /** The migration that a decision is for; called on its thread. */
-    public interface Migration {
-        /** Tells whether it would follow the decision, and what that would mean. */
-        OperatorDecision.Verdict ruling(OperatorDecision word);
+    public interface DecidableMigration {
+        /** Returns whether it would follow the decision, and what that would mean. */
+        OperatorDecision.DecisionPreview ruling(OperatorDecision word);
 
         /** Follows the word. */
         void resolve(OperatorDecision word);
 
-        /** Returns true if nothing is held here any more. */
+        /** Returns true if nothing is held here. */
         boolean isOver();
 
         /** Describes its end in a sentence. */
         String ending();
 
-        /** For whom ranks are held, or null. */
+        /** The peer that ranks are held for, or null. */
         String waitsFor();
 
         /** Returns true if what was asked for is still on its way: a fence command runs. */
@@ -40,19 +40,19 @@ public final class OperatorInbox {
     }
 
     private final String id;
-    private final Migration migration;
-    private final Queue<Call> incoming = new ConcurrentLinkedQueue<>();
-    private final List<Call> followed = new ArrayList<>();
-    private final List<Call> fenced = new ArrayList<>();
+    private final DecidableMigration migration;
+    private final Queue<PendingDecision> incoming = new ConcurrentLinkedQueue<>();
+    private final List<PendingDecision> followed = new ArrayList<>();
+    private final List<PendingDecision> fenced = new ArrayList<>();
     private volatile boolean closed;
 
-    public OperatorInbox(String migrationId, Migration migration) {
+    public OperatorInbox(String migrationId, DecidableMigration migration) {
         this.id = migrationId;
         this.migration = migration;
     }
 
     /** Takes a word. Any thread; false once the migration's thread has ended. */
-    public boolean take(Call call) {
+    public boolean take(PendingDecision call) {
         incoming.add(call);
         return !closed || !incoming.remove(call);
     }
@@ -64,14 +64,14 @@ public final class OperatorInbox {
 
     /** Hears what has come in, and answers what can be answered. */
     public void work(long nowNs) {
-        for (Call call = incoming.poll(); call != null; call = incoming.poll()) {
+        for (PendingDecision call = incoming.poll(); call != null; call = incoming.poll()) {
             hear(call, nowNs);
         }
         followed.removeIf(call -> isAnswered(call, nowNs));
     }
 
-    private void hear(Call call, long nowNs) {
-        OperatorDecision.Verdict ruling = migration.ruling(call.word());
+    private void hear(PendingDecision call, long nowNs) {
+        OperatorDecision.DecisionPreview ruling = migration.ruling(call.word());
         if (!ruling.allows() || !call.carriesOut()) {
             call.answer(Resolution.of(id, ruling));
             return;
@@ -79,15 +79,15 @@ public final class OperatorInbox {
         LOG.warn("migration {}: {} decides: {}: {}", id, call.by(), call.word(), ruling.text());
         call.followed(nowNs);
         followed.add(call);
-        if (ruling.how() == OperatorDecision.Verdict.How.AFTER_FENCE) {
+        if (ruling.how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
             fenced.add(call);
         }
         migration.resolve(call.word());
     }
 
-    private boolean isAnswered(Call call, long nowNs) {
+    private boolean isAnswered(PendingDecision call, long nowNs) {
         if (migration.isOver()) {
-            call.answer(new Resolution(id, Resolution.Result.DONE, migration.ending()));
+            call.answer(new Resolution(id, Resolution.ResolutionResult.DONE, migration.ending()));
             return true;
         }
         boolean noProof = fenced.contains(call)
@@ -96,7 +96,7 @@ public final class OperatorInbox {
         if (noProof) {
             call.answer(new Resolution(
                     id,
-                    Resolution.Result.STILL_HELD,
+                    Resolution.ResolutionResult.STILL_HELD,
                     "The source was not proved off by the fence command, or a target has not promised to hold on; "
                             + migration.waitsFor()));
             return true;
@@ -104,7 +104,7 @@ public final class OperatorInbox {
         if (call.isDue(nowNs)) {
             call.answer(new Resolution(
                     id,
-                    Resolution.Result.STILL_HELD,
+                    Resolution.ResolutionResult.STILL_HELD,
                     "It is noted, but ranks are still held: "
                             + (migration.waitsFor() == null
                                     ? "it is being carried out; `ppmr status` says how far it is"
@@ -117,12 +117,14 @@ public final class OperatorInbox {
     /** The migration's thread ends: what is still here is answered. */
     public void close() {
         closed = true;
-        List<Call> left = new ArrayList<>(followed);
-        for (Call call = incoming.poll(); call != null; call = incoming.poll()) {
+        List<PendingDecision> left = new ArrayList<>(followed);
+        for (PendingDecision call = incoming.poll(); call != null; call = incoming.poll()) {
             left.add(call);
         }
         left.forEach(call -> call.answer(new Resolution(
-                id, followed.contains(call) ? Resolution.Result.DONE : Resolution.Result.REFUSED, migration.ending())));
+                id,
+                followed.contains(call) ? Resolution.ResolutionResult.DONE : Resolution.ResolutionResult.REFUSED,
+                migration.ending())));
         followed.clear();
     }
 
@@ -130,7 +132,7 @@ public final class OperatorInbox {
      * An operator's word on its way to a migration's thread, and the answer on its way back. Made by the thread that
      * asks, answered once by the migration's.
      */
-    public static final class Call {
+    public static final class PendingDecision {
         private final OperatorDecision word;
         private final boolean carryOut;
         private final String by;
@@ -143,7 +145,7 @@ public final class OperatorInbox {
          * @param by who asks, for the log
          * @param patienceNs after how long from its being followed it is answered that ranks are still held
          */
-        public Call(OperatorDecision word, boolean carryOut, String by, long patienceNs) {
+        public PendingDecision(OperatorDecision word, boolean carryOut, String by, long patienceNs) {
             this.word = word;
             this.carryOut = carryOut;
             this.by = by;

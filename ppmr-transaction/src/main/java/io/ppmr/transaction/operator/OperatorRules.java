@@ -1,7 +1,7 @@
 package io.ppmr.transaction.operator;
 
-import io.ppmr.transaction.journal.Outcome;
-import io.ppmr.transaction.operator.OperatorDecision.Verdict;
+import io.ppmr.transaction.journal.FinalOutcome;
+import io.ppmr.transaction.operator.OperatorDecision.DecisionPreview;
 import io.ppmr.transaction.rules.CoordinatorRules;
 import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
@@ -23,103 +23,110 @@ public final class OperatorRules {
      * @param unreached participants that do not answer
      * @param fence whether there is a fence command, which is run by itself
      */
-    public static Verdict ofCoordinator(
+    public static DecisionPreview ofCoordinator(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
-        List<String> strangers = word.targetsOff().stream()
+        List<String> foreign = word.targetsOff().stream()
                 .filter(name -> state.member(name) == null)
                 .sorted()
                 .toList();
-        if (!strangers.isEmpty()) {
-            return Verdict.refused(strangers + " takes no part in migration " + id + "; its targets, as they are to be"
-                    + " named: " + state.participants());
+        if (!foreign.isEmpty()) {
+            return DecisionPreview.refused(foreign + " takes no part in migration " + id
+                    + "; its targets, as they are to be" + " named: " + state.participants());
         }
         if (word.sourceOff() || word.firstOff()) {
-            return Verdict.refused("This is the source of migration " + id + ", and it runs: say --source-is-off and"
-                    + " --first-is-off to a target's service.");
+            return DecisionPreview.refused("This is the source of migration " + id
+                    + ", and it runs: say --source-is-off and" + " --first-is-off to a target's service.");
         }
         return switch (state.phase()) {
             case NEW, PREPARING ->
-                Verdict.refused(
+                DecisionPreview.refused(
                         "Migration " + id + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id
                                 + "` calls it off.");
             case CONFIRMING -> inLastRound(state, word, unreached);
             case COMMITTING -> committing(state, word, unreached);
             case ROLLING_BACK -> rollingBack(state, word, unreached, fence);
             case BROKEN -> broken(state, word);
-            case COMMITTED -> Verdict.refused("Migration " + id + " is decided and over: it has committed.");
-            case ROLLED_BACK -> Verdict.refused("Migration " + id + " is decided and over: it was rolled back.");
+            case COMMITTED -> DecisionPreview.refused("Migration " + id + " is decided and over: it has committed.");
+            case ROLLED_BACK ->
+                DecisionPreview.refused("Migration " + id + " is decided and over: it was rolled back.");
         };
     }
 
-    private static Verdict inLastRound(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+    private static DecisionPreview inLastRound(
+            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (word.commits()) {
-            return Verdict.refused("Migration " + id + " is not decided, and commits by itself when all still hold"
-                    + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
+            return DecisionPreview.refused(
+                    "Migration " + id + " is not decided, and commits by itself when all still hold"
+                            + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
         }
         if (missing.isEmpty()) {
-            return Verdict.refused("Migration " + id + " is not in doubt: every target answers, and it decides by"
-                    + " itself in a moment.");
+            return DecisionPreview.refused("Migration " + id
+                    + " is not in doubt: every target answers, and it decides by" + " itself in a moment.");
         }
-        Verdict named = requireNamed(state, word, missing, "");
+        DecisionPreview named = requireNamed(state, word, missing, "");
         return named != null
                 ? named
-                : Verdict.followed("Migration " + id
+                : DecisionPreview.followed("Migration " + id
                         + " is rolled back: every copy is ended, and the originals that are"
-                        + " left go on here when all targets have said so or are off. If an original is gone, the"
+                        + " left continue here when all targets have said so or are off. If an original is gone, the"
                         + " computation is not whole. You say that these are off: " + sorted(word.targetsOff()) + "."
                         + MAY_RUN_TWICE);
     }
 
-    private static Verdict committing(CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+    private static DecisionPreview committing(
+            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
         String id = state.migrationId();
         if (!word.commits()) {
-            return Verdict.refused("Migration " + id + " is decided already: it is committed, and its originals are"
-                    + " ended or being ended.");
+            return DecisionPreview.refused("Migration " + id
+                    + " is decided already: it is committed, and its originals are" + " ended or being ended.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
-        Verdict named = requireNamed(state, word, missing, "");
+        DecisionPreview named = requireNamed(state, word, missing, "");
         if (named != null) {
             return named;
         }
         if (word.targetsOff().isEmpty()) {
-            return Verdict.refused("Migration " + id + " is decided already: it is committed, and ends by itself when"
-                    + " its targets have answered.");
+            return DecisionPreview.refused("Migration " + id
+                    + " is decided already: it is committed, and ends by itself when" + " its targets have answered.");
         }
-        return Verdict.followed("Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
-                + " count as lost, and nobody waits for them any more: the computation is not whole.");
+        return DecisionPreview.followed(
+                "Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
+                        + " count as lost, and are no longer waited for: the computation is not whole.");
     }
 
-    private static Verdict rollingBack(
+    private static DecisionPreview rollingBack(
             CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
         if (word.commits()) {
-            return Verdict.refused("Migration " + id
+            return DecisionPreview.refused("Migration " + id
                     + " is decided already: it is rolled back, which may have been told" + " to a target.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
         if (missing.isEmpty() && word.targetsOff().isEmpty()) {
-            return Verdict.refused("Migration " + id + " is decided already: it is rolled back, and the originals go on"
-                    + " by themselves when its targets have answered.");
+            return DecisionPreview.refused(
+                    "Migration " + id + " is decided already: it is rolled back, and the originals continue"
+                            + " by themselves when its targets have answered.");
         }
-        Verdict named = requireNamed(
+        DecisionPreview named = requireNamed(
                 state,
                 word,
                 missing,
                 fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
         return named != null
                 ? named
-                : Verdict.followed("Migration " + id + " is rolled back already, and the originals go on here at once."
-                        + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
+                : DecisionPreview.followed(
+                        "Migration " + id + " is rolled back already, and the originals continue here at once."
+                                + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
     }
 
     /** Refuses a word that calls a target off which answers, or leaves one out which does not. */
-    private static Verdict requireNamed(
+    private static DecisionPreview requireNamed(
             CoordinatorState state, OperatorDecision word, List<String> missing, String otherwise) {
         List<String> awaited = Explanations.awaited(state);
         List<String> answering = word.targetsOff().stream()
@@ -127,7 +134,7 @@ public final class OperatorRules {
                 .sorted()
                 .toList();
         if (!answering.isEmpty()) {
-            return Verdict.refused(answering + " is not off: it is connected, and answers by itself.");
+            return DecisionPreview.refused(answering + " is not off: it is connected, and answers by itself.");
         }
         List<String> left = missing.stream()
                 .filter(name -> !word.targetsOff().contains(name))
@@ -135,12 +142,13 @@ public final class OperatorRules {
         if (left.isEmpty()) {
             return null;
         }
-        return Verdict.refused("Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
-                + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
-                + String.join(" ", left) + ".");
+        return DecisionPreview.refused(
+                "Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
+                        + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
+                        + String.join(" ", left) + ".");
     }
 
-    private static Verdict broken(CoordinatorState state, OperatorDecision word) {
+    private static DecisionPreview broken(CoordinatorState state, OperatorDecision word) {
         String id = state.migrationId();
         if (!word.commits()) {
             List<String> sealed = state.members().stream()
@@ -148,27 +156,30 @@ public final class OperatorRules {
                     .map(Member::name)
                     .filter(name -> !word.targetsOff().contains(name))
                     .toList();
-            return Verdict.followed("An original of migration " + id + " is gone (" + state.reason()
+            return DecisionPreview.followed("An original of migration " + id + " is gone (" + state.reason()
                     + "). Every copy is"
-                    + " ended, and what is left of the originals goes on here without it: the computation is not"
+                    + " ended, and what is left of the originals continues here without it: the computation is not"
                     + " whole. "
                     + (sealed.isEmpty()
-                            ? "It goes on at once."
-                            : "It goes on when these, which may have voted, have said that their copies are ended: "
+                            ? "It continues at once."
+                            : "It continues when these, which may have voted, have said that their copies are ended: "
                                     + sealed + ".")
                     + (word.targetsOff().isEmpty()
                             ? ""
                             : " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE));
         }
         if (!CoordinatorRules.mayCommitBroken(state)) {
-            return Verdict.refused("Migration " + id + " cannot be committed: not every target can have voted, or one"
-                    + " was told to roll back. --rollback lets what is left of the originals go on.");
+            return DecisionPreview.refused(
+                    "Migration " + id + " cannot be committed: not every target can have voted, or one"
+                            + " was told to roll back. --rollback lets what is left of the originals continue.");
         }
         return word.targetsOff().isEmpty()
-                ? Verdict.followed("Every target of migration " + id + " is asked whether its copies are still held. If"
-                        + " all are, the originals that are left are ended and the copies run.")
-                : Verdict.refused("Migration " + id + " can be committed only with every target's copies: say --commit"
-                        + " without --target-is-off, or --rollback.");
+                ? DecisionPreview.followed(
+                        "Every target of migration " + id + " is asked whether its copies are still held. If"
+                                + " all are, the originals that are left are ended and the copies run.")
+                : DecisionPreview.refused(
+                        "Migration " + id + " can be committed only with every target's copies: say --commit"
+                                + " without --target-is-off, or --rollback.");
     }
 
     /**
@@ -177,24 +188,25 @@ public final class OperatorRules {
      * @param source the source's address
      * @param fence whether there is a fence command
      */
-    public static Verdict ofParticipant(ParticipantState state, OperatorDecision word, String source, boolean fence) {
+    public static DecisionPreview ofParticipant(
+            ParticipantState state, OperatorDecision word, String source, boolean fence) {
         String id = state.migrationId();
-        List<String> strangers = word.targetsOff().stream()
+        List<String> foreign = word.targetsOff().stream()
                 .filter(name -> !state.others().contains(name))
                 .sorted()
                 .toList();
         boolean known = !state.participants().isEmpty();
-        if (known && !strangers.isEmpty()) {
-            return Verdict.refused(strangers + " is no other target of migration " + id + "; the others, as they are to"
-                    + " be named: " + state.others());
+        if (known && !foreign.isEmpty()) {
+            return DecisionPreview.refused(foreign + " is no other target of migration " + id
+                    + "; the others, as they are to" + " be named: " + state.others());
         }
         return switch (state.phase()) {
             case NOTHING, PREPARING ->
-                Verdict.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
+                DecisionPreview.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
             case PREPARED ->
                 state.sourceLost()
                         ? prepared(state, word, source, fence)
-                        : Verdict.refused("Migration " + id + " is not in doubt here: its source (" + source
+                        : DecisionPreview.refused("Migration " + id + " is not in doubt here: its source (" + source
                                 + ") answers, and decides by itself; what an operator decides is said to the source's"
                                 + " service.");
             case TAKEN_OVER -> takenOver(state, word);
@@ -202,7 +214,8 @@ public final class OperatorRules {
         };
     }
 
-    private static Verdict prepared(ParticipantState state, OperatorDecision word, String source, boolean fence) {
+    private static DecisionPreview prepared(
+            ParticipantState state, OperatorDecision word, String source, boolean fence) {
         String id = state.migrationId();
         if (!state.isFirst()) {
             return notFirst(state, word);
@@ -214,50 +227,53 @@ public final class OperatorRules {
         String off = "The source (" + source + ") counts as off from now on." + MAY_RUN_TWICE + others;
         if (!word.commits()) {
             return word.sourceOff()
-                    ? Verdict.followed(
+                    ? DecisionPreview.followed(
                             off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
-                    : Verdict.refused("The rollback of migration " + id + " ends every copy. Start the source's service"
-                            + " (" + source + ") again, or if its node is off for good, say so: --source-is-off.");
+                    : DecisionPreview.refused(
+                            "The rollback of migration " + id + " ends every copy. Start the source's service" + " ("
+                                    + source + ") again, or if its node is off for good, say so: --source-is-off.");
         }
         String commit = state.others().isEmpty()
                 ? " The copies here run."
                 : " If all have prepared, the copies run everywhere; if one has rolled back, all do.";
         if (word.sourceOff()) {
-            return Verdict.followed(off + commit);
+            return DecisionPreview.followed(off + commit);
         }
         return fence
-                ? new Verdict(
-                        Verdict.How.AFTER_FENCE,
+                ? new DecisionPreview(
+                        DecisionPreview.How.AFTER_FENCE,
                         "The fence command is run for the source (" + source + ") once the other targets have promised"
                                 + " to hold on: it may cut the power of a node that is well. If it proves the source"
                                 + " off, this target takes over." + others + commit)
-                : Verdict.refused("The source (" + source + ") of migration " + id + " must be proved off, and there is"
-                        + " no fence command in this target's configuration. Start the source's service "
-                        + "again, or if"
-                        + " its node is off for good, say so: --source-is-off. If it is not, originals "
-                        + "and copies may"
-                        + " run at once.");
+                : DecisionPreview.refused(
+                        "The source (" + source + ") of migration " + id + " must be proved off, and there is"
+                                + " no fence command in this target's configuration. Start the source's service "
+                                + "again, or if"
+                                + " its node is off for good, say so: --source-is-off. If it is not, originals "
+                                + "and copies may"
+                                + " run at once.");
     }
 
-    private static Verdict notFirst(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview notFirst(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         String first = state.participants().get(0);
         if (word.commits()) {
-            return Verdict.refused("The first target of migration " + id + " is " + first + ": run `ppmr resolve " + id
-                    + " --commit` there.");
+            return DecisionPreview.refused("The first target of migration " + id + " is " + first
+                    + ": run `ppmr resolve " + id + " --commit` there.");
         }
         if (!word.firstOff() || !word.sourceOff()) {
-            return Verdict.refused(
+            return DecisionPreview.refused(
                     "The first target of migration " + id + " is " + first + ": run `ppmr resolve` there."
                             + " If it is off for good, and the source as well, --rollback --source-is-off "
                             + "--first-is-off gives"
                             + " up what is held here.");
         }
-        return Verdict.followed("The source and " + first + " count as off from now on. The copies here are ended, so"
-                + " the computation is gone, or not whole where another target's copies run.");
+        return DecisionPreview.followed(
+                "The source and " + first + " count as off from now on. The copies here are ended, so"
+                        + " the computation is gone, or not whole where another target's copies run.");
     }
 
-    private static Verdict takenOver(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview takenOver(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         if (!state.isFirst()) {
             return notFirst(state, word);
@@ -266,37 +282,39 @@ public final class OperatorRules {
                 .filter(name -> !word.targetsOff().contains(name))
                 .toList();
         if (word.commits()) {
-            return state.aim() == Outcome.COMMITTED
-                    ? Verdict.refused("Migration " + id
+            return state.aim() == FinalOutcome.COMMITTED
+                    ? DecisionPreview.refused("Migration " + id
                             + " is being taken over towards a commit already, and waits for "
                             + state.silent() + ": start the service there again. If such a node is off for good, its"
                             + " copies are lost: --rollback --target-is-off " + String.join(" ", state.silent()) + ".")
-                    : Verdict.followed("Migration " + id + " is taken over, now towards a commit: if all have prepared,"
-                            + " the copies run everywhere.");
+                    : DecisionPreview.followed(
+                            "Migration " + id + " is taken over, now towards a commit: if all have prepared,"
+                                    + " the copies run everywhere.");
         }
-        return Verdict.followed(
+        return DecisionPreview.followed(
                 "Migration " + id + " is given up: unless one has committed, every copy is ended and the"
                         + " computation is gone. "
                         + (left.isEmpty()
-                                ? "Nobody is waited for."
+                                ? "No peer is waited for."
                                 : "All stays held until these have answered: " + left + "."));
     }
 
-    private static Verdict decided(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview decided(ParticipantState state, OperatorDecision word) {
         String id = state.migrationId();
         boolean committed = state.phase() == ParticipantState.Phase.COMMITTED;
         String how = committed ? "committed" : "rolled back";
         if (word.commits() != committed || state.done()) {
-            return Verdict.refused("Migration " + id + " is decided already: it is " + how + " here.");
+            return DecisionPreview.refused("Migration " + id + " is decided already: it is " + how + " here.");
         }
         List<String> off =
                 state.silent().stream().filter(word.targetsOff()::contains).toList();
         return off.isEmpty()
-                ? Verdict.refused("Migration " + id + " is decided already: it is " + how + " here, and these are told"
-                        + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
-                        + " --target-is-off " + String.join(" ", state.silent()) + ".")
-                : Verdict.followed("Migration " + id + " is " + how + " here already; " + off + " count as lost and are"
-                        + " told no more.");
+                ? DecisionPreview.refused(
+                        "Migration " + id + " is decided already: it is " + how + " here, and these are told"
+                                + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
+                                + " --target-is-off " + String.join(" ", state.silent()) + ".")
+                : DecisionPreview.followed("Migration " + id + " is " + how + " here already; " + off
+                        + " count as lost and are" + " told no more.");
     }
 
     private static String sorted(Set<String> names) {

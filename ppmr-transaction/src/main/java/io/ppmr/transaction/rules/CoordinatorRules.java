@@ -4,12 +4,12 @@ import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Confirm;
 import io.ppmr.protocol.control.ControlMessage.RollBack;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -23,19 +23,19 @@ public final class CoordinatorRules {
 
     /** Applies an event. */
     public static Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
-        if (event instanceof CoordinatorEvent.Heard heard) {
+        if (event instanceof CoordinatorEvent.ParticipantMessage heard) {
             boolean known = heard.attempt() == state.attempt() && state.member(heard.participant()) != null;
             return known ? hear(state, heard.participant(), heard.message()) : Transition.stay(state);
         }
         if (event instanceof CoordinatorEvent.Start start) {
-            return state.phase() == Phase.NEW
+            return state.phase() == CoordinatorPhase.NEW
                     ? begin(state, 1, start.participants(), start.originals())
                     : Transition.stay(state);
         }
         if (event instanceof CoordinatorEvent.ImageComplete complete) {
             return imageComplete(state, complete);
         }
-        if (event instanceof CoordinatorEvent.Failed failed) {
+        if (event instanceof CoordinatorEvent.AttemptFailure failed) {
             return fail(state, failed);
         }
         if (event instanceof CoordinatorEvent.Proved proved) {
@@ -48,7 +48,7 @@ public final class CoordinatorRules {
         }
         if (event instanceof CoordinatorEvent.FenceDue due) {
             Member member = state.member(due.participant());
-            boolean wanted = state.phase() == Phase.ROLLING_BACK && member != null && waitsFor(member);
+            boolean wanted = state.phase() == CoordinatorPhase.ROLLING_BACK && member != null && waitsFor(member);
             return wanted
                     ? Transition.of(state, new Effect.FenceParticipant(due.participant()))
                     : Transition.stay(state);
@@ -56,7 +56,7 @@ public final class CoordinatorRules {
         if (event instanceof CoordinatorEvent.Off off) {
             return off(state, off.participant());
         }
-        return resolve(state, ((CoordinatorEvent.Resolve) event).outcome());
+        return resolve(state, ((CoordinatorEvent.CoordinatorDecision) event).outcome());
     }
 
     /** Returns the messages that wait for an answer, to be sent again until it comes. */
@@ -89,7 +89,7 @@ public final class CoordinatorRules {
     private static Transition<CoordinatorState> imageComplete(
             CoordinatorState state, CoordinatorEvent.ImageComplete complete) {
         Member member = state.member(complete.participant());
-        if (state.phase() != Phase.PREPARING || member == null || member.sealed()) {
+        if (state.phase() != CoordinatorPhase.PREPARING || member == null || member.sealed()) {
             return Transition.stay(state);
         }
         return Transition.of(
@@ -114,7 +114,7 @@ public final class CoordinatorRules {
             return hearVote(state, from);
         }
         if (message instanceof ControlMessage.StillHeld) {
-            if (state.phase() != Phase.CONFIRMING) {
+            if (state.phase() != CoordinatorPhase.CONFIRMING) {
                 return Transition.stay(state);
             }
             CoordinatorState next = state.with(from, member -> member.withConfirmed(true));
@@ -134,13 +134,13 @@ public final class CoordinatorRules {
     }
 
     private static Transition<CoordinatorState> proved(CoordinatorState state, CoordinatorEvent.Proved proved) {
-        if (state.phase() == Phase.ROLLING_BACK && isLetGo(state)) {
+        if (state.phase() == CoordinatorPhase.ROLLING_BACK && isLetGo(state)) {
             return letGo(state, proved.originals());
         }
-        if (state.phase() != Phase.CONFIRMING) {
+        if (state.phase() != CoordinatorPhase.CONFIRMING) {
             return Transition.stay(state);
         }
-        if (proved.originals() == Originals.ALIVE) {
+        if (proved.originals() == OriginalsState.ALIVE) {
             // What it has done since its image was written would be done once more by its copy.
             return rollBack(state.withNext(List.of()).failed(proved.reason()), false);
         }
@@ -149,16 +149,16 @@ public final class CoordinatorRules {
     }
 
     /** Returns true for the vote after which all have voted, so that the decision to commit may follow from it. */
-    public static boolean isLastVote(CoordinatorState state, CoordinatorEvent.Heard heard) {
+    public static boolean isLastVote(CoordinatorState state, CoordinatorEvent.ParticipantMessage heard) {
         return heard.message() instanceof ControlMessage.Prepared
                 && heard.attempt() == state.attempt()
                 && state.member(heard.participant()) != null
-                && apply(state, heard).state().phase() == Phase.CONFIRMING
-                && state.phase() == Phase.PREPARING;
+                && apply(state, heard).state().phase() == CoordinatorPhase.CONFIRMING
+                && state.phase() == CoordinatorPhase.PREPARING;
     }
 
     private static Transition<CoordinatorState> hearVote(CoordinatorState state, String from) {
-        if (state.phase() != Phase.PREPARING || !state.member(from).sealed()) {
+        if (state.phase() != CoordinatorPhase.PREPARING || !state.member(from).sealed()) {
             return Transition.stay(state);
         }
         CoordinatorState next = state.with(from, Member::withVote);
@@ -195,14 +195,14 @@ public final class CoordinatorRules {
         return Transition.of(state, new Effect.Judge(from + ": " + reason, from, true));
     }
 
-    private static Transition<CoordinatorState> fail(CoordinatorState state, CoordinatorEvent.Failed failed) {
+    private static Transition<CoordinatorState> fail(CoordinatorState state, CoordinatorEvent.AttemptFailure failed) {
         if (!isOpen(state)) {
             return Transition.stay(state);
         }
-        if (failed.originals() != Originals.DEAD) {
+        if (failed.originals() != OriginalsState.DEAD) {
             return rollBack(state.withNext(failed.next()).failed(failed.reason()), false);
         }
-        if (state.phase() == Phase.CONFIRMING && !failed.copiesGone()) {
+        if (state.phase() == CoordinatorPhase.CONFIRMING && !failed.copiesGone()) {
             // The copies are what is left, so a voter that is not reached is waited for.
             return Transition.stay(state);
         }
@@ -211,7 +211,7 @@ public final class CoordinatorRules {
 
     private static Transition<CoordinatorState> breakOff(CoordinatorState state) {
         return Transition.of(
-                state.in(Phase.BROKEN).withNext(List.of()),
+                state.in(CoordinatorPhase.BROKEN).withNext(List.of()),
                 new Effect.Persist(new TransactionRecord.Broken(state.migrationId(), state.attempt(), state.reason())),
                 new Effect.StopAttempt(state.attempt(), state.reason()),
                 new Effect.Say("an original is gone; the others that are held stay held until ppmr resolve decides: "
@@ -232,23 +232,23 @@ public final class CoordinatorRules {
         return isLetGo(state) ? sent.and(new Effect.ProveOriginals()) : sent;
     }
 
-    private static Transition<CoordinatorState> letGo(CoordinatorState state, Originals originals) {
-        if (originals == Originals.DEAD && !state.byOperator()) {
+    private static Transition<CoordinatorState> letGo(CoordinatorState state, OriginalsState originals) {
+        if (originals == OriginalsState.DEAD && !state.byOperator()) {
             return breakOff(state.failed("an original has died while it was rolled back; " + state.reason()));
         }
-        if (originals != Originals.DEAD && !state.next().isEmpty()) {
+        if (originals != OriginalsState.DEAD && !state.next().isEmpty()) {
             return begin(state, state.attempt() + 1, state.next(), state.originalsOf(state.next()));
         }
         return Transition.of(
-                state.in(Phase.ROLLED_BACK),
+                state.in(CoordinatorPhase.ROLLED_BACK),
                 new Effect.ContinueOriginals(),
                 new Effect.Resume(),
-                new Effect.Persist(done(state, Outcome.ROLLED_BACK)),
-                new Effect.Finished(Outcome.ROLLED_BACK, state.reason()));
+                new Effect.Persist(done(state, FinalOutcome.ROLLED_BACK)),
+                new Effect.Finished(FinalOutcome.ROLLED_BACK, state.reason()));
     }
 
     private static Transition<CoordinatorState> confirm(CoordinatorState state) {
-        CoordinatorState next = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(false));
+        CoordinatorState next = state.in(CoordinatorPhase.CONFIRMING).withEach(member -> member.withConfirmed(false));
         return Transition.of(next).and(unanswered(next)).and(new Effect.ProveOriginals());
     }
 
@@ -258,7 +258,8 @@ public final class CoordinatorRules {
     }
 
     private static Transition<CoordinatorState> carryOutCommit(CoordinatorState state, Effect... decided) {
-        CoordinatorState next = state.in(Phase.COMMITTING).withNext(List.of()).withEach(Member::undecided);
+        CoordinatorState next =
+                state.in(CoordinatorPhase.COMMITTING).withNext(List.of()).withEach(Member::undecided);
         return Transition.of(next, decided).and(new Effect.EndOriginals()).and(unanswered(next));
     }
 
@@ -273,7 +274,7 @@ public final class CoordinatorRules {
         };
     }
 
-    /** In COMMITTING and ROLLING_BACK: the participant has answered, or needs not answer any more. */
+    /** In COMMITTING and ROLLING_BACK: the participant has answered, or need not answer. */
     private static Transition<CoordinatorState> answered(CoordinatorState state, String participant, boolean lost) {
         if (state.member(participant).answered()) {
             return Transition.stay(state);
@@ -283,7 +284,7 @@ public final class CoordinatorRules {
         if (lost) {
             effects.add(new Effect.Say("the ranks of " + participant + " are lost"));
         }
-        if (state.phase() == Phase.ROLLING_BACK) {
+        if (state.phase() == CoordinatorPhase.ROLLING_BACK) {
             if (isLetGo(next) && state.member(participant).sealed()) {
                 effects.add(new Effect.ProveOriginals());
             }
@@ -293,20 +294,24 @@ public final class CoordinatorRules {
             return new Transition<>(next, effects);
         }
         effects.add(new Effect.Reconnect());
-        effects.add(new Effect.Persist(done(next, Outcome.COMMITTED)));
-        effects.add(new Effect.Finished(Outcome.COMMITTED, ""));
-        return new Transition<>(next.in(Phase.COMMITTED), effects);
+        effects.add(new Effect.Persist(done(next, FinalOutcome.COMMITTED)));
+        effects.add(new Effect.Finished(FinalOutcome.COMMITTED, ""));
+        return new Transition<>(next.in(CoordinatorPhase.COMMITTED), effects);
     }
 
-    private static Transition<CoordinatorState> resolve(CoordinatorState state, Outcome outcome) {
-        boolean doubt = state.phase() == Phase.BROKEN || state.phase() == Phase.CONFIRMING;
-        if (doubt && outcome == Outcome.ROLLED_BACK) {
+    private static Transition<CoordinatorState> resolve(CoordinatorState state, FinalOutcome outcome) {
+        boolean doubt = state.phase() == CoordinatorPhase.BROKEN || state.phase() == CoordinatorPhase.CONFIRMING;
+        if (doubt && outcome == FinalOutcome.ROLLED_BACK) {
             return rollBack(state, true);
         }
-        return state.phase() == Phase.BROKEN && mayCommitBroken(state) ? confirm(state) : Transition.stay(state);
+        return state.phase() == CoordinatorPhase.BROKEN && mayCommitBroken(state)
+                ? confirm(state)
+                : Transition.stay(state);
     }
 
-    /** Tells whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody. */
+    /**
+     * Returns whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody.
+     */
     public static boolean mayCommitBroken(CoordinatorState state) {
         return state.all(Member::sealed) && !state.rollBackDecided();
     }
@@ -318,13 +323,13 @@ public final class CoordinatorRules {
      * @param originals proved just now
      */
     public static Transition<CoordinatorState> recover(
-            String migrationId, List<TransactionRecord> records, Originals originals) {
+            String migrationId, List<TransactionRecord> records, OriginalsState originals) {
         CoordinatorState state = replay(migrationId, records);
         return switch (state.phase()) {
             case COMMITTING -> carryOutCommit(state);
             // If the originals are gone the copies are what is left, and may be about to be taken over.
             case ROLLING_BACK ->
-                originals == Originals.DEAD && !state.byOperator()
+                originals == OriginalsState.DEAD && !state.byOperator()
                         ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
                         : sendAndSeeWhetherLetGo(state);
             case PREPARING -> recoverUndecided(state.failed("the source's service was restarted"), originals);
@@ -332,8 +337,8 @@ public final class CoordinatorRules {
         };
     }
 
-    private static Transition<CoordinatorState> recoverUndecided(CoordinatorState state, Originals originals) {
-        if (originals != Originals.DEAD) {
+    private static Transition<CoordinatorState> recoverUndecided(CoordinatorState state, OriginalsState originals) {
+        if (originals != OriginalsState.DEAD) {
             return rollBack(state, false);
         }
         return state.all(Member::sealed) ? confirm(state) : breakOff(state);
@@ -350,13 +355,16 @@ public final class CoordinatorRules {
                                 .withWindow(sealed.fenceWindowNs(), sealed.silenceLimitNs()))
                         .holding(sealed.held());
             } else if (record instanceof TransactionRecord.CommitDecided) {
-                state = state.in(Phase.COMMITTING);
+                state = state.in(CoordinatorPhase.COMMITTING);
             } else if (record instanceof TransactionRecord.RollBackDecided back) {
                 state = state.failed(back.reason()).rollingBack(back.byOperator());
             } else if (record instanceof TransactionRecord.Broken broken) {
-                state = state.failed(broken.reason()).in(Phase.BROKEN);
+                state = state.failed(broken.reason()).in(CoordinatorPhase.BROKEN);
             } else if (record instanceof TransactionRecord.Done done) {
-                state = state.in(done.outcome() == Outcome.COMMITTED ? Phase.COMMITTED : Phase.ROLLED_BACK);
+                state = state.in(
+                        done.outcome() == FinalOutcome.COMMITTED
+                                ? CoordinatorPhase.COMMITTED
+                                : CoordinatorPhase.ROLLED_BACK);
             }
         }
         return state;
@@ -364,7 +372,7 @@ public final class CoordinatorRules {
 
     /** PREPARING or CONFIRMING: nothing is decided. */
     private static boolean isOpen(CoordinatorState state) {
-        return state.phase() == Phase.PREPARING || state.phase() == Phase.CONFIRMING;
+        return state.phase() == CoordinatorPhase.PREPARING || state.phase() == CoordinatorPhase.CONFIRMING;
     }
 
     private static boolean waitsFor(Member member) {
@@ -375,7 +383,7 @@ public final class CoordinatorRules {
         return state.members().stream().noneMatch(CoordinatorRules::waitsFor);
     }
 
-    private static TransactionRecord done(CoordinatorState state, Outcome outcome) {
+    private static TransactionRecord done(CoordinatorState state, FinalOutcome outcome) {
         return new TransactionRecord.Done(state.migrationId(), state.attempt(), outcome, state.reason());
     }
 }

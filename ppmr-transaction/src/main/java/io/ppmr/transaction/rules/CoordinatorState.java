@@ -10,7 +10,7 @@ import java.util.function.UnaryOperator;
  * The state of a coordinator. Immutable; {@link CoordinatorRules} makes the next one.
  *
  * @param attempt from 1; 0 before the start
- * @param members who takes part in this attempt, in order; empty in {@link Phase#NEW} alone
+ * @param members who takes part in this attempt, in order; empty in {@link CoordinatorPhase#NEW} alone
  * @param byOperator a rollback was decided although an original is gone
  * @param rollBackDecided a rollback was decided in this attempt, whatever came after
  * @param next who takes part in the next attempt, empty for none
@@ -20,7 +20,7 @@ import java.util.function.UnaryOperator;
 public record CoordinatorState(
         String migrationId,
         int attempt,
-        Phase phase,
+        CoordinatorPhase phase,
         List<Member> members,
         boolean byOperator,
         boolean rollBackDecided,
@@ -31,14 +31,14 @@ public record CoordinatorState(
         members = List.copyOf(members);
         next = List.copyOf(next);
         originals = List.copyOf(originals);
-        if (members.isEmpty() && phase != Phase.NEW) {
+        if (members.isEmpty() && phase != CoordinatorPhase.NEW) {
             // All members of an empty list have sealed, voted and confirmed: the rules would commit.
             throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " without a participant");
         }
     }
 
     /** docs/transaction.md, "The coordinator". */
-    public enum Phase {
+    public enum CoordinatorPhase {
         NEW,
         PREPARING,
         CONFIRMING,
@@ -100,7 +100,8 @@ public record CoordinatorState(
 
     /** The state before {@link CoordinatorEvent.Start}. */
     public static CoordinatorState fresh(String migrationId) {
-        return new CoordinatorState(migrationId, 0, Phase.NEW, List.of(), false, false, List.of(), "", List.of());
+        return new CoordinatorState(
+                migrationId, 0, CoordinatorPhase.NEW, List.of(), false, false, List.of(), "", List.of());
     }
 
     /** The names of the members, in order. */
@@ -118,7 +119,7 @@ public record CoordinatorState(
 
     /** Returns true if nothing is left to do. */
     public boolean isOver() {
-        return phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK;
+        return phase == CoordinatorPhase.COMMITTED || phase == CoordinatorPhase.ROLLED_BACK;
     }
 
     /** Returns true if there are members and each fulfils the condition. */
@@ -126,7 +127,7 @@ public record CoordinatorState(
         return !members.isEmpty() && members.stream().allMatch(condition);
     }
 
-    CoordinatorState in(Phase next) {
+    CoordinatorState in(CoordinatorPhase next) {
         return new CoordinatorState(
                 migrationId, attempt, next, members, byOperator, rollBackDecided, this.next, reason, originals);
     }
@@ -155,14 +156,14 @@ public record CoordinatorState(
 
     CoordinatorState rollingBack(boolean operator) {
         return new CoordinatorState(
-                migrationId, attempt, Phase.ROLLING_BACK, members, operator, true, next, reason, originals);
+                migrationId, attempt, CoordinatorPhase.ROLLING_BACK, members, operator, true, next, reason, originals);
     }
 
     CoordinatorState preparing(int number, List<String> participants, List<PlannedRank> all) {
         return new CoordinatorState(
                 migrationId,
                 number,
-                Phase.PREPARING,
+                CoordinatorPhase.PREPARING,
                 participants.stream().map(Member::of).toList(),
                 false,
                 false,

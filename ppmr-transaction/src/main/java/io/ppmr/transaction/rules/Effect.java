@@ -1,7 +1,7 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 
@@ -37,9 +37,9 @@ public sealed interface Effect {
 
     /**
      * Coordinator: a failure has come to light; prove the originals, find whether another attempt is due, and feed
-     * {@link CoordinatorEvent.Failed} to the rules.
+     * {@link CoordinatorEvent.AttemptFailure} to the rules.
      *
-     * @param copiesGone the participant has none any more, or never will
+     * @param copiesGone the participant no longer has copies, or never will
      */
     record Judge(String reason, String participant, boolean copiesGone) implements Effect {}
 
@@ -47,7 +47,7 @@ public sealed interface Effect {
     record StopAttempt(int attempt, String reason) implements Effect {}
 
     /**
-     * Coordinator: prove the originals, in the last round or before they go on, and feed {@link
+     * Coordinator: prove the originals, in the last round or before they continue, and feed {@link
      * CoordinatorEvent.Proved} to the rules.
      */
     record ProveOriginals() implements Effect {}
@@ -62,7 +62,7 @@ public sealed interface Effect {
     /** Coordinator: end every original; none is left alive before the next effect. */
     record EndOriginals() implements Effect {}
 
-    /** Coordinator: the originals that are alive go on. */
+    /** Coordinator: the originals that are alive continue. */
     record ContinueOriginals() implements Effect {}
 
     /** Coordinator: the job's resume hook. */
@@ -81,15 +81,15 @@ public sealed interface Effect {
     record ProveCopies() implements Effect {}
 
     /** Participant: prove the copies before it promises another one something, and feed that question to the rules. */
-    record ProveForPromise(ParticipantEvent.HeardPeer heard) implements Effect {}
+    record ProveForPromise(ParticipantEvent.PeerMessage heard) implements Effect {}
 
     /**
-     * Participant: close the link to the source, if there is one, so that what was on its way on it is not heard any
-     * more. The source connects again if it lives.
+     * Participant: close the link to the source, if there is one, so that what was on its way on it is no longer heard.
+     * The source connects again if it lives.
      */
     record DropSourceLink() implements Effect {}
 
-    /** Participant: the copies go on. One that is gone is no reason to stop. */
+    /** Participant: the copies continue. One that is gone is no reason to stop. */
     record ReleaseCopies() implements Effect {}
 
     /** Participant: stop what is being restored and end every copy; none is left before the next effect. */
@@ -102,5 +102,5 @@ public sealed interface Effect {
     record Say(String text) implements Effect {}
 
     /** Either: over here. */
-    record Finished(Outcome outcome, String reason) implements Effect {}
+    record Finished(FinalOutcome outcome, String reason) implements Effect {}
 }

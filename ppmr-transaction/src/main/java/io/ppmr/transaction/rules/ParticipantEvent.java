@@ -1,17 +1,18 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.util.List;
 
 /** An event of a participant. */
 public sealed interface ParticipantEvent {
     /** A message of the coordinator about an attempt. */
-    record Heard(int attempt, ControlMessage message) implements ParticipantEvent {}
+    record CoordinatorMessage(int attempt, ControlMessage message) implements ParticipantEvent {}
 
     /** A message of another participant about an attempt, and when it came, monotonic. */
-    record HeardPeer(String participant, int attempt, ControlMessage message, long atNs) implements ParticipantEvent {}
+    record PeerMessage(String participant, int attempt, ControlMessage message, long atNs)
+            implements ParticipantEvent {}
 
     /**
      * Every copy is restored and held, every byte and CRC is accounted for. Without a copy there is nothing to vote
@@ -27,7 +28,7 @@ public sealed interface ParticipantEvent {
     }
 
     /** A restart, the image, a byte: something has failed here. */
-    record Failed(String reason) implements ParticipantEvent {}
+    record LocalFailure(String reason) implements ParticipantEvent {}
 
     /** The answer to {@link Effect.ProveCopies}; {@code reason} is empty when all are held. */
     record CopiesProved(String reason) implements ParticipantEvent {}
@@ -44,7 +45,7 @@ public sealed interface ParticipantEvent {
      * @param untilNs end of the window, monotonic; it also names the window
      * @param promiseNs how long the others shall keep their promise
      */
-    record FenceDue(long untilNs, long promiseNs) implements ParticipantEvent {}
+    record SourceFenceDue(long untilNs, long promiseNs) implements ParticipantEvent {}
 
     /** The window is over. */
     record FenceWindowOver() implements ParticipantEvent {}
@@ -60,7 +61,7 @@ public sealed interface ParticipantEvent {
      *
      * @param firstOff that the first participant is off as well
      */
-    record Resolve(Outcome outcome, boolean firstOff) implements ParticipantEvent {}
+    record ParticipantDecision(FinalOutcome outcome, boolean firstOff) implements ParticipantEvent {}
 
     /** An operator says that another participant's node is off. */
     record PeerOff(String participant) implements ParticipantEvent {}

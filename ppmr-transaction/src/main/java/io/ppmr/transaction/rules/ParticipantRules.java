@@ -1,17 +1,17 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Committed;
+import io.ppmr.protocol.control.ControlMessage.ParticipantStatus;
 import io.ppmr.protocol.control.ControlMessage.RollBack;
 import io.ppmr.protocol.control.ControlMessage.RolledBack;
-import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.StatusQuery;
 import io.ppmr.protocol.control.ControlMessage.TakeOver;
 import io.ppmr.protocol.control.VoterState;
 import io.ppmr.protocol.data.TransferReport;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 import java.util.ArrayList;
@@ -27,16 +27,16 @@ public final class ParticipantRules {
 
     /** Applies an event. */
     public static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
-        if (event instanceof ParticipantEvent.Heard heard) {
+        if (event instanceof ParticipantEvent.CoordinatorMessage heard) {
             return hear(state, heard.attempt(), heard.message());
         }
-        if (event instanceof ParticipantEvent.HeardPeer heard) {
+        if (event instanceof ParticipantEvent.PeerMessage heard) {
             return PeerRules.hear(state, heard);
         }
         if (event instanceof ParticipantEvent.CopiesHeld held) {
             return vote(state, held);
         }
-        if (event instanceof ParticipantEvent.Failed failed) {
+        if (event instanceof ParticipantEvent.LocalFailure failed) {
             return fail(state, failed.reason());
         }
         if (event instanceof ParticipantEvent.CopiesProved proved) {
@@ -78,7 +78,7 @@ public final class ParticipantRules {
                 } else {
                     state.others().stream()
                             .filter(state::isFirst)
-                            .forEach(name -> effects.add(standing(state, name, VoterState.BOUND, 0)));
+                            .forEach(name -> effects.add(standing(state, name, VoterState.TAKE_OVER_ACCEPTED, 0)));
                 }
             }
             case COMMITTED, ROLLED_BACK -> {
@@ -164,7 +164,7 @@ public final class ParticipantRules {
         }
         return Transition.of(
                 state.in(Phase.PREPARED),
-                new Effect.Persist(new TransactionRecord.Prepared(
+                new Effect.Persist(new TransactionRecord.PreparedHere(
                         state.migrationId(),
                         state.attempt(),
                         state.participants(),
@@ -195,7 +195,7 @@ public final class ParticipantRules {
         return Transition.of(
                         next,
                         new Effect.Persist(
-                                new TransactionRecord.SourceLost(state.migrationId(), state.attempt(), atNs)))
+                                new TransactionRecord.LostSource(state.migrationId(), state.attempt(), atNs)))
                 .and(unanswered(next));
     }
 
@@ -227,9 +227,9 @@ public final class ParticipantRules {
     }
 
     static List<Effect> closing(ParticipantState state) {
-        Outcome outcome = state.phase() == Phase.COMMITTED ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        FinalOutcome outcome = state.phase() == Phase.COMMITTED ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
         List<Effect> effects = new ArrayList<>();
-        if (outcome == Outcome.COMMITTED && state.decidedHere()) {
+        if (outcome == FinalOutcome.COMMITTED && state.decidedHere()) {
             // Else the source does it.
             effects.add(new Effect.Reconnect());
         }
@@ -258,7 +258,7 @@ public final class ParticipantRules {
         effects.add(new Effect.Persist(
                 new TransactionRecord.RolledBackHere(state.migrationId(), attempt, next.reason(), false)));
         effects.add(new Effect.Persist(
-                new TransactionRecord.Done(state.migrationId(), attempt, Outcome.ROLLED_BACK, next.reason())));
+                new TransactionRecord.Done(state.migrationId(), attempt, FinalOutcome.ROLLED_BACK, next.reason())));
         effects.add(answer);
         return new Transition<>(next, effects);
     }
@@ -289,7 +289,7 @@ public final class ParticipantRules {
     }
 
     private static ParticipantState replay(ParticipantState state, TransactionRecord record) {
-        if (record instanceof TransactionRecord.Prepared prepared) {
+        if (record instanceof TransactionRecord.PreparedHere prepared) {
             return state.begun(prepared.attempt(), prepared.participants(), prepared.self())
                     .in(Phase.PREPARED);
         }
@@ -322,11 +322,11 @@ public final class ParticipantRules {
 
     /** The question to another participant; with a round, which names the fence window, for a promise as well. */
     public static Effect.Send ask(ParticipantState state, String to, long round, long promiseNs) {
-        return send(state, to, new Ask(state.migrationId(), round, TimeUnit.NANOSECONDS.toMillis(promiseNs)));
+        return send(state, to, new StatusQuery(state.migrationId(), round, TimeUnit.NANOSECONDS.toMillis(promiseNs)));
     }
 
     static Effect.Send standing(ParticipantState state, String to, VoterState where, long round) {
-        return send(state, to, new Standing(state.migrationId(), where, round));
+        return send(state, to, new ParticipantStatus(state.migrationId(), where, round));
     }
 
     static Effect.Send send(ParticipantState state, String to, ControlMessage message) {

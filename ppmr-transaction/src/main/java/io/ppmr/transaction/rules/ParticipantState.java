@@ -1,6 +1,6 @@
 package io.ppmr.transaction.rules;
 
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -33,7 +33,7 @@ public record ParticipantState(
         Set<String> answers,
         boolean fencing,
         boolean promised,
-        Outcome aim,
+        FinalOutcome aim,
         boolean othersCommitted,
         boolean decidedHere,
         boolean done,
@@ -61,7 +61,7 @@ public record ParticipantState(
 
     /** It has never heard of the migration. */
     public static ParticipantState nothing(String migrationId) {
-        return at(migrationId, 0, Phase.NOTHING, List.of(), "", false, Outcome.COMMITTED, false, true, "");
+        return at(migrationId, 0, Phase.NOTHING, List.of(), "", false, FinalOutcome.COMMITTED, false, true, "");
     }
 
     /** The beginning of a phase: no round is open in it, nobody has answered, nothing is fenced or promised. */
@@ -72,7 +72,7 @@ public record ParticipantState(
             List<String> participants,
             String self,
             boolean sourceLost,
-            Outcome aim,
+            FinalOutcome aim,
             boolean decidedHere,
             boolean done,
             String reason) {
@@ -115,35 +115,36 @@ public record ParticipantState(
     }
 
     ParticipantState begun(int number, List<String> all, String name) {
-        return at(migrationId, number, Phase.PREPARING, all, name, false, Outcome.COMMITTED, false, false, "");
+        return at(migrationId, number, Phase.PREPARING, all, name, false, FinalOutcome.COMMITTED, false, false, "");
     }
 
     /** Another phase: what belonged to the last one is gone. */
     ParticipantState in(Phase next) {
-        return in(next, Outcome.COMMITTED);
+        return in(next, FinalOutcome.COMMITTED);
     }
 
-    private ParticipantState in(Phase next, Outcome towards) {
+    private ParticipantState in(Phase next, FinalOutcome towards) {
         return at(migrationId, attempt, next, participants, self, sourceLost, towards, false, false, reason);
     }
 
-    ParticipantState takenOver(Outcome towards) {
+    ParticipantState takenOver(FinalOutcome towards) {
         return in(Phase.TAKEN_OVER, towards);
     }
 
     ParticipantState decided(Phase next, boolean here, String why) {
         boolean over = !here || others().isEmpty();
-        return at(migrationId, attempt, next, participants, self, false, Outcome.COMMITTED, here, over, why);
+        return at(migrationId, attempt, next, participants, self, false, FinalOutcome.COMMITTED, here, over, why);
     }
 
     /** It committed in an attempt of which nothing else is known any more. */
     ParticipantState committedLongAgo(int number, boolean here) {
-        return at(migrationId, number, Phase.COMMITTED, List.of(), "", false, Outcome.COMMITTED, here, true, "");
+        return at(migrationId, number, Phase.COMMITTED, List.of(), "", false, FinalOutcome.COMMITTED, here, true, "");
     }
 
     /** An attempt that it will never have anything of. */
     ParticipantState over(int number, String why) {
-        return at(migrationId, number, Phase.ROLLED_BACK, List.of(), "", false, Outcome.COMMITTED, false, true, why);
+        return at(
+                migrationId, number, Phase.ROLLED_BACK, List.of(), "", false, FinalOutcome.COMMITTED, false, true, why);
     }
 
     ParticipantState answeredBy(String participant, boolean committed) {

@@ -1,15 +1,15 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.protocol.control.ControlMessage.Ask;
 import io.ppmr.protocol.control.ControlMessage.Commit;
 import io.ppmr.protocol.control.ControlMessage.Committed;
+import io.ppmr.protocol.control.ControlMessage.ParticipantStatus;
 import io.ppmr.protocol.control.ControlMessage.RollBack;
 import io.ppmr.protocol.control.ControlMessage.RolledBack;
-import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.StatusQuery;
 import io.ppmr.protocol.control.ControlMessage.TakeOver;
 import io.ppmr.protocol.control.VoterState;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 import java.util.ArrayList;
@@ -20,10 +20,10 @@ import java.util.concurrent.TimeUnit;
 final class PeerRules {
     private PeerRules() {}
 
-    static Transition<ParticipantState> hear(ParticipantState state, ParticipantEvent.HeardPeer heard) {
+    static Transition<ParticipantState> hear(ParticipantState state, ParticipantEvent.PeerMessage heard) {
         String from = heard.participant();
         ControlMessage message = heard.message();
-        boolean asked = message instanceof Ask || message instanceof TakeOver;
+        boolean asked = message instanceof StatusQuery || message instanceof TakeOver;
         boolean told = message instanceof RollBack;
         if (heard.attempt() > state.attempt()) {
             return asked || told
@@ -34,16 +34,16 @@ final class PeerRules {
             return asked || told ? Transition.of(state, over(state, heard)) : Transition.stay(state);
         }
         if (!state.participants().isEmpty() && !state.others().contains(from)) {
-            // Who takes no part in this attempt has no say in it, and is told nothing.
+            // Messages from non-participants are ignored.
             return Transition.stay(state);
         }
-        if (message instanceof Ask ask) {
+        if (message instanceof StatusQuery ask) {
             return hearAsk(state, from, ask, heard.atNs());
         }
         if (message instanceof TakeOver) {
             return hearTakeOver(state, from);
         }
-        if (message instanceof Standing standing) {
+        if (message instanceof ParticipantStatus standing) {
             return TakeOverRules.hearStanding(state, from, standing);
         }
         if (message instanceof Commit || message instanceof RollBack) {
@@ -55,15 +55,16 @@ final class PeerRules {
         return Transition.stay(state);
     }
 
-    private static Effect over(ParticipantState state, ParticipantEvent.HeardPeer heard) {
+    private static Effect over(ParticipantState state, ParticipantEvent.PeerMessage heard) {
         String id = state.migrationId();
         ControlMessage answer = heard.message() instanceof RollBack
                 ? new RolledBack(id, state.reason())
-                : new Standing(id, VoterState.ROLLED_BACK, 0);
+                : new ParticipantStatus(id, VoterState.ROLLED_BACK, 0);
         return new Effect.Send(heard.participant(), heard.attempt(), answer);
     }
 
-    private static Transition<ParticipantState> hearAsk(ParticipantState state, String from, Ask ask, long atNs) {
+    private static Transition<ParticipantState> hearAsk(
+            ParticipantState state, String from, StatusQuery ask, long atNs) {
         return switch (state.phase()) {
             case PREPARED -> promise(state, from, ask, atNs);
             case COMMITTED -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.COMMITTED, 0));
@@ -72,7 +73,8 @@ final class PeerRules {
         };
     }
 
-    private static Transition<ParticipantState> promise(ParticipantState state, String from, Ask ask, long atNs) {
+    private static Transition<ParticipantState> promise(
+            ParticipantState state, String from, StatusQuery ask, long atNs) {
         // A promise is kept as long as it was given for, or not given: who was promised something may have the source
         // shot.
         long promiseNs = TimeUnit.MILLISECONDS.toNanos(ask.promiseMs());
@@ -97,11 +99,12 @@ final class PeerRules {
                         .and(ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
             case PREPARED ->
                 Transition.of(
-                        state.takenOver(Outcome.COMMITTED),
+                        state.takenOver(FinalOutcome.COMMITTED),
                         new Effect.Persist(new TransactionRecord.TakenOver(
-                                state.migrationId(), state.attempt(), Outcome.COMMITTED)),
-                        ParticipantRules.standing(state, from, VoterState.BOUND, 0));
-            case TAKEN_OVER -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.BOUND, 0));
+                                state.migrationId(), state.attempt(), FinalOutcome.COMMITTED)),
+                        ParticipantRules.standing(state, from, VoterState.TAKE_OVER_ACCEPTED, 0));
+            case TAKEN_OVER ->
+                Transition.of(state, ParticipantRules.standing(state, from, VoterState.TAKE_OVER_ACCEPTED, 0));
             case COMMITTED -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.COMMITTED, 0));
             case ROLLED_BACK -> Transition.of(state, ParticipantRules.standing(state, from, VoterState.ROLLED_BACK, 0));
             default -> Transition.stay(state);

@@ -1,8 +1,8 @@
 package io.ppmr.transaction.rules;
 
-import io.ppmr.protocol.control.ControlMessage.Standing;
+import io.ppmr.protocol.control.ControlMessage.ParticipantStatus;
 import io.ppmr.protocol.control.VoterState;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 
@@ -11,7 +11,7 @@ final class TakeOverRules {
     private TakeOverRules() {}
 
     static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
-        if (event instanceof ParticipantEvent.FenceDue due) {
+        if (event instanceof ParticipantEvent.SourceFenceDue due) {
             return fenceDue(state, due);
         }
         if (event instanceof ParticipantEvent.FenceWindowOver) {
@@ -23,10 +23,10 @@ final class TakeOverRules {
         if (event instanceof ParticipantEvent.PeerOff off) {
             return peerOff(state, off.participant());
         }
-        return resolve(state, (ParticipantEvent.Resolve) event);
+        return resolve(state, (ParticipantEvent.ParticipantDecision) event);
     }
 
-    private static Transition<ParticipantState> fenceDue(ParticipantState state, ParticipantEvent.FenceDue due) {
+    private static Transition<ParticipantState> fenceDue(ParticipantState state, ParticipantEvent.SourceFenceDue due) {
         boolean applies = state.phase() == Phase.PREPARED && state.isFirst() && state.sourceLost() && !state.fencing();
         if (!applies) {
             return Transition.stay(state);
@@ -52,10 +52,10 @@ final class TakeOverRules {
         if (state.phase() != Phase.PREPARED || !state.fencing()) {
             return Transition.stay(state);
         }
-        return off ? takeOver(state, Outcome.COMMITTED) : Transition.of(state.withFencing(false));
+        return off ? takeOver(state, FinalOutcome.COMMITTED) : Transition.of(state.withFencing(false));
     }
 
-    private static Transition<ParticipantState> takeOver(ParticipantState state, Outcome aim) {
+    private static Transition<ParticipantState> takeOver(ParticipantState state, FinalOutcome aim) {
         ParticipantState next = state.takenOver(aim);
         Effect taken = new Effect.Persist(new TransactionRecord.TakenOver(state.migrationId(), state.attempt(), aim));
         if (next.others().isEmpty()) {
@@ -66,15 +66,15 @@ final class TakeOverRules {
     }
 
     private static Transition<ParticipantState> decide(ParticipantState state) {
-        return state.aim() == Outcome.COMMITTED || state.othersCommitted()
+        return state.aim() == FinalOutcome.COMMITTED || state.othersCommitted()
                 ? ParticipantRules.commit(state, true)
                 : ParticipantRules.rollBack(state, "an operator has decided so", true);
     }
 
-    static Transition<ParticipantState> hearStanding(ParticipantState state, String from, Standing standing) {
+    static Transition<ParticipantState> hearStanding(ParticipantState state, String from, ParticipantStatus standing) {
         VoterState where = standing.state();
         if (state.phase() == Phase.PREPARED) {
-            // Both are final, and nobody in this attempt can decide otherwise.
+            // Both are final, and no participant of this attempt can decide otherwise.
             if (where == VoterState.COMMITTED) {
                 return ParticipantRules.commit(state, false);
             }
@@ -97,19 +97,20 @@ final class TakeOverRules {
         if (where == VoterState.ROLLED_BACK) {
             return ParticipantRules.rollBack(state, from + " has rolled back", true);
         }
-        if (where != VoterState.BOUND && where != VoterState.COMMITTED) {
+        if (where != VoterState.TAKE_OVER_ACCEPTED && where != VoterState.COMMITTED) {
             return Transition.stay(state);
         }
         ParticipantState next = state.answeredBy(from, where == VoterState.COMMITTED);
         return next.silent().isEmpty() ? decide(next) : Transition.of(next);
     }
 
-    private static Transition<ParticipantState> resolve(ParticipantState state, ParticipantEvent.Resolve resolve) {
+    private static Transition<ParticipantState> resolve(
+            ParticipantState state, ParticipantEvent.ParticipantDecision resolve) {
         boolean open = state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER;
         if (open && state.isFirst()) {
             return takeOver(state, resolve.outcome());
         }
-        if (open && resolve.firstOff() && resolve.outcome() == Outcome.ROLLED_BACK) {
+        if (open && resolve.firstOff() && resolve.outcome() == FinalOutcome.ROLLED_BACK) {
             return ParticipantRules.rollBack(state, "an operator has decided so", false);
         }
         return Transition.stay(state);
@@ -119,7 +120,7 @@ final class TakeOverRules {
         if (!state.silent().contains(participant)) {
             return Transition.stay(state);
         }
-        if (state.phase() == Phase.TAKEN_OVER && state.isFirst() && state.aim() == Outcome.ROLLED_BACK) {
+        if (state.phase() == Phase.TAKEN_OVER && state.isFirst() && state.aim() == FinalOutcome.ROLLED_BACK) {
             ParticipantState next = state.answeredBy(participant, false);
             return next.silent().isEmpty() ? decide(next) : Transition.of(next);
         }

@@ -44,8 +44,8 @@ class JournalVersionTest {
             new PlannedRank(3, "ü:8", List.of()));
     /** The types that version 2 has besides: times of another clock, in the place of the types 6 to 9, and secrets. */
     private static final List<TransactionRecord> SINCE = List.of(
-            new TransactionRecord.Prepared("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
-            new TransactionRecord.SourceLost("t-4", 1, 9),
+            new TransactionRecord.PreparedHere("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
+            new TransactionRecord.LostSource("t-4", 1, 9),
             new TransactionRecord.Promised("t-4", 1, 10),
             new TransactionRecord.Fencing("t-4", 1, 11),
             new TransactionRecord.Secret("t-4", 1, new MigrationSecret(0x1122334455667788L, 5)),
@@ -56,27 +56,27 @@ class JournalVersionTest {
     private static final List<TransactionRecord> RECORDS = List.of(
             new TransactionRecord.Asked("s-1", 0, "root", "ring", "to a:7 ü:8"),
             new TransactionRecord.Begun("s-1", 1, TARGETS, RANKS),
-            new TransactionRecord.Stopped("s-1", 1, RANKS),
+            new TransactionRecord.JobStopped("s-1", 1, RANKS),
             new TransactionRecord.Sealed("s-1", 1, "a:7", RANKS, 5_000_000_000L, 3),
             new TransactionRecord.StepTimed("s-1", 1, "transfer", -1, "a:7", WRITTEN_MS, 17, 1L << 40),
             new TransactionRecord.Sealed("s-1", 1, "ü:8", List.of(), -1, 0),
             new TransactionRecord.CommitDecided("s-1", 1),
-            new TransactionRecord.Placement("t-1", 2, "ring", 1000, 100, "0 3", List.of("0 a", "3 ü")),
-            new TransactionRecord.Prepared("t-1", 2, TARGETS, "ü:8", "source:7", RANKS, 8, RecordedClock.AWAKE),
-            new TransactionRecord.SourceLost("t-1", 2, 9, RecordedClock.AWAKE),
+            new TransactionRecord.JobPlacement("t-1", 2, "ring", 1000, 100, "0 3", List.of("0 a", "3 ü")),
+            new TransactionRecord.PreparedHere("t-1", 2, TARGETS, "ü:8", "source:7", RANKS, 8, RecordedClock.AWAKE),
+            new TransactionRecord.LostSource("t-1", 2, 9, RecordedClock.AWAKE),
             new TransactionRecord.Promised("t-1", 2, 10, RecordedClock.AWAKE),
-            new TransactionRecord.Prepared("t-2", 1, TARGETS, "a:7", "source:7", List.of(), 8, RecordedClock.AWAKE),
+            new TransactionRecord.PreparedHere("t-2", 1, TARGETS, "a:7", "source:7", List.of(), 8, RecordedClock.AWAKE),
             new TransactionRecord.Fencing("t-2", 1, 11, RecordedClock.AWAKE),
-            new TransactionRecord.TakenOver("t-2", 1, Outcome.COMMITTED),
+            new TransactionRecord.TakenOver("t-2", 1, FinalOutcome.COMMITTED),
             new TransactionRecord.CommittedHere("t-2", 1, true),
-            new TransactionRecord.Done("t-2", 1, Outcome.COMMITTED, ""),
+            new TransactionRecord.Done("t-2", 1, FinalOutcome.COMMITTED, ""),
             new TransactionRecord.Begun("s-2", 1, List.of("a:7"), List.of()),
             new TransactionRecord.Broken("s-2", 1, "an original is gone"),
             new TransactionRecord.RollBackDecided("s-2", 1, "an operator has decided so", true),
             new TransactionRecord.CopyEnded("s-2", 1, false, "The copy is lost."),
-            new TransactionRecord.Done("s-2", 1, Outcome.ROLLED_BACK, "übel"),
+            new TransactionRecord.Done("s-2", 1, FinalOutcome.ROLLED_BACK, "übel"),
             new TransactionRecord.RolledBackHere("t-3", 4, "over", false),
-            new TransactionRecord.Done("t-3", 4, Outcome.ROLLED_BACK, "over"));
+            new TransactionRecord.Done("t-3", 4, FinalOutcome.ROLLED_BACK, "over"));
 
     @TempDir
     Path folder;
@@ -93,7 +93,7 @@ class JournalVersionTest {
 
     private static byte[] frame(int index) {
         TransactionRecord record = RECORDS.get(index);
-        return JournalLayout.frame(new TransactionJournal.Entry(WRITTEN_MS + index, record), record.isStep());
+        return JournalLayout.frame(new TransactionJournal.JournalEntry(WRITTEN_MS + index, record), record.isStep());
     }
 
     /** A journal as a service has left it. */
@@ -114,7 +114,7 @@ class JournalVersionTest {
 
     private static List<TransactionRecord> records(Path path) throws IOException {
         return MappedJournal.read(path).stream()
-                .map(TransactionJournal.Entry::record)
+                .map(TransactionJournal.JournalEntry::record)
                 .toList();
     }
 
@@ -139,8 +139,8 @@ class JournalVersionTest {
                     .toList();
             for (int i = 0; i < SINCE.size(); i++) {
                 TransactionRecord record = SINCE.get(i);
-                byte[] frame =
-                        JournalLayout.frame(new TransactionJournal.Entry(WRITTEN_MS + i, record), record.isStep());
+                byte[] frame = JournalLayout.frame(
+                        new TransactionJournal.JournalEntry(WRITTEN_MS + i, record), record.isStep());
                 assertEquals(golden.get(i), HexFormat.of().formatHex(frame), record.toString());
                 RecordCodec.Writer written = RecordCodec.written(record);
                 assertEquals(record, RecordCodec.decode(written.type(), written.body()));
@@ -163,13 +163,13 @@ class JournalVersionTest {
         assertEquals(RECORDS, records(path));
         List<TransactionRecord> more = List.of(
                 new TransactionRecord.CommittedHere("t-1", 2, false),
-                new TransactionRecord.Done("t-1", 2, Outcome.COMMITTED, ""));
+                new TransactionRecord.Done("t-1", 2, FinalOutcome.COMMITTED, ""));
         try (MappedJournal journal = open(path, Duration.ofDays(1))) {
             // The release that has left it does not know what comes now, and is to refuse the file by its version.
             assertEquals('2', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
             assertEquals(List.of("s-1", "t-1"), journal.open());
             assertEquals(
-                    CoordinatorState.Phase.COMMITTING,
+                    CoordinatorState.CoordinatorPhase.COMMITTING,
                     CoordinatorRules.replay("s-1", journal.records("s-1")).phase());
             ParticipantState target =
                     ParticipantRules.recover("t-1", journal.records("t-1")).state();
@@ -211,7 +211,7 @@ class JournalVersionTest {
         recordsOf(path).stream()
                 .filter(record -> record instanceof TransactionRecord.Begun
                         || record instanceof TransactionRecord.CommitDecided
-                        || record instanceof TransactionRecord.Prepared
+                        || record instanceof TransactionRecord.PreparedHere
                         || record instanceof TransactionRecord.Promised
                         || record instanceof TransactionRecord.CommittedHere
                         || record instanceof TransactionRecord.RolledBackHere

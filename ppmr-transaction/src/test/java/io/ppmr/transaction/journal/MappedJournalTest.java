@@ -31,7 +31,7 @@ class MappedJournalTest {
     private static final TransactionRecord THREE =
             new TransactionRecord.RollBackDecided("m1", 1, "the link to b:7 is lost: übel", false);
 
-    private static final JournalLayout.Visitor NONE = (entry, offset) -> {};
+    private static final JournalLayout.EntryVisitor NONE = (entry, offset) -> {};
 
     @TempDir
     Path folder;
@@ -46,7 +46,7 @@ class MappedJournalTest {
 
     private static List<TransactionRecord> records(Path path) throws IOException {
         return MappedJournal.read(path).stream()
-                .map(TransactionJournal.Entry::record)
+                .map(TransactionJournal.JournalEntry::record)
                 .toList();
     }
 
@@ -64,7 +64,7 @@ class MappedJournalTest {
         try (MappedJournal journal = open()) {
             assertEquals(List.of(ONE, TWO, THREE), journal.records("m1"));
             assertEquals(List.of("m1"), journal.open());
-            journal.appendSynced(new TransactionRecord.Done("m1", 1, Outcome.ROLLED_BACK, "x"));
+            journal.appendSynced(new TransactionRecord.Done("m1", 1, FinalOutcome.ROLLED_BACK, "x"));
             assertEquals(List.of(), journal.open());
         }
         assertEquals(4, records(path()).size());
@@ -95,7 +95,7 @@ class MappedJournalTest {
         writeThree();
         byte[] whole = Files.readAllBytes(path());
         int end = JournalLayout.scan(path(), NONE);
-        int last = end - JournalLayout.frame(new TransactionJournal.Entry(0, THREE), true).length;
+        int last = end - JournalLayout.frame(new TransactionJournal.JournalEntry(0, THREE), true).length;
         int body = lastNonZero(whole, end);
         for (int cut = last; cut <= body; cut++) {
             byte[] torn = whole.clone();
@@ -141,10 +141,10 @@ class MappedJournalTest {
     @Test
     void shouldKeepWhatIsOpenAndHowItEndedWhenAFileIsFull() throws IOException {
         TransactionRecord ended = new TransactionRecord.CommittedHere("old", 2, false);
-        TransactionRecord done = new TransactionRecord.Done("old", 2, Outcome.COMMITTED, "");
+        TransactionRecord done = new TransactionRecord.Done("old", 2, FinalOutcome.COMMITTED, "");
         int written = 0;
         try (MappedJournal journal = open()) {
-            journal.appendSynced(new TransactionRecord.SourceLost("old", 2, 7));
+            journal.appendSynced(new TransactionRecord.LostSource("old", 2, 7));
             journal.appendSynced(ended);
             journal.appendSynced(done);
             journal.appendSynced(ONE);
@@ -166,9 +166,9 @@ class MappedJournalTest {
 
     @Test
     void shouldKeepWhatStandsBeforeTheVoteWhenTheVoteBeginsANewFile() throws IOException {
-        TransactionRecord before = new TransactionRecord.Stopped("m2", 2, List.of());
+        TransactionRecord before = new TransactionRecord.JobStopped("m2", 2, List.of());
         TransactionRecord vote =
-                new TransactionRecord.Prepared("m2", 2, List.of("a:7"), "a:7", "x".repeat(3000), List.of(), 1);
+                new TransactionRecord.PreparedHere("m2", 2, List.of("a:7"), "a:7", "x".repeat(3000), List.of(), 1);
         for (int filling = 0; filling < 200; filling += 5) {
             Files.deleteIfExists(path());
             try (MappedJournal journal = open()) {
@@ -282,12 +282,12 @@ class MappedJournalTest {
     void shouldFindAnEndAmongManyWhenItIsAskedLate() throws IOException {
         int others = 20_000;
         try (MappedJournal journal = open()) {
-            journal.append(new TransactionRecord.Prepared("late", 1, List.of("a:7"), "a:7", "s", List.of(), 1));
+            journal.append(new TransactionRecord.PreparedHere("late", 1, List.of("a:7"), "a:7", "s", List.of(), 1));
             journal.append(new TransactionRecord.CommittedHere("late", 1, false));
-            journal.append(new TransactionRecord.Done("late", 1, Outcome.COMMITTED, ""));
+            journal.append(new TransactionRecord.Done("late", 1, FinalOutcome.COMMITTED, ""));
             for (int i = 0; i < others; i++) {
                 journal.append(new TransactionRecord.Begun("other-" + i, 1, List.of("a:7"), List.of()));
-                journal.append(new TransactionRecord.Done("other-" + i, 1, Outcome.ROLLED_BACK, "it fails"));
+                journal.append(new TransactionRecord.Done("other-" + i, 1, FinalOutcome.ROLLED_BACK, "it fails"));
             }
             assertEquals(2, journal.records("late").size(), "its vote is no end, and is not kept");
         }
@@ -296,10 +296,11 @@ class MappedJournalTest {
             assertEquals(
                     List.of(
                             new TransactionRecord.CommittedHere("late", 1, false),
-                            new TransactionRecord.Done("late", 1, Outcome.COMMITTED, "")),
+                            new TransactionRecord.Done("late", 1, FinalOutcome.COMMITTED, "")),
                     journal.records("late"));
             int last = others - 1;
-            TransactionRecord end = new TransactionRecord.Done("other-" + last, 1, Outcome.ROLLED_BACK, "it fails");
+            TransactionRecord end =
+                    new TransactionRecord.Done("other-" + last, 1, FinalOutcome.ROLLED_BACK, "it fails");
             assertEquals(
                     end,
                     journal.records("other-" + last)

@@ -32,21 +32,21 @@ class RecordCodecPropertyTest {
             ProcessIdentity process = new ProcessIdentity(text, number, (int) number, number ^ 77);
             ranks.add(new PlannedRank((int) number, text, flag ? List.of(process, process) : List.of()));
         }
-        Outcome outcome = flag ? Outcome.COMMITTED : Outcome.ROLLED_BACK;
+        FinalOutcome outcome = flag ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
         comesBack(new TransactionRecord.Begun(id, attempt, names, ranks));
         comesBack(new TransactionRecord.Sealed(id, attempt, text, ranks, attempt, 7));
-        comesBack(new TransactionRecord.Prepared(id, attempt, names, text, id, ranks, 8));
+        comesBack(new TransactionRecord.PreparedHere(id, attempt, names, text, id, ranks, 8));
         comesBack(new TransactionRecord.RollBackDecided(id, attempt, text, flag));
         comesBack(new TransactionRecord.TakenOver(id, attempt, outcome));
         comesBack(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
         comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
         comesBack(new TransactionRecord.Secret(id, attempt, new MigrationSecret(attempt, 7)));
         comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
-        comesBack(new TransactionRecord.Placement(id, attempt, text, 1, 2, id, names));
+        comesBack(new TransactionRecord.JobPlacement(id, attempt, text, 1, 2, id, names));
         comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
         comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
         comesBack(new TransactionRecord.PagesChosen(id, attempt, text));
-        comesBack(new TransactionRecord.Stopped(id, attempt, ranks));
+        comesBack(new TransactionRecord.JobStopped(id, attempt, ranks));
     }
 
     /** As the release before the record of stopped processes wrote them. */
@@ -65,10 +65,10 @@ class RecordCodecPropertyTest {
                 List.of(
                         new TransactionRecord.Begun("m-1", 1, List.of("a:7"), planned),
                         new TransactionRecord.Sealed("m-1", 1, "a:7", planned, 5, 6),
-                        new TransactionRecord.Prepared(
+                        new TransactionRecord.PreparedHere(
                                 "m-1", 1, List.of("a:7"), "a:7", "s", planned, 8, RecordedClock.AWAKE)),
                 old);
-        assertEquals(List.of(), TransactionRecord.Stopped.of(old, 0, 0), "it knew of no stopped process");
+        assertEquals(List.of(), TransactionRecord.JobStopped.of(old, 0, 0), "it knew of no stopped process");
         assertEquals(List.of("m-1"), TransactionJournal.openIn(old));
     }
 

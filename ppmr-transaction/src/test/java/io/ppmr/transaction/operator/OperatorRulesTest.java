@@ -3,8 +3,8 @@ package io.ppmr.transaction.operator;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.transaction.journal.Outcome;
-import io.ppmr.transaction.operator.OperatorDecision.Verdict.How;
+import io.ppmr.transaction.journal.FinalOutcome;
+import io.ppmr.transaction.operator.OperatorDecision.DecisionPreview.How;
 import io.ppmr.transaction.rules.CoordinatorState;
 import io.ppmr.transaction.rules.ParticipantState;
 import io.ppmr.transaction.rules.States;
@@ -15,14 +15,14 @@ import org.junit.jupiter.api.Test;
 /** Tests what an operator's word is answered, by where the migration stands. */
 class OperatorRulesTest {
     private static final String ID = "m-1";
-    private static final OperatorDecision COMMIT = word(Outcome.COMMITTED);
-    private static final OperatorDecision ROLLBACK = word(Outcome.ROLLED_BACK);
+    private static final OperatorDecision COMMIT = word(FinalOutcome.COMMITTED);
+    private static final OperatorDecision ROLLBACK = word(FinalOutcome.ROLLED_BACK);
 
-    private static OperatorDecision word(Outcome outcome, String... targetsOff) {
+    private static OperatorDecision word(FinalOutcome outcome, String... targetsOff) {
         return new OperatorDecision(outcome, Set.of(targetsOff), false, false);
     }
 
-    private static CoordinatorState source(CoordinatorState.Phase phase) {
+    private static CoordinatorState source(CoordinatorState.CoordinatorPhase phase) {
         return States.sealed(ID, List.of("a:1", "b:1"), phase);
     }
 
@@ -30,65 +30,76 @@ class OperatorRulesTest {
         return States.withoutSource(States.participant(ID, List.of("a:1", "b:1"), self, phase), true);
     }
 
-    private static void rules(How how, OperatorDecision.Verdict ruling, String... words) {
+    private static void rules(How how, OperatorDecision.DecisionPreview ruling, String... words) {
         assertEquals(how, ruling.how(), ruling.text());
         for (String said : words) {
             assertTrue(ruling.text().contains(said), "'" + ruling.text() + "' does not say '" + said + "'");
         }
     }
 
-    private static OperatorDecision.Verdict atSource(
-            CoordinatorState.Phase phase, OperatorDecision word, String... unreached) {
+    private static OperatorDecision.DecisionPreview atSource(
+            CoordinatorState.CoordinatorPhase phase, OperatorDecision word, String... unreached) {
         return OperatorRules.ofCoordinator(source(phase), word, Set.of(unreached), false);
     }
 
     @Test
     void shouldRefuseAtTheSourceWhenNothingIsToBeDecided() {
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.PREPARING, ROLLBACK), "not in doubt", "ppmr cancel m-1");
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.CONFIRMING, ROLLBACK), "every target answers");
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.ROLLING_BACK, ROLLBACK), "go on by themselves");
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.COMMITTED, COMMIT), "has committed");
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.ROLLED_BACK, COMMIT), "was rolled back");
+        rules(
+                How.REFUSED,
+                atSource(CoordinatorState.CoordinatorPhase.PREPARING, ROLLBACK),
+                "not in doubt",
+                "ppmr cancel m-1");
+        rules(How.REFUSED, atSource(CoordinatorState.CoordinatorPhase.CONFIRMING, ROLLBACK), "every target answers");
+        rules(
+                How.REFUSED,
+                atSource(CoordinatorState.CoordinatorPhase.ROLLING_BACK, ROLLBACK),
+                "continue by themselves");
+        rules(How.REFUSED, atSource(CoordinatorState.CoordinatorPhase.COMMITTED, COMMIT), "has committed");
+        rules(How.REFUSED, atSource(CoordinatorState.CoordinatorPhase.ROLLED_BACK, COMMIT), "was rolled back");
     }
 
     @Test
     void shouldRefuseAtTheSourceWhenTheOtherIsDecided() {
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.COMMITTING, ROLLBACK, "a:1"), "it is committed");
-        rules(How.REFUSED, atSource(CoordinatorState.Phase.ROLLING_BACK, COMMIT, "a:1"), "it is rolled back");
+        rules(How.REFUSED, atSource(CoordinatorState.CoordinatorPhase.COMMITTING, ROLLBACK, "a:1"), "it is committed");
+        rules(
+                How.REFUSED,
+                atSource(CoordinatorState.CoordinatorPhase.ROLLING_BACK, COMMIT, "a:1"),
+                "it is rolled back");
     }
 
     @Test
     void shouldWantEachVoterNamedThatIsNotReachedAndNoneThatIs() {
-        CoordinatorState.Phase phase = CoordinatorState.Phase.ROLLING_BACK;
+        CoordinatorState.CoordinatorPhase phase = CoordinatorState.CoordinatorPhase.ROLLING_BACK;
         rules(How.REFUSED, atSource(phase, ROLLBACK, "a:1", "b:1"), "--target-is-off a:1 b:1");
-        OperatorDecision one = word(Outcome.ROLLED_BACK, "a:1");
+        OperatorDecision one = word(FinalOutcome.ROLLED_BACK, "a:1");
         rules(How.REFUSED, atSource(phase, one, "a:1", "b:1"), "--target-is-off b:1");
         rules(How.REFUSED, atSource(phase, one, "b:1"), "[a:1] is not off");
-        rules(How.FOLLOWED, atSource(phase, one, "a:1"), "go on here at once", "may run at once");
-        rules(How.REFUSED, atSource(phase, word(Outcome.ROLLED_BACK, "c:1"), "a:1"), "takes no part", "a:1, b:1");
+        rules(How.FOLLOWED, atSource(phase, one, "a:1"), "continue here at once", "may run at once");
+        rules(How.REFUSED, atSource(phase, word(FinalOutcome.ROLLED_BACK, "c:1"), "a:1"), "takes no part", "a:1, b:1");
         rules(
                 How.FOLLOWED,
-                atSource(CoordinatorState.Phase.COMMITTING, word(Outcome.COMMITTED, "a:1"), "a:1"),
+                atSource(CoordinatorState.CoordinatorPhase.COMMITTING, word(FinalOutcome.COMMITTED, "a:1"), "a:1"),
                 "count as lost");
     }
 
     @Test
     void shouldLetAnOperatorDecideWhatIsBroken() {
-        CoordinatorState.Phase broken = CoordinatorState.Phase.BROKEN;
+        CoordinatorState.CoordinatorPhase broken = CoordinatorState.CoordinatorPhase.BROKEN;
         rules(How.FOLLOWED, atSource(broken, ROLLBACK), "not whole", "[a:1, b:1]");
         rules(How.FOLLOWED, atSource(broken, COMMIT), "still held");
         CoordinatorState unsealed = States.unsealed(ID, List.of("a:1"), broken);
         rules(How.REFUSED, OperatorRules.ofCoordinator(unsealed, COMMIT, Set.of(), false), "cannot be committed");
     }
 
-    private static OperatorDecision.Verdict atTarget(ParticipantState state, OperatorDecision word, boolean fence) {
+    private static OperatorDecision.DecisionPreview atTarget(
+            ParticipantState state, OperatorDecision word, boolean fence) {
         return OperatorRules.ofParticipant(state, word, "10.0.0.1", fence);
     }
 
     @Test
     void shouldWantProofOrAWordForTheSourceAtTheFirstTarget() {
         ParticipantState held = target("a:1", ParticipantState.Phase.PREPARED);
-        OperatorDecision sure = new OperatorDecision(Outcome.COMMITTED, Set.of(), true, false);
+        OperatorDecision sure = new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), true, false);
         rules(How.REFUSED, atTarget(held, COMMIT, false), "10.0.0.1", "--source-is-off");
         rules(How.AFTER_FENCE, atTarget(held, COMMIT, true), "may cut the power", "[b:1]");
         rules(How.FOLLOWED, atTarget(held, sure, true), "counts as off", "[b:1]");
@@ -100,9 +111,9 @@ class OperatorRulesTest {
     void shouldNameTheFirstTargetAtAnotherOne() {
         ParticipantState held = target("b:1", ParticipantState.Phase.PREPARED);
         rules(How.REFUSED, atTarget(held, COMMIT, true), "first target", "a:1", "--commit` there");
-        OperatorDecision both = new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), true, true);
+        OperatorDecision both = new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of(), true, true);
         rules(How.FOLLOWED, atTarget(held, both, false), "copies here are ended");
-        OperatorDecision one = new OperatorDecision(Outcome.ROLLED_BACK, Set.of(), true, false);
+        OperatorDecision one = new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of(), true, false);
         rules(How.REFUSED, atTarget(held, one, false), "--first-is-off");
     }
 
@@ -115,7 +126,7 @@ class OperatorRulesTest {
         ParticipantState committed = States.committedHere(target("a:1", ParticipantState.Phase.PREPARED));
         rules(How.REFUSED, atTarget(committed, ROLLBACK, false), "decided already: it is committed");
         rules(How.REFUSED, atTarget(committed, COMMIT, false), "--target-is-off b:1");
-        rules(How.FOLLOWED, atTarget(committed, word(Outcome.COMMITTED, "b:1"), false), "count as lost");
-        rules(How.REFUSED, atTarget(committed, word(Outcome.COMMITTED, "c:1"), false), "no other target");
+        rules(How.FOLLOWED, atTarget(committed, word(FinalOutcome.COMMITTED, "b:1"), false), "count as lost");
+        rules(How.REFUSED, atTarget(committed, word(FinalOutcome.COMMITTED, "c:1"), false), "no other target");
     }
 }

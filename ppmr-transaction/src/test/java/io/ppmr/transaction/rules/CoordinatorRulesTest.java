@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -22,7 +22,7 @@ class CoordinatorRulesTest {
                 .withNext(List.of("a:1", "c:1"))
                 .rollingBack(false);
         Transition<CoordinatorState> next =
-                CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+                CoordinatorRules.apply(state, new CoordinatorEvent.Proved(OriginalsState.HELD, ""));
         Effect.Persist begun = (Effect.Persist) next.effects().get(0);
         assertEquals(
                 new TransactionRecord.Begun(

@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -40,7 +40,7 @@ class EmptyListsTest {
         assertThrows(IllegalArgumentException.class, () -> new ParticipantEvent.CopiesHeld("s", List.of(), 1));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> new TransactionRecord.Prepared(ID, 1, List.of(), "", "s", RANKS, 1));
+                () -> new TransactionRecord.PreparedHere(ID, 1, List.of(), "", "s", RANKS, 1));
         assertThrows(IllegalArgumentException.class, () -> ParticipantState.nothing(ID)
                 .begun(1, List.of(), ""));
         assertThrows(
@@ -52,8 +52,8 @@ class EmptyListsTest {
     @Test
     void shouldBreakOffWhenOriginalsAreGoneAndNotAllMayHaveVoted() {
         TransactionRecord begun = new TransactionRecord.Begun(ID, 1, List.of("a:1"), RANKS);
-        Transition<CoordinatorState> first = CoordinatorRules.recover(ID, List.of(begun), Originals.DEAD);
-        assertEquals(CoordinatorState.Phase.BROKEN, first.state().phase());
+        Transition<CoordinatorState> first = CoordinatorRules.recover(ID, List.of(begun), OriginalsState.DEAD);
+        assertEquals(CoordinatorState.CoordinatorPhase.BROKEN, first.state().phase());
     }
 
     /** Every sequence of a coordinator's records without its beginning, and every state of the originals. */
@@ -65,11 +65,11 @@ class EmptyListsTest {
                 new TransactionRecord.RollBackDecided(ID, 1, "why", true),
                 new TransactionRecord.RollBackDecided(ID, 1, "why", false),
                 new TransactionRecord.Broken(ID, 1, "why"),
-                new TransactionRecord.Done(ID, 1, Outcome.COMMITTED, ""),
-                new TransactionRecord.Done(ID, 1, Outcome.ROLLED_BACK, ""));
+                new TransactionRecord.Done(ID, 1, FinalOutcome.COMMITTED, ""),
+                new TransactionRecord.Done(ID, 1, FinalOutcome.ROLLED_BACK, ""));
         int refused = 0;
         for (List<TransactionRecord> all : sequences(records)) {
-            for (Originals originals : Originals.values()) {
+            for (OriginalsState originals : OriginalsState.values()) {
                 refused += touchesNothing(() -> CoordinatorRules.recover(ID, all, originals)) ? 0 : 1;
             }
         }
@@ -80,11 +80,11 @@ class EmptyListsTest {
     @Test
     void shouldReleaseNoCopyWhenTheJournalHasNoVote() {
         List<TransactionRecord> records = List.of(
-                new TransactionRecord.SourceLost(ID, 1, 5),
+                new TransactionRecord.LostSource(ID, 1, 5),
                 new TransactionRecord.Promised(ID, 1, 5),
                 new TransactionRecord.Fencing(ID, 1, 5),
-                new TransactionRecord.TakenOver(ID, 1, Outcome.COMMITTED),
-                new TransactionRecord.TakenOver(ID, 1, Outcome.ROLLED_BACK));
+                new TransactionRecord.TakenOver(ID, 1, FinalOutcome.COMMITTED),
+                new TransactionRecord.TakenOver(ID, 1, FinalOutcome.ROLLED_BACK));
         int refused = 0;
         for (List<TransactionRecord> all : sequences(records)) {
             refused += touchesNothing(() -> ParticipantRules.recover(ID, all)) ? 0 : 1;

@@ -1,7 +1,7 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -111,7 +111,7 @@ final class ModelActions {
             if (!from.isUp(said.to())) {
                 continue;
             }
-            boolean promise = said.message() instanceof ControlMessage.Ask ask && ask.round() != 0;
+            boolean promise = said.message() instanceof ControlMessage.StatusQuery ask && ask.round() != 0;
             if (!promise || from.copy[said.to() - 1] == ModelWorld.HELD) {
                 // It is asked again in the window only.
                 boolean good = !promise || (from.window >> (said.from() - 1) & 1) != 0;
@@ -159,10 +159,17 @@ final class ModelActions {
                 if ((from.off & 6) != 0 || from.alive != 3) {
                     event("a failure is noticed", 0, machine.failed(from, false, false), true);
                 }
-                if (state.phase() == CoordinatorState.Phase.CONFIRMING && has(ModelBudget.RESOLVE) && !goodOnly) {
+                if (state.phase() == CoordinatorState.CoordinatorPhase.CONFIRMING
+                        && has(ModelBudget.RESOLVE)
+                        && !goodOnly) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
                     spent.excused = true;
-                    event(spent, "resolve --rollback", 0, new CoordinatorEvent.Resolve(Outcome.ROLLED_BACK), false);
+                    event(
+                            spent,
+                            "resolve --rollback",
+                            0,
+                            new CoordinatorEvent.CoordinatorDecision(FinalOutcome.ROLLED_BACK),
+                            false);
                 }
             }
             case ROLLING_BACK -> {
@@ -180,9 +187,19 @@ final class ModelActions {
                 forged(state);
                 if (has(ModelBudget.RESOLVE) && !goodOnly) {
                     ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
-                    event(spent, "resolve --commit", 0, new CoordinatorEvent.Resolve(Outcome.COMMITTED), false);
+                    event(
+                            spent,
+                            "resolve --commit",
+                            0,
+                            new CoordinatorEvent.CoordinatorDecision(FinalOutcome.COMMITTED),
+                            false);
                     spent.excused = true;
-                    event(spent, "resolve --rollback", 0, new CoordinatorEvent.Resolve(Outcome.ROLLED_BACK), false);
+                    event(
+                            spent,
+                            "resolve --rollback",
+                            0,
+                            new CoordinatorEvent.CoordinatorDecision(FinalOutcome.ROLLED_BACK),
+                            false);
                 }
             }
             default -> {
@@ -201,13 +218,13 @@ final class ModelActions {
                     spent,
                     "a forged Committed",
                     0,
-                    new CoordinatorEvent.Heard(name(target + 1), state.attempt(), word),
+                    new CoordinatorEvent.ParticipantMessage(name(target + 1), state.attempt(), word),
                     false);
         }
     }
 
     private void images(CoordinatorState state) {
-        for (int target = 0; target < 2 && state.phase() == CoordinatorState.Phase.PREPARING; target++) {
+        for (int target = 0; target < 2 && state.phase() == CoordinatorState.CoordinatorPhase.PREPARING; target++) {
             if ((from.alive >> target & 1) != 0
                     && !state.member(name(target + 1)).sealed()) {
                 ModelWorld held = from.copy();
@@ -234,7 +251,7 @@ final class ModelActions {
             }
             if (has(ModelBudget.FAILURE)) {
                 ModelWorld spent = spend(from.copy(), ModelBudget.FAILURE);
-                event(spent, "restart fails", node, new ParticipantEvent.Failed(""), false);
+                event(spent, "restart fails", node, new ParticipantEvent.LocalFailure(""), false);
             }
         }
         boolean listens = state.phase() == Phase.PREPARING || state.phase() == Phase.PREPARED;
@@ -262,8 +279,18 @@ final class ModelActions {
         if (open && sourceOff && has(ModelBudget.RESOLVE) && state.isFirst()) {
             ModelWorld spent = spend(from.copy(), ModelBudget.RESOLVE);
             spent.excused = true;
-            event(spent, "resolve --commit", node, new ParticipantEvent.Resolve(Outcome.COMMITTED, false), false);
-            event(spent, "resolve --rollback", node, new ParticipantEvent.Resolve(Outcome.ROLLED_BACK, false), false);
+            event(
+                    spent,
+                    "resolve --commit",
+                    node,
+                    new ParticipantEvent.ParticipantDecision(FinalOutcome.COMMITTED, false),
+                    false);
+            event(
+                    spent,
+                    "resolve --rollback",
+                    node,
+                    new ParticipantEvent.ParticipantDecision(FinalOutcome.ROLLED_BACK, false),
+                    false);
         }
     }
 
@@ -282,7 +309,7 @@ final class ModelActions {
         }
         if (waits && (from.window & bit) != 0 && state.round() == 0 && !state.fencing() && !commandRuns) {
             if (from.copy[target] == ModelWorld.HELD) {
-                event("fence due", node, new ParticipantEvent.FenceDue(used, PROMISE_NS), true);
+                event("fence due", node, new ParticipantEvent.SourceFenceDue(used, PROMISE_NS), true);
             }
         }
         if ((from.window & bit) != 0 && !commandRuns) {
@@ -365,7 +392,7 @@ final class ModelActions {
         }
         for (int target = 0; target < 2; target++) {
             CoordinatorEvent due = new CoordinatorEvent.FenceDue(name(target + 1));
-            if (machine.coordinator(from).phase() != CoordinatorState.Phase.ROLLING_BACK) {
+            if (machine.coordinator(from).phase() != CoordinatorState.CoordinatorPhase.ROLLING_BACK) {
                 continue;
             }
             boolean wanted = !CoordinatorRules.apply(machine.coordinator(from), due)

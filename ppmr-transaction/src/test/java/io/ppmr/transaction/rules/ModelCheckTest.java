@@ -157,7 +157,7 @@ class ModelCheckTest {
         "Begun,           2,0,0,0,0,0",
         "Sealed,          1,1,1,0,1,0",
         "RollBackDecided, 1,1,1,0,1,0",
-        "Prepared,        2,0,0,0,0,0",
+        "PreparedHere,    2,0,0,0,0,0",
         "RolledBackHere,  1,0,1,0,0,0",
         "TakenOver,       1,1,1,0,0,1",
         "CommittedHere,   1,1,0,0,0,0",

@@ -30,7 +30,7 @@ final class ModelEnds {
         boolean broken = false;
         if (!world.isOff(0)) {
             CoordinatorState state = machine.coordinator(world);
-            broken = state.phase() == CoordinatorState.Phase.BROKEN;
+            broken = state.phase() == CoordinatorState.CoordinatorPhase.BROKEN;
             if (!state.isOver()) {
                 anyHeld = true;
                 if (Explanations.heldAtCoordinator(state, unreached) == null) {

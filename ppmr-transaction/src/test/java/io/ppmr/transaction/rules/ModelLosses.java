@@ -159,7 +159,7 @@ final class ModelLosses {
         for (int node = 1; node <= 2; node++) {
             boolean prepared = machine.journals.get(from.journal[node]).records().stream()
                     .anyMatch(record ->
-                            record instanceof TransactionRecord.Prepared && record.attempt() == state.attempt());
+                            record instanceof TransactionRecord.PreparedHere && record.attempt() == state.attempt());
             if (!prepared) {
                 return false;
             }
@@ -177,7 +177,7 @@ final class ModelLosses {
     /** Returns true if the target has said, of what it holds now, that it is still held; a promise says so too. */
     private boolean saidHeld(int target) {
         int attempt = machine.journals.get(from.journal[target + 1]).records().stream()
-                .filter(record -> record instanceof TransactionRecord.Prepared)
+                .filter(record -> record instanceof TransactionRecord.PreparedHere)
                 .mapToInt(TransactionRecord::attempt)
                 .max()
                 .orElse(0);
@@ -190,7 +190,7 @@ final class ModelLosses {
             ModelMachine.Said said = machine.messages.get(number);
             if (from.said(number) && said.from() == target + 1 && said.attempt() == attempt) {
                 fences = said.message() instanceof ControlMessage.StillHeld
-                        || (said.message() instanceof ControlMessage.Standing standing
+                        || (said.message() instanceof ControlMessage.ParticipantStatus standing
                                 && standing.state() == VoterState.PROMISED);
             }
         }

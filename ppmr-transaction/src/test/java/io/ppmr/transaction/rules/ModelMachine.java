@@ -2,7 +2,7 @@ package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.journal.TransactionRecord;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -145,10 +145,11 @@ final class ModelMachine {
         while (hearings.size() < messages.size()) {
             Said said = messages.get(hearings.size());
             Object event = said.to() == 0
-                    ? new CoordinatorEvent.Heard(NAMES.get(said.from() - 1), said.attempt(), said.message())
+                    ? new CoordinatorEvent.ParticipantMessage(
+                            NAMES.get(said.from() - 1), said.attempt(), said.message())
                     : said.from() == 0
-                            ? new ParticipantEvent.Heard(said.attempt(), said.message())
-                            : new ParticipantEvent.HeardPeer(
+                            ? new ParticipantEvent.CoordinatorMessage(said.attempt(), said.message())
+                            : new ParticipantEvent.PeerMessage(
                                     NAMES.get(said.from() - 1), said.attempt(), said.message(), 0);
             hearings.add(events.of(event));
         }
@@ -198,12 +199,12 @@ final class ModelMachine {
                 : ParticipantRules.recover(ID, records);
     }
 
-    Originals originals(ModelWorld world) {
+    OriginalsState originals(ModelWorld world) {
         if (world.alive != 3) {
-            return Originals.DEAD;
+            return OriginalsState.DEAD;
         }
         boolean stoodStill = world.moved == 0 || variant == ModelVariant.PROVE_BY_STATE_ALONE;
-        return world.held == 3 && stoodStill ? Originals.HELD : Originals.ALIVE;
+        return world.held == 3 && stoodStill ? OriginalsState.HELD : OriginalsState.ALIVE;
     }
 
     /** The links of a node that was off are gone, and what was on its way on them. */
@@ -253,7 +254,7 @@ final class ModelMachine {
     }
 
     private boolean isBroken(ModelWorld world) {
-        return coordinator(world).phase() == CoordinatorState.Phase.BROKEN;
+        return coordinator(world).phase() == CoordinatorState.CoordinatorPhase.BROKEN;
     }
 
     private Op op(int node, Effect effect) {
@@ -286,7 +287,7 @@ final class ModelMachine {
             world.moved = 0;
             world.continued = true;
             if (world.ran) {
-                violation = "originals go on after a copy has run";
+                violation = "originals continue after a copy has run";
             }
         } else if (effect instanceof Effect.ProveCopies) {
             boolean held = world.copy[node - 1] == ModelWorld.HELD;
@@ -315,11 +316,11 @@ final class ModelMachine {
         }
     }
 
-    CoordinatorEvent.Failed failed(ModelWorld world, boolean copiesGone, boolean again) {
+    CoordinatorEvent.AttemptFailure failed(ModelWorld world, boolean copiesGone, boolean again) {
         CoordinatorState state = coordinator(world);
         // The other one is the first in the second attempt.
         List<String> next = again && state.attempt() == 1 ? List.of("b", "a") : List.of();
-        return new CoordinatorEvent.Failed("", copiesGone, originals(world), next);
+        return new CoordinatorEvent.AttemptFailure("", copiesGone, originals(world), next);
     }
 
     private void persist(ModelWorld world, int node, int number) {
@@ -352,7 +353,7 @@ final class ModelMachine {
     private static boolean isRepeated(Journal journal, TransactionRecord record) {
         boolean lasting = record instanceof TransactionRecord.Promised || record instanceof TransactionRecord.Fencing;
         int size = journal.records().size();
-        return record instanceof TransactionRecord.SourceLost
+        return record instanceof TransactionRecord.LostSource
                 || (lasting && journal.records().contains(record))
                 || (size > 0
                         && journal.synced() == size

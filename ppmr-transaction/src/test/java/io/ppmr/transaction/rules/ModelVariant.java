@@ -1,9 +1,9 @@
 package io.ppmr.transaction.rules;
 
 import io.ppmr.protocol.control.ControlMessage;
-import io.ppmr.transaction.rules.CoordinatorEvent.Originals;
+import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
+import io.ppmr.transaction.rules.CoordinatorState.CoordinatorPhase;
 import io.ppmr.transaction.rules.CoordinatorState.Member;
-import io.ppmr.transaction.rules.CoordinatorState.Phase;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -26,36 +26,37 @@ enum ModelVariant {
 
     Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
         Transition<CoordinatorState> real = CoordinatorRules.apply(state, event);
-        boolean ran = state.phase() == Phase.CONFIRMING
+        boolean ran = state.phase() == CoordinatorPhase.CONFIRMING
                 && event instanceof CoordinatorEvent.Proved proved
-                && proved.originals() == Originals.ALIVE;
+                && proved.originals() == OriginalsState.ALIVE;
         if (this == COMMIT_WHATEVER_ORIGINALS_DO && ran) {
-            return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(Originals.HELD, ""));
+            return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(OriginalsState.HELD, ""));
         }
-        boolean early = event instanceof CoordinatorEvent.Heard said
+        boolean early = event instanceof CoordinatorEvent.ParticipantMessage said
                 && said.message() instanceof ControlMessage.Committed
-                && state.phase() == Phase.PREPARING;
+                && state.phase() == CoordinatorPhase.PREPARING;
         if (this == BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED && early) {
             return commitNow(state);
         }
-        boolean vote = event instanceof CoordinatorEvent.Heard heard
+        boolean vote = event instanceof CoordinatorEvent.ParticipantMessage heard
                 && heard.message() instanceof ControlMessage.Prepared
-                && state.phase() == Phase.PREPARING;
+                && state.phase() == CoordinatorPhase.PREPARING;
         if (this == COMMIT_BEFORE_ALL_VOTES
                 && vote
                 && real.state().members().stream().anyMatch(Member::voted)) {
             return commitNow(state);
         }
-        if (this == SKIP_LAST_ROUND && vote && real.state().phase() == Phase.CONFIRMING) {
+        if (this == SKIP_LAST_ROUND && vote && real.state().phase() == CoordinatorPhase.CONFIRMING) {
             return commitNow(real.state());
         }
-        boolean decided = state.phase() != Phase.ROLLING_BACK && real.state().phase() == Phase.ROLLING_BACK;
+        boolean decided =
+                state.phase() != CoordinatorPhase.ROLLING_BACK && real.state().phase() == CoordinatorPhase.ROLLING_BACK;
         boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO
                         && !real.state().next().isEmpty())
                 || this == CONTINUE_BEFORE_ANSWERS;
         if (decided && letGoAtOnce) {
             CoordinatorState all = real.state().withEach(member -> member.withAnswer(false));
-            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(Originals.HELD, "")));
+            return join(real, CoordinatorRules.apply(all, new CoordinatorEvent.Proved(OriginalsState.HELD, "")));
         }
         if (this == RELEASE_BEFORE_ORIGINALS_END && real.effects().contains(new Effect.EndOriginals())) {
             List<Effect> effects = new ArrayList<>(real.effects());
@@ -67,8 +68,9 @@ enum ModelVariant {
     }
 
     private static Transition<CoordinatorState> commitNow(CoordinatorState state) {
-        CoordinatorState confirmed = state.in(Phase.CONFIRMING).withEach(member -> member.withConfirmed(true));
-        return CoordinatorRules.apply(confirmed, new CoordinatorEvent.Proved(Originals.HELD, ""));
+        CoordinatorState confirmed =
+                state.in(CoordinatorPhase.CONFIRMING).withEach(member -> member.withConfirmed(true));
+        return CoordinatorRules.apply(confirmed, new CoordinatorEvent.Proved(OriginalsState.HELD, ""));
     }
 
     Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
@@ -78,7 +80,7 @@ enum ModelVariant {
             return join(real, ParticipantRules.apply(real.state(), new ParticipantEvent.FenceEnded(true)));
         }
         if (this == FENCE_WITHOUT_PROMISES
-                && event instanceof ParticipantEvent.FenceDue
+                && event instanceof ParticipantEvent.SourceFenceDue
                 && real.state().round() != 0) {
             return new Transition<>(real.state().withFencing(true), List.of(new Effect.FenceSource()));
         }

@@ -3,7 +3,7 @@ package io.ppmr.transaction.rules;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.transaction.journal.Outcome;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 class ParticipantRecoveryTest {
     private static final String ID = "m-1";
     private static final TransactionRecord VOTE =
-            new TransactionRecord.Prepared(ID, 1, List.of("t:1"), "t:1", "s", List.of(), 1);
+            new TransactionRecord.PreparedHere(ID, 1, List.of("t:1"), "t:1", "s", List.of(), 1);
 
     private static List<Effect> effects(TransactionRecord... records) {
         return ParticipantRules.recover(ID, List.of(records)).effects();
@@ -39,6 +39,6 @@ class ParticipantRecoveryTest {
                 effects(
                         VOTE,
                         new TransactionRecord.CommittedHere(ID, 1, false),
-                        new TransactionRecord.Done(ID, 1, Outcome.COMMITTED, "")));
+                        new TransactionRecord.Done(ID, 1, FinalOutcome.COMMITTED, "")));
     }
 }

@@ -8,14 +8,15 @@ public final class States {
 
     /** A coordinator of which nobody may have voted. */
     public static CoordinatorState unsealed(
-            String migrationId, List<String> participants, CoordinatorState.Phase phase) {
+            String migrationId, List<String> participants, CoordinatorState.CoordinatorPhase phase) {
         return CoordinatorState.fresh(migrationId)
                 .preparing(1, participants, List.of())
                 .in(phase);
     }
 
     /** A coordinator of which all may have voted. */
-    public static CoordinatorState sealed(String migrationId, List<String> participants, CoordinatorState.Phase phase) {
+    public static CoordinatorState sealed(
+            String migrationId, List<String> participants, CoordinatorState.CoordinatorPhase phase) {
         return unsealed(migrationId, participants, phase).withEach(CoordinatorState.Member::withSealed);
     }
 

@@ -5,7 +5,7 @@ import com.ibm.disni.verbs.RdmaCmEvent;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaEventChannel;
-import io.ppmr.transport.rdma.RdmaException.Step;
+import io.ppmr.transport.rdma.RdmaException.ConnectStep;
 import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 
@@ -47,7 +47,7 @@ final class CmChannel implements AutoCloseable {
     }
 
     /** Waits for the event that ends a step well; any other ends it badly. For a channel of one id. */
-    RdmaCmEvent await(EventType wanted, Step step, String peer, long deadlineNs) throws IOException {
+    RdmaCmEvent await(EventType wanted, ConnectStep step, String peer, long deadlineNs) throws IOException {
         long startNs = System.nanoTime();
         while (true) {
             long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
@@ -68,7 +68,7 @@ final class CmChannel implements AutoCloseable {
     public void close() {
         if (!closed) {
             closed = true;
-            Closing.quietly("the connection manager's channel", channel::destroyEventChannel);
+            CloseSequence.quietly("the connection manager's channel", channel::destroyEventChannel);
         }
     }
 }

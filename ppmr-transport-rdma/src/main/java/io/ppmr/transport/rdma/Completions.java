@@ -74,7 +74,7 @@ final class Completions {
 
     /** Gives the requests' memory back, when the agent has ended. */
     void free() {
-        Closing.quietly("the request to poll", poll::free);
-        Closing.quietly("the request for events", notify::free);
+        CloseSequence.quietly("the request to poll", poll::free);
+        CloseSequence.quietly("the request for events", notify::free);
     }
 }

@@ -48,8 +48,8 @@ final class Device {
     }
 
     /**
-     * Says why a device of this name cannot be used, by its type; null if it can. By iWARP a read lands only in memory
-     * that the peer may write as well, and ours may not be written.
+     * Returns why a device of this name cannot be used, by its type; null if it can. By iWARP a read lands only in
+     * memory that the peer may write as well, and ours may not be written.
      *
      * @param root where {@code sys} is; {@code /} but in tests
      */

@@ -71,11 +71,11 @@ final class Endpoint implements AutoCloseable {
         Deque<Runnable> undo = new ArrayDeque<>();
         try {
             IbvPd domain = context.allocPd();
-            undo.push(() -> Closing.quietly("a protection domain", domain::deallocPd));
+            undo.push(() -> CloseSequence.quietly("a protection domain", domain::deallocPd));
             IbvCompChannel events = context.createCompChannel();
-            undo.push(() -> Closing.quietly("a completion channel", events::destroyCompChannel));
+            undo.push(() -> CloseSequence.quietly("a completion channel", events::destroyCompChannel));
             IbvCQ completions = context.createCQ(events, QUEUE_DEPTH + RECEIVES, FIRST_VECTOR);
-            undo.push(() -> Closing.quietly("a completion queue", completions::destroyCQ));
+            undo.push(() -> CloseSequence.quietly("a completion queue", completions::destroyCQ));
             IbvQPInitAttr attributes = new IbvQPInitAttr();
             attributes.setQp_type(IbvQP.IBV_QPT_RC);
             attributes.setSend_cq(completions);
@@ -131,7 +131,7 @@ final class Endpoint implements AutoCloseable {
      * Moves the queue pair to the error state, so that every request that is under way completes (rdma_disconnect(3)).
      */
     void disconnect() {
-        Closing.quietly("a connection (" + path + ")", () -> {
+        CloseSequence.quietly("a connection (" + path + ")", () -> {
             // Its result says only whether the peer was told, and the peer may be gone.
             id.disconnect();
             return 0;
@@ -141,7 +141,7 @@ final class Endpoint implements AutoCloseable {
     /** Takes the queue pair down: from now on nothing can land in this process's memory by it. */
     void destroyQueuePair() {
         if (queuePair.isOpen()) {
-            Closing.quietly("a queue pair", id::destroyQP);
+            CloseSequence.quietly("a queue pair", id::destroyQP);
         }
     }
 
@@ -152,7 +152,7 @@ final class Endpoint implements AutoCloseable {
     synchronized void revoke() {
         destroyQueuePair();
         for (IbvMr region : regions) {
-            Closing.quietly(
+            CloseSequence.quietly(
                     "registered memory", () -> region.deregMr().execute().free());
         }
         regions.clear();
@@ -165,9 +165,9 @@ final class Endpoint implements AutoCloseable {
         }
         closed = true;
         revoke();
-        Closing.quietly("a completion queue", completions::destroyCQ);
-        Closing.quietly("a completion channel", events::destroyCompChannel);
-        Closing.quietly("a protection domain", domain::deallocPd);
-        Closing.quietly("a connection's id", id::destroyId);
+        CloseSequence.quietly("a completion queue", completions::destroyCQ);
+        CloseSequence.quietly("a completion channel", events::destroyCompChannel);
+        CloseSequence.quietly("a protection domain", domain::deallocPd);
+        CloseSequence.quietly("a connection's id", id::destroyId);
     }
 }

@@ -6,7 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/** Says whether memory could not be registered because too little may be locked (RLIMIT_MEMLOCK, getrlimit(2)). */
+/** Checks whether memory could not be registered because too little may be locked (RLIMIT_MEMLOCK, getrlimit(2)). */
 final class MemoryLock {
     private static final int PAGE_BYTES = 4096;
     private static final int KIB = 1024;

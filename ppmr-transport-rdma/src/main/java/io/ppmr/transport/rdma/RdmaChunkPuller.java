@@ -142,7 +142,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     }
 
     private void takeDown() {
-        Closing.quietly("the request of reads", request::free);
+        CloseSequence.quietly("the request of reads", request::free);
         completions.free();
         peer.takeDown();
     }
@@ -211,7 +211,7 @@ final class RdmaChunkPuller implements ChunkPuller {
     private void complete(long workId, int status, int opcode, int lengthBytes, int immediate) {
         int entry = WorkId.entry(workId);
         if (WorkId.kind(workId) != WorkId.PULL || entry >= depth || dueNs.get(entry) == FREE) {
-            LOG.error("a completion that nobody waits for: {}, {}", Long.toHexString(workId), WorkFailure.name(status));
+            LOG.error("an unexpected completion: {}, {}", Long.toHexString(workId), WorkFailure.name(status));
             return;
         }
         long pullId = pullIds[entry];
@@ -230,7 +230,9 @@ final class RdmaChunkPuller implements ChunkPuller {
         }
     }
 
-    /** Nobody knows what became of its bytes, so no further pull may begin; those under way must still be told. */
+    /**
+     * The state of its bytes is unknown, so no further pull may begin. Pulls that have begun must still be reported.
+     */
     private void listenerFails(long pullId, Throwable cause) {
         fail("RDMA (" + endpoint.path() + "): what becomes of pull " + pullId + " cannot be told: " + cause);
         LOG.error("the listener fails on pull {}", pullId, cause);
@@ -256,7 +258,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         }
     }
 
-    /** Without a queue pair nothing can land any more: now the chunks may go back. */
+    /** Without a queue pair no byte can land: now the chunks may be returned. */
     private void answerTheRest() {
         if (underWay() == 0) {
             return;

@@ -135,8 +135,8 @@ final class RdmaChunkReceiver implements ChunkReceiver {
     }
 
     private void takeDown() {
-        Closing.quietly("the request of a receive", receive::free);
-        Closing.quietly("the request of releases", message::free);
+        CloseSequence.quietly("the request of a receive", receive::free);
+        CloseSequence.quietly("the request of releases", message::free);
         completions.free();
         peer.takeDown();
     }
@@ -159,7 +159,7 @@ final class RdmaChunkReceiver implements ChunkReceiver {
             }
         } catch (IOException | RuntimeException | Error e) {
             if (!closing) {
-                String reason = "chunks cannot be taken any more: " + e;
+                String reason = "chunks can no longer be taken: " + e;
                 if (e instanceof IOException && !(e instanceof ProtocolException)) {
                     lost(reason);
                 } else {
@@ -176,14 +176,14 @@ final class RdmaChunkReceiver implements ChunkReceiver {
 
     private void broken(String reason) {
         if (ends()) {
-            arrivals.broken(failed(reason));
+            arrivals.onProtocolError(failed(reason));
         }
     }
 
     /** The connection carries nothing more, and the source has broken nothing. */
     private void lost(String reason) {
         if (ends()) {
-            arrivals.connectionLost(failed(reason));
+            arrivals.onConnectionLost(failed(reason));
         }
     }
 
@@ -234,8 +234,8 @@ final class RdmaChunkReceiver implements ChunkReceiver {
         }
         nextOrder++;
         post();
-        arrivals.comes(chunk);
-        if (!arrivals.came(chunk)) {
+        arrivals.onChunkStart(chunk);
+        if (!arrivals.onChunkEnd(chunk)) {
             return false;
         }
         release();

@@ -12,7 +12,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -37,7 +37,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Nothing is allocated for a chunk that is written well.
  */
-final class RdmaChunkSender implements Rails.Line {
+final class RdmaChunkSender implements RailSender.RailConnection {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkSender.class);
     private static final int SLEEP_MS = 50;
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
@@ -315,11 +315,11 @@ final class RdmaChunkSender implements Rails.Line {
 
     private void takeDown() {
         for (ChunkRequest request : requests) {
-            Closing.quietly("the request of a write", request::free);
+            CloseSequence.quietly("the request of a write", request::free);
         }
         for (SVCPostRecv receive : receives) {
             if (receive != null) {
-                Closing.quietly("the request of a receive", receive::free);
+                CloseSequence.quietly("the request of a receive", receive::free);
             }
         }
         completions.free();
@@ -350,7 +350,7 @@ final class RdmaChunkSender implements Rails.Line {
                 }
             }
         } catch (IOException | RuntimeException | Error e) {
-            fail("RDMA (" + endpoint.path() + "): chunks cannot be sent any more: " + e);
+            fail("RDMA (" + endpoint.path() + "): chunks can no longer be sent: " + e);
             if (!(e instanceof IOException)) {
                 LOG.error("sending by RDMA fails", e);
             }
@@ -388,7 +388,7 @@ final class RdmaChunkSender implements Rails.Line {
         } else if (kind == WorkId.RELEASES_IN && opcode == Completions.RECEIVED && receives[entry] != null) {
             takeReleases(entry, lengthBytes);
         } else {
-            throw new ProtocolException("a completion that nobody waits for: " + Long.toHexString(workId));
+            throw new ProtocolException("an unexpected completion: " + Long.toHexString(workId));
         }
     }
 

@@ -8,7 +8,7 @@ final class RdmaException extends IOException {
     private static final long serialVersionUID = 1L;
 
     /** The steps of a connection (rdma_cm(7)). */
-    enum Step {
+    enum ConnectStep {
         ADDRESS("resolving the address"),
         ROUTE("resolving the route"),
         CONNECT("connecting"),
@@ -16,7 +16,7 @@ final class RdmaException extends IOException {
 
         private final String text;
 
-        Step(String text) {
+        ConnectStep(String text) {
             this.text = text;
         }
     }
@@ -25,20 +25,20 @@ final class RdmaException extends IOException {
         super(message);
     }
 
-    static RdmaException late(Step step, String peer, long waitedMs) {
+    static RdmaException late(ConnectStep step, String peer, long waitedMs) {
         return new RdmaException("RDMA: " + step.text + " (" + peer + ") has not ended within " + waitedMs
                 + " ms: is the peer up, and does the network between let RDMA through (RoCE: UDP port 4791)?");
     }
 
     /** The same, with what was the matter with the last one that came. */
-    static RdmaException late(Step step, String peer, long waitedMs, String lastFailure) {
+    static RdmaException late(ConnectStep step, String peer, long waitedMs, String lastFailure) {
         RdmaException late = late(step, peer, waitedMs);
         return lastFailure == null
                 ? late
                 : new RdmaException(late.getMessage() + " The last that came: " + lastFailure);
     }
 
-    static RdmaException refused(Step step, String peer, EventType event) {
+    static RdmaException refused(ConnectStep step, String peer, EventType event) {
         return new RdmaException("RDMA: " + step.text + " (" + peer + ") failed: " + event + remedy(event));
     }
 
@@ -46,7 +46,7 @@ final class RdmaException extends IOException {
         return switch (event) {
             case RDMA_CM_EVENT_ADDR_ERROR -> " (no RDMA device has a route to that address)";
             case RDMA_CM_EVENT_ROUTE_ERROR -> " (no path; on InfiniBand, is the subnet manager running?)";
-            case RDMA_CM_EVENT_REJECTED -> " (nobody listens there, or it sent us away)";
+            case RDMA_CM_EVENT_REJECTED -> " (no service listens there, or it refused the connection)";
             case RDMA_CM_EVENT_UNREACHABLE -> " (no answer)";
             default -> "";
         };

@@ -8,7 +8,7 @@ import io.ppmr.os.RareLog;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.transport.MemoryProof;
 import io.ppmr.transport.Transport;
-import io.ppmr.transport.rdma.RdmaException.Step;
+import io.ppmr.transport.rdma.RdmaException.ConnectStep;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -22,15 +22,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Listens for one source on a port of its own. The connection manager proves nobody's address, so every connection that
- * says it is the source's is taken, up to a number, and the source's own is found by the proof; whatever the others do
- * ends their own connection alone.
+ * Listens for one source on a port of its own. The connection manager does not prove the peer's address, so every
+ * connection that says it is the source's is taken, up to a number, and the source's own is found by the proof;
+ * whatever the others do ends their own connection alone.
  *
  * <p>The listening id, the connections and their ids share one event channel, since DiSNI cannot move an id to another
  * (rdma_migrate_id(3)). All are this object's until the proof has held. Then the listening id and the other connections
  * are destroyed, and the channel is the proved connection's. So no id outlives its channel.
  */
-final class RdmaListener implements Transport.Listener {
+final class RdmaListener implements Transport.TransportListener {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaListener.class);
     /** Connections that say they are the source's, at once. */
     private static final int MOST_CANDIDATES = 8;
@@ -47,8 +47,8 @@ final class RdmaListener implements Transport.Listener {
     private final CmChannel channel;
     private final RdmaCmId listenId;
     private final int port;
-    private final List<Candidate> candidates = new ArrayList<>();
-    private final RareLog strangers = new RareLog(LOG::warn);
+    private final List<UnprovedConnection> candidates = new ArrayList<>();
+    private final RareLog refusals = new RareLog(LOG::warn);
     private InetAddress source;
     private String lastFailure;
     private boolean over;
@@ -68,7 +68,7 @@ final class RdmaListener implements Transport.Listener {
             port = ((InetSocketAddress) id.getSource()).getPort();
         } catch (IOException | RuntimeException e) {
             if (id != null) {
-                Closing.quietly("a listener", id::destroyId);
+                CloseSequence.quietly("a listener", id::destroyId);
             }
             channel.close();
             throw new IOException(
@@ -84,13 +84,14 @@ final class RdmaListener implements Transport.Listener {
     }
 
     @Override
-    public Transport.Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) throws IOException {
+    public Transport.TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
+            throws IOException {
         source = from;
         long startNs = System.nanoTime();
         while (!spoken.getAsBoolean()) {
             long leftMs = deadline.toMillis() - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
             if (leftMs <= 0) {
-                throw RdmaException.late(Step.ACCEPT, from.getHostAddress(), deadline.toMillis(), lastFailure);
+                throw RdmaException.late(ConnectStep.ACCEPT, from.getHostAddress(), deadline.toMillis(), lastFailure);
             }
             step((int) Math.min(SLICE_MS, leftMs));
         }
@@ -102,14 +103,14 @@ final class RdmaListener implements Transport.Listener {
      *
      * @throws IOException if none of them is the source's, or the answer does not come within the deadline
      */
-    Candidate prove(MemoryProof proof, Duration deadline) throws IOException {
+    UnprovedConnection prove(MemoryProof proof, Duration deadline) throws IOException {
         long deadlineNs = System.nanoTime() + deadline.toNanos();
         while (!candidates.isEmpty()) {
             if (System.nanoTime() - deadlineNs > 0) {
                 throw new IOException("RDMA (" + candidates.get(0).endpoint().path()
                         + "): the proof has not come within " + deadline + said());
             }
-            for (Candidate candidate : List.copyOf(candidates)) {
+            for (UnprovedConnection candidate : List.copyOf(candidates)) {
                 if (isProved(candidate, proof)) {
                     candidates.remove(candidate);
                     endListening();
@@ -131,11 +132,11 @@ final class RdmaListener implements Transport.Listener {
         return lastFailure == null ? "" : " (" + lastFailure + ")";
     }
 
-    private boolean isProved(Candidate candidate, MemoryProof proof) {
+    private boolean isProved(UnprovedConnection candidate, MemoryProof proof) {
         String path = candidate.endpoint().path();
         try {
             int status = candidate.answer(proof);
-            if (status == Candidate.NO_ANSWER) {
+            if (status == UnprovedConnection.NO_ANSWER) {
                 return false;
             }
             if (status != WorkFailure.SUCCESS) {
@@ -169,7 +170,7 @@ final class RdmaListener implements Transport.Listener {
         long nowNs = System.nanoTime();
         for (int i = candidates.size() - 1; i >= 0; i--) {
             if (candidates.get(i).isLate(nowNs)) {
-                Candidate late = candidates.get(i);
+                UnprovedConnection late = candidates.get(i);
                 drop(late, "RDMA (" + late.endpoint().path() + "): a connection was asked for and not established");
             }
         }
@@ -183,14 +184,14 @@ final class RdmaListener implements Transport.Listener {
             LOG.debug("a connection without an address of IPv4", e);
         }
         if (peer == null || !peer.getAddress().equals(source)) {
-            strangers.say("stranger", "RDMA connection from " + peer + " refused: " + source + " is expected");
-            Closing.quietly("a stranger's connection", id::destroyId);
+            refusals.say("foreign", "RDMA connection from " + peer + " refused: only " + source + " is accepted");
+            CloseSequence.quietly("a foreign connection", id::destroyId);
         } else if (candidates.size() == MOST_CANDIDATES) {
-            strangers.say("many", "RDMA connection from " + peer + " refused: " + MOST_CANDIDATES + " are there");
-            Closing.quietly("one connection too many", id::destroyId);
+            refusals.say("many", "RDMA connection from " + peer + " refused: " + MOST_CANDIDATES + " are there");
+            CloseSequence.quietly("one connection too many", id::destroyId);
         } else {
             try {
-                candidates.add(Candidate.accept(id, peer, System.nanoTime() + ESTABLISH_NS));
+                candidates.add(UnprovedConnection.accept(id, peer, System.nanoTime() + ESTABLISH_NS));
             } catch (IOException | RuntimeException e) {
                 failed("a connection from " + peer + " could not be taken: " + e.getMessage());
             }
@@ -199,10 +200,10 @@ final class RdmaListener implements Transport.Listener {
 
     private void hear(RdmaCmId id, EventType type) throws IOException {
         if (id == listenId && type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
-            throw RdmaException.refused(Step.ACCEPT, source.getHostAddress(), type);
+            throw RdmaException.refused(ConnectStep.ACCEPT, source.getHostAddress(), type);
         }
-        Candidate about = null;
-        for (Candidate candidate : candidates) {
+        UnprovedConnection about = null;
+        for (UnprovedConnection candidate : candidates) {
             about = candidate.id() == id ? candidate : about;
         }
         if (about == null) {
@@ -221,7 +222,7 @@ final class RdmaListener implements Transport.Listener {
         }
     }
 
-    private void drop(Candidate candidate, String why) {
+    private void drop(UnprovedConnection candidate, String why) {
         candidates.remove(candidate);
         failed(why);
         candidate.endpoint().disconnect();
@@ -230,13 +231,13 @@ final class RdmaListener implements Transport.Listener {
 
     private void failed(String why) {
         lastFailure = why;
-        strangers.say("failed", why);
+        refusals.say("failed", why);
     }
 
     private void endListening() {
         over = true;
-        Closing.quietly("a listener", listenId::destroyId);
-        for (Candidate candidate : candidates) {
+        CloseSequence.quietly("a listener", listenId::destroyId);
+        for (UnprovedConnection candidate : candidates) {
             candidate.endpoint().disconnect();
             candidate.close();
         }

@@ -18,12 +18,12 @@ import java.util.Optional;
  * Until {@link #require} has found the source's connection among those that have come it has none, and they and their
  * channel are the listener's.
  */
-final class RdmaPeer implements Transport.Peer {
+final class RdmaPeer implements Transport.TransportPeer {
     private final RdmaListener listener;
     private final BufferPool pool;
     private final RdmaMode mode;
     private final Duration readDeadline;
-    private Candidate proved;
+    private UnprovedConnection proved;
     private CmChannel channel;
     private IbvMr region;
     private FrameRing ring;

@@ -4,7 +4,7 @@ import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaProvider;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.RdmaMode;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.SourcePath;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
@@ -181,7 +181,7 @@ public final class RdmaTransport implements Transport {
                         channel, id, null, new InetSocketAddress(peer, 1), System.nanoTime() + within.toNanos());
                 Device.of(id.getVerbs()).requireUsable();
             } finally {
-                Closing.quietly("a connection's id", id::destroyId);
+                CloseSequence.quietly("a connection's id", id::destroyId);
             }
             return null;
         } catch (IOException e) {
@@ -190,7 +190,7 @@ public final class RdmaTransport implements Transport {
     }
 
     @Override
-    public Transport.Listener listen(BufferPool pool, InetAddress address) throws IOException {
+    public Transport.TransportListener listen(BufferPool pool, InetAddress address) throws IOException {
         if (!(address instanceof Inet4Address)) {
             throw new IOException("DiSNI knows IPv4 alone, and this node was called at " + address.getHostAddress());
         }
@@ -209,7 +209,7 @@ public final class RdmaTransport implements Transport {
     }
 
     @Override
-    public Rails.Line connectRail(
+    public RailSender.RailConnection connectRail(
             BufferPool pool,
             InetAddress from,
             InetSocketAddress target,

@@ -7,7 +7,7 @@ import com.ibm.disni.verbs.RdmaCmId;
 import com.ibm.disni.verbs.RdmaConnParam;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.rdma.RdmaException.Step;
+import io.ppmr.transport.rdma.RdmaException.ConnectStep;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -17,9 +17,9 @@ import java.util.concurrent.TimeUnit;
 import org.agrona.BufferUtil;
 
 /**
- * The source's end of a connection, whoever copies over it: the connection manager's channel, the endpoint, the pool's
- * registration, and the proof that the target reads. Owned by the exporter or the sender that is made of it, which
- * takes it down once.
+ * The source's end of a connection, for RDMA Read and RDMA Write: the connection manager's channel, the endpoint, the
+ * pool's registration, and the proof that the target reads. Owned by the exporter or the sender that is made of it,
+ * which takes it down once.
  */
 final class SourceConnection {
     /** The target that ends the connection says why on the control connection, which may be slower. */
@@ -73,13 +73,13 @@ final class SourceConnection {
             parameters.setRetry_count((byte) RdmaTransport.RETRIES);
             parameters.setRnr_retry_count((byte) RdmaTransport.RETRIES);
             id.connect(parameters);
-            channel.await(EventType.RDMA_CM_EVENT_ESTABLISHED, Step.CONNECT, String.valueOf(target), deadlineNs);
+            channel.await(EventType.RDMA_CM_EVENT_ESTABLISHED, ConnectStep.CONNECT, String.valueOf(target), deadlineNs);
             return made;
         } catch (IOException | RuntimeException | Error e) {
             if (endpoint != null) {
                 endpoint.close();
             } else if (id != null) {
-                Closing.quietly("a connection's id", id::destroyId);
+                CloseSequence.quietly("a connection's id", id::destroyId);
             }
             channel.close();
             throw e;
@@ -93,9 +93,9 @@ final class SourceConnection {
             id.bindAddr(new InetSocketAddress(from, 0));
         }
         id.resolveAddr(null, peer, leftMs(deadlineNs));
-        channel.await(EventType.RDMA_CM_EVENT_ADDR_RESOLVED, Step.ADDRESS, String.valueOf(peer), deadlineNs);
+        channel.await(EventType.RDMA_CM_EVENT_ADDR_RESOLVED, ConnectStep.ADDRESS, String.valueOf(peer), deadlineNs);
         id.resolveRoute(leftMs(deadlineNs));
-        channel.await(EventType.RDMA_CM_EVENT_ROUTE_RESOLVED, Step.ROUTE, String.valueOf(peer), deadlineNs);
+        channel.await(EventType.RDMA_CM_EVENT_ROUTE_RESOLVED, ConnectStep.ROUTE, String.valueOf(peer), deadlineNs);
     }
 
     private static int leftMs(long deadlineNs) {
@@ -116,11 +116,11 @@ final class SourceConnection {
     }
 
     /**
-     * Waits for the next event of the connection, for so long.
+     * Waits for the next event of the connection, for that time.
      *
      * @return whether one has come
      */
-    boolean hears(int timeoutMs, Heard heard) throws IOException {
+    boolean hears(int timeoutMs, DisconnectListener heard) throws IOException {
         RdmaCmEvent event = channel.poll(timeoutMs);
         if (event == null) {
             return false;
@@ -132,9 +132,9 @@ final class SourceConnection {
         return true;
     }
 
-    /** Hears that the other side, or this node's device, has ended the connection. */
+    /** Is called when the other side, or this node's device, has ended the connection. */
     @FunctionalInterface
-    interface Heard {
+    interface DisconnectListener {
         void end(String event);
     }
 
@@ -144,7 +144,7 @@ final class SourceConnection {
                 + ", closed by the target or its node is down";
     }
 
-    /** Ends it for good; once, when no thread uses it any more. */
+    /** Closes it; called once, when no thread uses it. */
     void takeDown() {
         endpoint.close();
         channel.close();

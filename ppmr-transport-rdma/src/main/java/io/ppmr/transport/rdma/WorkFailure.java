@@ -30,8 +30,7 @@ final class WorkFailure {
             return "";
         }
         return switch (known) {
-            case IBV_WC_RETRY_EXC_ERR ->
-                ": the peer's device does not answer any more; its node, a link or a switch is down";
+            case IBV_WC_RETRY_EXC_ERR -> ": the peer's device no longer answers; its node, a link or a switch is down";
             case IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR ->
                 ": the peer's device refuses the address or the key; the block is outside its region";
             case IBV_WC_LOC_QP_OP_ERR -> ": this node's device could not carry it out; is its link up?";

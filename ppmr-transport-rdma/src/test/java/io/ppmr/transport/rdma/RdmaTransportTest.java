@@ -8,7 +8,7 @@ import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.protocol.data.RdmaMode;
-import io.ppmr.transport.rdma.RdmaException.Step;
+import io.ppmr.transport.rdma.RdmaException.ConnectStep;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.StandardProtocolFamily;
@@ -158,10 +158,10 @@ class RdmaTransportTest {
 
     @Test
     void shouldNameTheStepThatFailed() {
-        String refused = RdmaException.refused(Step.CONNECT, "192.0.2.7:1", EventType.RDMA_CM_EVENT_REJECTED)
+        String refused = RdmaException.refused(ConnectStep.CONNECT, "192.0.2.7:1", EventType.RDMA_CM_EVENT_REJECTED)
                 .getMessage();
         assertTrue(refused.contains("connecting (192.0.2.7:1) failed: RDMA_CM_EVENT_REJECTED"), refused);
-        String late = RdmaException.late(Step.ROUTE, "192.0.2.7:1", 3000).getMessage();
+        String late = RdmaException.late(ConnectStep.ROUTE, "192.0.2.7:1", 3000).getMessage();
         assertTrue(late.contains("resolving the route (192.0.2.7:1) has not ended within 3000 ms"), late);
     }
 }

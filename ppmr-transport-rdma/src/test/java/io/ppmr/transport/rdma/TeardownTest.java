@@ -56,10 +56,10 @@ class TeardownTest {
 
     @Test
     void shouldGoOnTakingDownWhenOneStepEndsWithAnError() {
-        Closing.quietly("a first object", () -> {
+        CloseSequence.quietly("a first object", () -> {
             throw new UnsatisfiedLinkError("as a library without this call");
         });
-        Closing.quietly("a second object", () -> times.incrementAndGet() - 1);
+        CloseSequence.quietly("a second object", () -> times.incrementAndGet() - 1);
         assertEquals(1, times.get());
     }
 }

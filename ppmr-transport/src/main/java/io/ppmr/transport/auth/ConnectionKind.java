@@ -6,8 +6,8 @@ public enum ConnectionKind {
     CONTROL(1),
     /** Chunks of one session. */
     DATA(2),
-    /** Frames of a session whose connection for them does not carry any more. */
-    CONTROL_AGAIN(3);
+    /** Frames of a session whose connection for them no longer carries. */
+    CONTROL_RESUME(3);
 
     private final int code;
 

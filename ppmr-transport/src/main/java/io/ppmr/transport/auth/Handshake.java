@@ -14,7 +14,8 @@ import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 
 /**
- * The first four messages of every connection, each of a fixed size, so that a stranger can neither send much nor wait
+ * The first four messages of every connection, each of a fixed size, so that an unauthenticated peer can neither
+ * send much nor wait
  * long. The source opens, the target proves itself first:
  *
  * <pre>
@@ -70,8 +71,8 @@ public final class Handshake {
      * @param secret the session's, {@link #secret} of the handshake that has opened it
      * @return the session
      */
-    public SessionId asSourceAgain(SessionId session, byte[] secret) throws IOException {
-        return asSource(ConnectionKind.CONTROL_AGAIN, session, secret);
+    public SessionId resumeAsSource(SessionId session, byte[] secret) throws IOException {
+        return asSource(ConnectionKind.CONTROL_RESUME, session, secret);
     }
 
     /** After a control connection's handshake: the secret of the session that it has opened. */

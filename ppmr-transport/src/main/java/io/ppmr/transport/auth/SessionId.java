@@ -2,7 +2,7 @@ package io.ppmr.transport.auth;
 
 import java.security.SecureRandom;
 
-/** A session's random name: 128 bits that nobody guesses. */
+/** A session's random name: 128 random bits. */
 public record SessionId(long high, long low) {
     static final int BYTES = 16;
 

@@ -10,7 +10,7 @@ import java.nio.channels.SocketChannel;
 import java.util.Optional;
 
 /**
- * The target's side of the {@link Handshake}: goes on with the bytes that have come, and never waits for a peer, so
+ * The target's side of the {@link Handshake}: continues with the bytes that have come, and never waits for a peer, so
  * that one thread serves all that are in their first seconds. Takes a few hundred bytes of memory, whatever the peer
  * sends. For one thread; how long a peer may take is its caller's to say.
  */
@@ -104,7 +104,7 @@ public final class TargetHandshake {
 
     private Accepted judge(byte[] proof) throws IOException {
         byte[] proved = transcript;
-        if (kind == ConnectionKind.CONTROL_AGAIN) {
+        if (kind == ConnectionKind.CONTROL_RESUME) {
             byte[] secret = sessions.secret(session);
             if (secret == null) {
                 // Nothing can be proved of a session that is not there, and nothing is told but that.
@@ -117,7 +117,7 @@ public final class TargetHandshake {
         if (!authenticator.verify(Role.SOURCE, proved, proof)) {
             verdict(Handshake.WRONG_PROOF);
             throw new IOException("peer " + channel.getRemoteAddress() + " does not hold this node's key"
-                    + (kind == ConnectionKind.CONTROL_AGAIN ? ", or is not the source of session " + session : "")
+                    + (kind == ConnectionKind.CONTROL_RESUME ? ", or is not the source of session " + session : "")
                     + ": refused (put the same key file on both nodes)");
         }
         if (kind == ConnectionKind.DATA && !sessions.exists(session)) {

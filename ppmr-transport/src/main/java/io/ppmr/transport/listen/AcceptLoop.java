@@ -1,7 +1,7 @@
 package io.ppmr.transport.listen;
 
 import io.ppmr.os.RareLog;
-import io.ppmr.transport.Rounds;
+import io.ppmr.transport.DutyCycle;
 import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.channels.SelectionKey;
@@ -19,20 +19,21 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Accepts connections on one daemon thread, and on the same thread reads what each says first, without waiting for any:
- * a connection that says nothing costs a descriptor and no thread, and keeps its place only while nobody else wants it.
+ * a connection that says nothing costs a descriptor and no thread, and keeps its place only while no other process
+ * wants it.
  *
- * <p>It goes on whatever happens. When a connection cannot be accepted, because descriptors or memory have run out, the
- * oldest stranger's connection is closed, the next attempt is made after {@value #REST_MS} ms, and meanwhile newcomers
- * wait in the kernel. A watchdog can ask whether the thread still goes round. While nobody connects, it does not wake.
- * Closed by its owner, which ends all connections that have not been admitted.
+ * <p>It continues whatever happens. When a connection cannot be accepted, because descriptors or memory have run out,
+ * the oldest unauthenticated connection is closed, the next attempt is made after {@value #REST_MS} ms, and new
+ * connections wait in the kernel. A watchdog can check whether the thread still runs. Without connections it does not
+ * wake. Closed by its owner, which ends all connections that have not been admitted.
  */
 public final class AcceptLoop implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(AcceptLoop.class);
     private static final long REST_MS = 100;
     private static final long REST_NS = TimeUnit.MILLISECONDS.toNanos(REST_MS);
     private static final long CLOSE_MS = 5000;
-    /** So that those who speak are heard between those who connect. */
-    private static final int MOST_A_ROUND = 64;
+    /** Maximum accepts per cycle, so that pending handshakes are served too. */
+    private static final int MAX_ACCEPTS_PER_CYCLE = 64;
 
     /**
      * The places of connections that are not admitted yet.
@@ -41,17 +42,17 @@ public final class AcceptLoop implements AutoCloseable {
      * @param ofAnAddress how many of them one address may have
      * @param limit how long one may be held
      */
-    public record Places(int all, int ofAnAddress, Duration limit) {}
+    public record ConnectionLimits(int all, int ofAnAddress, Duration limit) {}
 
     /** The service's part: it handles a new connection on the loop's thread, which it must not block. */
     @FunctionalInterface
-    public interface Host {
+    public interface HandlerFactory {
         /** Gives who speaks with it; the channel is in non-blocking mode, and the loop's until it is admitted. */
-        Guest receive(SocketChannel channel) throws IOException;
+        ConnectionHandler receive(SocketChannel channel) throws IOException;
     }
 
     /** A new connection's conversation, on the loop's thread, which it must not block. */
-    public interface Guest {
+    public interface ConnectionHandler {
         /** The result of {@link #proceed} when the connection is admitted. */
         int ADMITTED = 0;
 
@@ -73,25 +74,25 @@ public final class AcceptLoop implements AutoCloseable {
 
     /** {@code accept} of the server's channel; a test's may fail. */
     @FunctionalInterface
-    interface Door {
+    interface Acceptor {
         SocketChannel accept() throws IOException;
     }
 
-    private record Newcomer(SocketChannel channel, SocketAddress address, Guest guest) {}
+    private record PendingConnection(SocketChannel channel, SocketAddress address, ConnectionHandler handler) {}
 
     private final String name;
     private final ServerSocketChannel server;
-    private final Door door;
-    private final Host host;
-    private final Strangers<SelectionKey> strangers;
+    private final Acceptor acceptor;
+    private final HandlerFactory handlers;
+    private final UnauthenticatedConnections<SelectionKey> unauthenticated;
     private final RareLog log = new RareLog(LOG::warn);
-    private final Rounds rounds = new Rounds();
+    private final DutyCycle cycle = new DutyCycle();
     private final Selector selector;
     private final SelectionKey accepting;
     private final Thread thread;
     private long restUntilNs;
     private long failedLines;
-    private boolean resting;
+    private boolean backingOff;
     private volatile boolean closed;
 
     /**
@@ -100,16 +101,18 @@ public final class AcceptLoop implements AutoCloseable {
      * @param name of the listener, for people and for its thread
      * @param server bound already; closed with the loop, and also when this fails
      */
-    public AcceptLoop(String name, ServerSocketChannel server, Places places, Host host) throws IOException {
+    public AcceptLoop(String name, ServerSocketChannel server, ConnectionLimits places, HandlerFactory host)
+            throws IOException {
         this(name, server, server::accept, places, host);
     }
 
-    AcceptLoop(String name, ServerSocketChannel server, Door door, Places places, Host host) throws IOException {
+    AcceptLoop(String name, ServerSocketChannel server, Acceptor door, ConnectionLimits places, HandlerFactory host)
+            throws IOException {
         this.name = name;
         this.server = server;
-        this.door = door;
-        this.host = host;
-        strangers = new Strangers<>(
+        this.acceptor = door;
+        this.handlers = host;
+        unauthenticated = new UnauthenticatedConnections<>(
                 places.all(), places.ofAnAddress(), places.limit().toNanos(), System::nanoTime);
         try {
             selector = Selector.open();
@@ -132,7 +135,7 @@ public final class AcceptLoop implements AutoCloseable {
 
     /** Returns true if its thread works. Any thread; blocks it until the loop goes round or the limit is over. */
     public boolean responds(long limitNs) {
-        return rounds.goesOn(limitNs, () -> {
+        return cycle.awaitNextCycle(limitNs, () -> {
             // Inside, so that no round is woken before it is counted from where.
             selector.wakeup();
             return closed;
@@ -176,50 +179,52 @@ public final class AcceptLoop implements AutoCloseable {
     }
 
     private void round() throws IOException {
-        rounds.increment();
-        long waitNs = strangers.untilOverdueNs();
-        if (resting) {
+        cycle.increment();
+        long waitNs = unauthenticated.untilOverdueNs();
+        if (backingOff) {
             long restNs = restUntilNs - System.nanoTime();
-            resting = restNs > 0;
-            waitNs = resting ? Math.min(waitNs, restNs) : waitNs;
+            backingOff = restNs > 0;
+            waitNs = backingOff ? Math.min(waitNs, restNs) : waitNs;
         }
-        accepting.interestOps(resting ? 0 : SelectionKey.OP_ACCEPT);
+        accepting.interestOps(backingOff ? 0 : SelectionKey.OP_ACCEPT);
         // At least 1 ms: 0 would wait for ever.
         selector.select(waitNs == Long.MAX_VALUE ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(waitNs) + 1));
         List<SelectionKey> ready = List.copyOf(selector.selectedKeys());
         selector.selectedKeys().clear();
-        List<Newcomer> admitted = new ArrayList<>();
-        boolean newcomers = false;
+        List<PendingConnection> admitted = new ArrayList<>();
+        boolean hasPending = false;
         for (SelectionKey key : ready) {
             if (key == accepting) {
-                newcomers = !resting;
+                hasPending = !backingOff;
             } else if (key.isValid()) {
                 proceed(key, admitted);
             }
         }
-        // Those who wait longer have been heard before a newcomer takes their place.
-        if (newcomers) {
+        // Older connections are served before a new one can replace them.
+        if (hasPending) {
             acceptAll(admitted);
         }
         admit(admitted);
-        for (Optional<SelectionKey> late = strangers.overdue(); late.isPresent(); late = strangers.overdue()) {
-            say(
+        for (Optional<SelectionKey> late = unauthenticated.overdue();
+                late.isPresent();
+                late = unauthenticated.overdue()) {
+            logRarely(
                     "late",
-                    name + ": a connection from " + newcomer(late.get()).address()
+                    name + ": a connection from " + pendingOf(late.get()).address()
                             + " was closed: it has not shown in time who it is");
             close(late.get());
         }
     }
 
-    private void acceptAll(List<Newcomer> admitted) throws IOException {
-        for (int i = 0; i < MOST_A_ROUND && !closed; i++) {
-            rounds.increment();
+    private void acceptAll(List<PendingConnection> admitted) throws IOException {
+        for (int i = 0; i < MAX_ACCEPTS_PER_CYCLE && !closed; i++) {
+            cycle.increment();
             SocketChannel channel;
             try {
-                channel = door.accept();
+                channel = acceptor.accept();
             } catch (IOException | RuntimeException | Error e) {
                 if (!closed) {
-                    strangers.oldest().ifPresent(this::close);
+                    unauthenticated.oldest().ifPresent(this::close);
                     restAfter(e);
                 }
                 return;
@@ -231,18 +236,18 @@ public final class AcceptLoop implements AutoCloseable {
         }
     }
 
-    private void receive(SocketChannel channel, List<Newcomer> admitted) throws IOException {
+    private void receive(SocketChannel channel, List<PendingConnection> admitted) throws IOException {
         SelectionKey key;
         try {
             channel.configureBlocking(false);
             SocketAddress address = channel.getRemoteAddress();
-            Newcomer newcomer = new Newcomer(channel, address, host.receive(channel));
-            key = channel.register(selector, 0, newcomer);
-            Optional<SelectionKey> goes = strangers.enter(key, Strangers.addressOf(address));
+            PendingConnection pending = new PendingConnection(channel, address, handlers.receive(channel));
+            key = channel.register(selector, 0, pending);
+            Optional<SelectionKey> goes = unauthenticated.enter(key, UnauthenticatedConnections.addressOf(address));
             if (goes.isPresent()) {
-                say(
+                logRarely(
                         "full",
-                        name + ": a connection from " + newcomer(goes.get()).address()
+                        name + ": a connection from " + pendingOf(goes.get()).address()
                                 + " was closed: it has not shown who it is, and its place was needed");
                 close(goes.get());
             }
@@ -254,24 +259,24 @@ public final class AcceptLoop implements AutoCloseable {
         proceed(key, admitted);
     }
 
-    private void proceed(SelectionKey key, List<Newcomer> admitted) {
-        Newcomer newcomer = newcomer(key);
+    private void proceed(SelectionKey key, List<PendingConnection> admitted) {
+        PendingConnection pending = pendingOf(key);
         try {
-            int waitsFor = newcomer.guest().proceed();
-            if (waitsFor == Guest.ADMITTED) {
-                strangers.leave(key);
+            int waitsFor = pending.handler().proceed();
+            if (waitsFor == ConnectionHandler.ADMITTED) {
+                unauthenticated.leave(key);
                 key.cancel();
-                admitted.add(newcomer);
+                admitted.add(pending);
             } else {
                 key.interestOps(waitsFor);
             }
         } catch (IOException | RuntimeException | Error e) {
-            refuse(String.valueOf(newcomer.address()), e);
+            refuse(String.valueOf(pending.address()), e);
             close(key);
         }
     }
 
-    private void admit(List<Newcomer> admitted) throws IOException {
+    private void admit(List<PendingConnection> admitted) throws IOException {
         if (admitted.isEmpty()) {
             return;
         }
@@ -279,34 +284,34 @@ public final class AcceptLoop implements AutoCloseable {
         // it to the next connection, before the selector forgets it.
         selector.selectNow();
         selector.selectedKeys().clear();
-        for (Newcomer newcomer : admitted) {
-            rounds.increment();
+        for (PendingConnection pending : admitted) {
+            cycle.increment();
             try {
-                newcomer.guest().admitted(newcomer.channel());
+                pending.handler().admitted(pending.channel());
             } catch (IOException | RuntimeException | Error e) {
-                refuse(String.valueOf(newcomer.address()), e);
-                newcomer.channel().close();
+                refuse(String.valueOf(pending.address()), e);
+                pending.channel().close();
             }
         }
     }
 
     private void refuse(String address, Throwable reason) {
-        say(
+        logRarely(
                 "refused " + reason.getClass().getName(),
                 name + ": a connection from " + address + " was refused: " + textOf(reason));
     }
 
     private void restAfter(Throwable reason) {
-        resting = true;
+        backingOff = true;
         restUntilNs = System.nanoTime() + REST_NS;
-        say(
+        logRarely(
                 "accept " + reason.getClass().getName(),
                 name + ": connections cannot be accepted now, and wait: " + textOf(reason) + "; it is tried again each "
                         + REST_MS + " ms (where files or threads have run out: raise LimitNOFILE= and TasksMax= of the"
                         + " unit, or ulimit -n and -u)");
     }
 
-    private void say(String kind, String line) {
+    private void logRarely(String kind, String line) {
         try {
             log.say(kind, failedLines == 0 ? line : line + " (" + failedLines + " lines before this one failed)");
             failedLines = 0;
@@ -321,12 +326,12 @@ public final class AcceptLoop implements AutoCloseable {
         return reason instanceof IOException && reason.getMessage() != null ? reason.getMessage() : reason.toString();
     }
 
-    private static Newcomer newcomer(SelectionKey key) {
-        return (Newcomer) key.attachment();
+    private static PendingConnection pendingOf(SelectionKey key) {
+        return (PendingConnection) key.attachment();
     }
 
     private void close(SelectionKey key) {
-        strangers.leave(key);
+        unauthenticated.leave(key);
         try {
             key.channel().close();
         } catch (IOException e) {

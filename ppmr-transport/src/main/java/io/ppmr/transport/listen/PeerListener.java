@@ -25,15 +25,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes connections of sources. Until a connection has proved that it holds the key it is a stranger's: it has one of
- * the strangers' places, where the oldest goes when a newcomer needs one ({@link AcceptLoop}), and no thread. With the
+ * Takes connections of sources. Until a connection has proved that it holds the key it has no thread, and one of a
+ * limited number of places: the oldest is closed when a new connection needs a place ({@link AcceptLoop}). With the
  * proof it leaves that place. A control connection then has one of the sessions' places and a thread of its own, to the
- * end of its session; so strangers never keep a session from its place.
+ * end of its session; so unauthenticated peers never keep a session from its place.
  */
 public final class PeerListener implements AutoCloseable, TargetHandshake.Sessions {
     private static final Logger LOG = LoggerFactory.getLogger(PeerListener.class);
     /** Few enough to leave room for everything else where a service that was started by hand has 1024 descriptors. */
-    static final AcceptLoop.Places STRANGERS = new AcceptLoop.Places(512, 128, Duration.ofSeconds(5));
+    static final AcceptLoop.ConnectionLimits UNAUTHENTICATED =
+            new AcceptLoop.ConnectionLimits(512, 128, Duration.ofSeconds(5));
 
     static final int MAX_SESSIONS = 128;
     private static final int MAX_WAITING_DATA = 64;
@@ -54,7 +55,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         private final byte[] secret;
         /** Takes the data connections as they come; null where they are waited for. */
         private volatile Consumer<SocketChannel> taker;
-        /** Takes connections in the place of its control connection; null where that is not to be. */
+        /** Accepts connections that replace its control connection; null if that is not allowed. */
         private volatile Consumer<SocketChannel> successor;
 
         private Open(byte[] secret) {
@@ -65,7 +66,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     private final PeerAuthenticator authenticator;
     private final SessionServer sessions;
     private final Consumer<Runnable> threads;
-    private final AcceptLoop.Places strangers;
+    private final AcceptLoop.ConnectionLimits unauthenticated;
     private final AcceptLoop loop;
     private final Map<SessionId, Open> open = new ConcurrentHashMap<>();
     /** At further addresses of this node. */
@@ -73,22 +74,22 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
 
     public PeerListener(InetSocketAddress address, PeerAuthenticator authenticator, SessionServer sessions)
             throws IOException {
-        this(address, authenticator, sessions, STRANGERS, PeerListener::startThread);
+        this(address, authenticator, sessions, UNAUTHENTICATED, PeerListener::startThread);
     }
 
     PeerListener(
             InetSocketAddress address,
             PeerAuthenticator authenticator,
             SessionServer sessions,
-            AcceptLoop.Places strangers,
+            AcceptLoop.ConnectionLimits unauthenticated,
             Consumer<Runnable> threads)
             throws IOException {
         this.authenticator = authenticator;
         this.sessions = sessions;
         this.threads = threads;
-        this.strangers = strangers;
+        this.unauthenticated = unauthenticated;
         server = bound(address);
-        loop = new AcceptLoop("ppmr-listen", server, strangers, Stranger::new);
+        loop = new AcceptLoop("ppmr-listen", server, unauthenticated, PendingPeer::new);
     }
 
     private static ServerSocketChannel bound(InetSocketAddress address) throws IOException {
@@ -119,7 +120,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
             return further;
         }
         ServerSocketChannel also = bound(further);
-        furtherLoops.add(new AcceptLoop("ppmr-listen-rail", also, strangers, Stranger::new));
+        furtherLoops.add(new AcceptLoop("ppmr-listen-rail", also, unauthenticated, PendingPeer::new));
         return (InetSocketAddress) also.socket().getLocalSocketAddress();
     }
 
@@ -196,7 +197,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         return List.of(channels);
     }
 
-    /** Takes no more connections; those of sessions go on. */
+    /** Takes no more connections; those of sessions continue. */
     @Override
     public void close() throws IOException {
         loop.close();
@@ -206,11 +207,11 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     /** A connection that has proved nothing yet; on the loop's thread. */
-    private final class Stranger implements AcceptLoop.Guest {
+    private final class PendingPeer implements AcceptLoop.ConnectionHandler {
         private final TargetHandshake handshake;
         private TargetHandshake.Accepted accepted;
 
-        Stranger(SocketChannel channel) throws IOException {
+        PendingPeer(SocketChannel channel) throws IOException {
             channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
             channel.setOption(StandardSocketOptions.SO_KEEPALIVE, true);
             handshake = new TargetHandshake(channel, authenticator, PeerListener.this);
@@ -234,7 +235,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
                 give(channel, session);
                 return;
             }
-            if (accepted.kind() == ConnectionKind.CONTROL_AGAIN) {
+            if (accepted.kind() == ConnectionKind.CONTROL_RESUME) {
                 replace(channel, session);
                 return;
             }

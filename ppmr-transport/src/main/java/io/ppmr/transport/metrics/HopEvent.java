@@ -8,7 +8,7 @@ import jdk.jfr.Timespan;
 
 /**
  * An event of a hop for the flight recorder. Stands at the end of what it tells of. What happens to every chunk asks a
- * probe whether anybody records, so that no event is made for nobody.
+ * probe whether a recording runs, so that no event is made without one.
  */
 @Category("ppmr")
 @StackTrace(false)

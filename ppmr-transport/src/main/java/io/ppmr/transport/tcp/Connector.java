@@ -98,15 +98,15 @@ public final class Connector {
     }
 
     /**
-     * A connection in the place of a session's control connection.
+     * Opens a connection that replaces a session's control connection.
      *
      * @param first the one that has opened the session: its secret proves that this is the same source
      * @throws io.ppmr.transport.auth.RefusedException if the target answers and has no such session
      */
-    public SocketChannel controlAgain(Control first) throws IOException {
+    public SocketChannel resumeControl(Control first) throws IOException {
         SocketChannel channel = connect();
         try {
-            handshake(channel).asSourceAgain(first.session, first.secret);
+            handshake(channel).resumeAsSource(first.session, first.secret);
             return channel;
         } catch (IOException e) {
             channel.close();
@@ -122,7 +122,7 @@ public final class Connector {
      * @param limit for the answer
      */
     public Message ask(Supplier<Message> question, Message.Reader messages, Duration limit) throws IOException {
-        try (Conversation conversation = converse(messages, limit)) {
+        try (HandshakeStep conversation = converse(messages, limit)) {
             return conversation.ask(question, limit);
         }
     }
@@ -133,16 +133,16 @@ public final class Connector {
      * @param messages reads the answers
      * @param limit how long the target may say nothing
      */
-    public Conversation converse(Message.Reader messages, Duration limit) throws IOException {
-        return new Conversation(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
+    public HandshakeStep converse(Message.Reader messages, Duration limit) throws IOException {
+        return new HandshakeStep(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
     }
 
     /** Questions to a target, one after the other, over a control connection of their own. Owned by one thread. */
-    public final class Conversation implements Closeable {
+    public final class HandshakeStep implements Closeable {
         private final ControlLink link;
         private final Message.Reader messages;
 
-        private Conversation(ControlLink link, Message.Reader messages) {
+        private HandshakeStep(ControlLink link, Message.Reader messages) {
             this.link = link;
             this.messages = messages;
         }

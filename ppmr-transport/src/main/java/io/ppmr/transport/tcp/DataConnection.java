@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One data connection and its thread, at either end. The thread waits in the kernel until bytes come, until the socket
- * takes some where {@link #watch} asked for that, or until somebody calls {@link #wake}. Nothing spins.
+ * takes some where {@link #watch} asked for that, or until {@link #wake} is called. Nothing spins.
  */
 abstract class DataConnection {
     private static final Logger LOG = LoggerFactory.getLogger(DataConnection.class);

@@ -3,14 +3,14 @@ package io.ppmr.transport.tcp;
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.Offer;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.protocol.data.ValueFrame;
 import io.ppmr.transport.MemoryProof;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.RailSettings;
-import io.ppmr.transport.Rails;
 import io.ppmr.transport.Transport;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import io.ppmr.transport.auth.SessionId;
@@ -47,7 +47,8 @@ public record RailConnector(
      * @param here this node's end of it
      * @param there the target's
      */
-    public Rails.Line open(RailSettings here, Rail there, int number, int life, Consumer<String> onFailure)
+    public RailSender.RailConnection open(
+            RailSettings here, OfferedRail there, int number, int generation, Consumer<String> onFailure)
             throws IOException {
         if (here.direct() != there.direct()) {
             throw new IOException("its transport is \"" + transport(here.direct()) + "\" here and \""
@@ -61,11 +62,11 @@ public record RailConnector(
         List<SocketChannel> channels = new Connector(
                         target, authenticator, deadline, here.address().orElse(null))
                 .data(session, here.direct() ? 1 : connections);
-        Rails.Line line = null;
+        RailSender.RailConnection line = null;
         try {
             for (int i = 0; i < channels.size(); i++) {
                 UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
-                ValueFrame.encode(frame, 0, FrameType.RAIL, attempt, number, ((long) life << Integer.SIZE) | i);
+                ValueFrame.encode(frame, 0, FrameType.RAIL, attempt, number, ((long) generation << Integer.SIZE) | i);
                 // So few bytes a new connection takes at once.
                 channels.get(i).write(frame.byteBuffer());
             }
@@ -85,24 +86,24 @@ public record RailConnector(
     }
 
     /** Joins the target by RDMA, as both ends say on a connection that is known to be the rail's. */
-    Rails.Line openDirect(SocketChannel channel, Consumer<String> onFailure) throws IOException {
+    RailSender.RailConnection openDirect(SocketChannel channel, Consumer<String> onFailure) throws IOException {
         channel.configureBlocking(false);
-        RailWords words = new RailWords(channel, attempt);
+        RailMessages words = new RailMessages(channel, attempt);
         InetSocketAddress from = (InetSocketAddress) channel.getLocalAddress();
         InetSocketAddress to = (InetSocketAddress) channel.getRemoteAddress();
         Offer offer = words.await(Offer.class, deadline, () -> false);
         if (!offer.direct().equals(Optional.of(RdmaMode.WRITE))) {
             throw new IOException("the target offers " + offer + ", where RDMA Write was due");
         }
-        Rails.Line line = direct.connectRail(
+        RailSender.RailConnection line = direct.connectRail(
                 pool, from.getAddress(), new InetSocketAddress(to.getAddress(), offer.port()), deadline, onFailure);
         boolean isJoined = false;
         try {
             MemoryProof proof = line.proof();
-            words.say(new Attached(true, proof.address(), proof.key(), proof.digest(), line.path()));
+            words.send(new Attached(true, proof.address(), proof.key(), proof.digest(), line.path()));
             line.mayWrite(words.await(Writable.class, deadline, () -> false));
             isJoined = true;
-            return new DirectLine(line, channel);
+            return new RdmaRailConnection(line, channel);
         } finally {
             if (!isJoined) {
                 line.close();

@@ -1,7 +1,7 @@
 package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.transport.Arrivals;
 import io.ppmr.transport.ControlLink;
 import io.ppmr.transport.MemoryProof;
@@ -22,12 +22,12 @@ import java.util.function.Consumer;
  * @param connections gives the session's data connections as they come, from when it is told who takes them
  */
 public record RailPeer(
-        List<Rail> rails,
+        List<OfferedRail> rails,
         Transport direct,
         BufferPool pool,
         ControlLink link,
         Consumer<Consumer<SocketChannel>> connections)
-        implements Transport.Peer {
+        implements Transport.TransportPeer {
     @Override
     public void require(MemoryProof proof, Duration deadline) {
         // The handshake of each connection proves it, and each rail over RDMA has a proof of its own.
@@ -47,6 +47,6 @@ public record RailPeer(
 
     @Override
     public void close() {
-        // Connections that nobody has taken are the listener's.
+        // Connections that were not taken belong to the listener.
     }
 }

@@ -2,7 +2,7 @@ package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
 import io.ppmr.protocol.data.DataMessage.EndRail;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.Frame;
 import io.ppmr.protocol.data.FrameType;
@@ -25,33 +25,34 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Takes chunks from the rails of a session, whose connections come whenever the source needs them. Each says first
- * which rail it belongs to, and which life of that; one of a life that has ended is closed, however late it comes. A
- * rail is ended at the source's word: when the last of its connections' threads has ended, and not before, the source
- * is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that back. The
- * thread of a connection that stands for a rail over RDMA owns what is written by that ({@link WrittenRail}).
+ * which rail it belongs to, and which generation of that; one of a generation that has ended is closed, however late it
+ * comes. A rail is ended at the source's word: when the last of its connections' threads has ended, and not before, the
+ * source is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that
+ * back. The thread of a connection that stands for a rail over RDMA owns what is written by that ({@link
+ * RdmaRailReceiver}).
  *
  * <p>One a session; {@link #take} for any thread, {@link #endRail} for the session's agent.
  */
 public final class RailReceiver implements ChunkReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(RailReceiver.class);
-    /** So many connections a session's rails have at most, and so many are remembered. */
+    /** Maximum number of connections of a session's rails, and of those that are remembered. */
     public static final int MOST_CONNECTIONS = 256;
 
     private static final int MOST_A_RAIL = 64;
     private static final long FIRST_WORD_NS = TimeUnit.SECONDS.toNanos(5);
     private static final int NONE = -1;
 
-    private final List<Rail> rails;
+    private final List<OfferedRail> rails;
     private final Transport direct;
     private final BufferPool pool;
     private final Arrivals arrivals;
     private final ControlLink link;
 
     // Guarded by its monitor.
-    private final List<Line> lines = new ArrayList<>();
+    private final List<RailMember> lines = new ArrayList<>();
     private final List<EndRail> asked = new ArrayList<>();
-    /** Of each rail the last life that has ended, or is to. */
-    private final int[] endedLives;
+    /** Of each rail the last generation that has ended, or is to. */
+    private final int[] endedGenerations;
 
     private boolean closed;
 
@@ -63,21 +64,22 @@ public final class RailReceiver implements ChunkReceiver {
      * @param pool into which they are written
      * @param link by which the source is told that a rail is ended
      */
-    public RailReceiver(List<Rail> rails, Transport direct, BufferPool pool, Arrivals arrivals, ControlLink link) {
+    public RailReceiver(
+            List<OfferedRail> rails, Transport direct, BufferPool pool, Arrivals arrivals, ControlLink link) {
         this.rails = List.copyOf(rails);
         this.direct = direct;
         this.pool = pool;
         this.arrivals = arrivals;
         this.link = link;
-        endedLives = new int[rails.size()];
+        endedGenerations = new int[rails.size()];
     }
 
     /** Takes over a connected and authenticated channel; does not wait. */
     public void take(SocketChannel channel) {
-        Line line = null;
+        RailMember line = null;
         synchronized (this) {
             if (!closed && lines.size() < MOST_CONNECTIONS) {
-                line = new Line(channel);
+                line = new RailMember(channel);
                 lines.add(line);
             }
         }
@@ -97,11 +99,11 @@ public final class RailReceiver implements ChunkReceiver {
 
     private synchronized void begin(EndRail word) throws ProtocolException {
         int rail = word.rail();
-        if (rail < 0 || rail >= endedLives.length || word.life() <= endedLives[rail]) {
-            throw new ProtocolException("the source ends life " + word.life() + " of rail " + rail + ", "
-                    + (rail < 0 || rail >= endedLives.length ? "which there is not" : "which has ended"));
+        if (rail < 0 || rail >= endedGenerations.length || word.generation() <= endedGenerations[rail]) {
+            throw new ProtocolException("the source ends generation " + word.generation() + " of rail " + rail + ", "
+                    + (rail < 0 || rail >= endedGenerations.length ? "which there is not" : "which has ended"));
         }
-        endedLives[rail] = word.life();
+        endedGenerations[rail] = word.generation();
         asked.add(word);
         lines.stream().filter(line -> line.belongsTo(word)).forEach(DataConnection::beginToClose);
     }
@@ -121,21 +123,22 @@ public final class RailReceiver implements ChunkReceiver {
     private synchronized List<RailEnded> ended() {
         List<RailEnded> words = new ArrayList<>();
         asked.removeIf(word -> {
-            List<Line> all = lines.stream().filter(line -> line.belongsTo(word)).toList();
+            List<RailMember> all =
+                    lines.stream().filter(line -> line.belongsTo(word)).toList();
             if (all.stream().anyMatch(line -> !line.hasEnded)) {
                 return false;
             }
             lines.removeAll(all);
             List<Long> arrived = new ArrayList<>();
-            for (Line line : all) {
-                while (line.life == word.life() && arrived.size() <= line.number) {
+            for (RailMember line : all) {
+                while (line.generation == word.generation() && arrived.size() <= line.number) {
                     arrived.add(0L);
                 }
-                if (line.life == word.life()) {
+                if (line.generation == word.generation()) {
                     arrived.set(line.number, line.arrived());
                 }
             }
-            words.add(new RailEnded(word.rail(), word.life(), arrived));
+            words.add(new RailEnded(word.rail(), word.generation(), arrived));
             return true;
         });
         return words;
@@ -143,14 +146,14 @@ public final class RailReceiver implements ChunkReceiver {
 
     @Override
     public void close() {
-        List<Line> left;
+        List<RailMember> left;
         synchronized (this) {
             closed = true;
             left = List.copyOf(lines);
         }
         left.forEach(DataConnection::beginToClose);
         // Not left to their threads, which may hang: the slots are used again after this.
-        left.forEach(Line::endWriting);
+        left.forEach(RailMember::endWriting);
         DataConnection.closeAll(left);
     }
 
@@ -163,20 +166,20 @@ public final class RailReceiver implements ChunkReceiver {
     }
 
     /** One connection. What it belongs to is guarded by the receiver's monitor, the rest is its thread's. */
-    private final class Line extends ReceivingConnection {
+    private final class RailMember extends ReceivingConnection {
         private int rail = NONE;
-        private int life;
+        private int generation;
         private int number;
         private boolean hasEnded;
         /** Of a rail over RDMA. */
-        private WrittenRail written;
+        private RdmaRailReceiver written;
 
-        private Line(SocketChannel channel) {
+        private RailMember(SocketChannel channel) {
             super(channel, "ppmr-rail-receive", arrivals, RELEASES_WAIT_NS);
         }
 
         private boolean belongsTo(EndRail word) {
-            return rail == word.rail() && life <= word.life();
+            return rail == word.rail() && generation <= word.generation();
         }
 
         @Override
@@ -200,8 +203,8 @@ public final class RailReceiver implements ChunkReceiver {
 
         /** Has the source write by RDMA, until either end ends that. */
         private void takeWritten() throws IOException {
-            try (WrittenRail rail =
-                    new WrittenRail(direct, pool, channel, link.attempt(), arrivals, this::connectionLost)) {
+            try (RdmaRailReceiver rail =
+                    new RdmaRailReceiver(direct, pool, channel, link.attempt(), arrivals, this::connectionLost)) {
                 synchronized (RailReceiver.this) {
                     written = rail;
                 }
@@ -231,7 +234,7 @@ public final class RailReceiver implements ChunkReceiver {
 
         /** Any thread: from now on the source can write nothing by this rail. */
         private void endWriting() {
-            WrittenRail rail;
+            RdmaRailReceiver rail;
             synchronized (RailReceiver.this) {
                 rail = written;
             }
@@ -249,22 +252,23 @@ public final class RailReceiver implements ChunkReceiver {
             return rails.get(rail).name();
         }
 
-        private void join(int ofRail, int ofLife, int withNumber) throws IOException {
+        private void join(int ofRail, int ofGeneration, int withNumber) throws IOException {
             synchronized (RailReceiver.this) {
                 if (closed
                         || ofRail < 0
-                        || ofRail >= endedLives.length
+                        || ofRail >= endedGenerations.length
                         || withNumber < 0
                         || withNumber >= MOST_A_RAIL
-                        || ofLife <= endedLives[ofRail]
+                        || ofGeneration <= endedGenerations[ofRail]
                         || lines.stream()
-                                .anyMatch(other ->
-                                        other.rail == ofRail && other.life == ofLife && other.number == withNumber)) {
-                    throw new IOException("connection " + withNumber + " of life " + ofLife + " of rail " + ofRail
-                            + ", which has ended, is there, or never was");
+                                .anyMatch(other -> other.rail == ofRail
+                                        && other.generation == ofGeneration
+                                        && other.number == withNumber)) {
+                    throw new IOException("connection " + withNumber + " of generation " + ofGeneration + " of rail "
+                            + ofRail + ", which has ended, is there, or never was");
                 }
                 rail = ofRail;
-                life = ofLife;
+                generation = ofGeneration;
                 number = withNumber;
             }
         }

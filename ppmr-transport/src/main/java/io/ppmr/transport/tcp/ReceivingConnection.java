@@ -68,13 +68,13 @@ class ReceivingConnection extends DataConnection {
     final void giveBackChunk() {
         if (isPlaced) {
             isPlaced = false;
-            arrivals.lost(chunk);
+            arrivals.onChunkAborted(chunk);
         }
     }
 
     /** The peer has broken the protocol, or this node has: the session fails. */
     final void breaks(String reason) {
-        arrivals.broken(reason);
+        arrivals.onProtocolError(reason);
         try {
             awaitClose();
         } catch (IOException closed) {
@@ -107,7 +107,7 @@ class ReceivingConnection extends DataConnection {
             }
             inChunk = true;
             requireNext();
-            bytesAndNext[0] = arrivals.comes(chunk);
+            bytesAndNext[0] = arrivals.onChunkStart(chunk);
             isPlaced = true;
             bytesAndNext[1] = headers[1 - current].clear();
             while (bytesAndNext[0].hasRemaining()) {
@@ -115,7 +115,7 @@ class ReceivingConnection extends DataConnection {
                 waitIfMoreIsDue(bytesAndNext[0]);
             }
             isPlaced = false;
-            good = arrivals.came(chunk);
+            good = arrivals.onChunkEnd(chunk);
             if (good) {
                 arrivedChunks++;
                 release();

@@ -8,7 +8,7 @@ import io.ppmr.protocol.data.FrameType;
 import io.ppmr.protocol.data.ProtocolException;
 import io.ppmr.protocol.data.ReleaseFrame;
 import io.ppmr.transport.MemoryProof;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -35,7 +35,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
  * further credit for it is granted when the first has arrived.
  */
-public final class TcpChunkSender implements Rails.Line {
+public final class TcpChunkSender implements RailSender.RailConnection {
     private static final int RELEASES_AT_ONCE = 64;
     private static final int NO_CHUNK = -1;
     /** So many chunks one writer sends: its own, and one that another has queued meanwhile. */
@@ -217,7 +217,8 @@ public final class TcpChunkSender implements Rails.Line {
                 queue[(first + count) % queue.length] = chunk;
                 count++;
                 if (count > 1) {
-                    // Whoever writes the first of them goes on with it, or leaves it to the connection's thread.
+                    // The thread that writes the first of them continues, or leaves the rest to the connection's
+                    // thread.
                     return;
                 }
             }
@@ -227,10 +228,10 @@ public final class TcpChunkSender implements Rails.Line {
         }
 
         /**
-         * Writes what the socket takes, at most so many chunks, unless another thread writes just now. Not under the
-         * monitor, except between two chunks.
+         * Writes as much as the socket accepts, up to a limit of chunks, unless another thread is writing. Not under
+         * the monitor, except between two chunks.
          *
-         * @return false if something is left that nobody sends yet
+         * @return false if something is left that no thread sends yet
          */
         private boolean transmit(int most) throws IOException {
             int chunk = begin();
@@ -376,7 +377,7 @@ public final class TcpChunkSender implements Rails.Line {
             return orders[chunk];
         }
 
-        /** Tells whether the chunk with this order is among so many that have arrived, by the peer's word. */
+        /** Returns whether the chunk with this order is among those that arrived, as the peer reports. */
         private synchronized boolean hasArrived(long order, long arrived) throws ProtocolException {
             // A chunk that a thread is about to note as written may have arrived.
             long sentWhole = nextOrder - count + (writing == NO_CHUNK ? 0 : 1);

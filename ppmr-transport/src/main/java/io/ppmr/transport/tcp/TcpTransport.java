@@ -43,27 +43,27 @@ public final class TcpTransport implements Transport {
     }
 
     @Override
-    public Listener listen(BufferPool pool, InetAddress address) {
-        return new Listener() {
+    public TransportListener listen(BufferPool pool, InetAddress address) {
+        return new TransportListener() {
             @Override
             public int port() {
                 return 0;
             }
 
             @Override
-            public Peer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+            public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
                     throws IOException, InterruptedException {
                 return new TcpPeer(connections.join(deadline));
             }
 
             @Override
             public void close() {
-                // The control connections' listener takes the data connections, too, and goes on.
+                // The control connections' listener takes the data connections, too, and continues.
             }
         };
     }
 
-    private record TcpPeer(List<SocketChannel> channels) implements Peer {
+    private record TcpPeer(List<SocketChannel> channels) implements TransportPeer {
         @Override
         public void require(MemoryProof proof, Duration deadline) {
             // The handshake of each connection has proved it.

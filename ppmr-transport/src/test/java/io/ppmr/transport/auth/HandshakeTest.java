@@ -111,9 +111,9 @@ class HandshakeTest {
         pair.close();
         connect();
         target = target(KEY, LONG_MS);
-        source(KEY).asSourceAgain(session, first.secret());
+        source(KEY).resumeAsSource(session, first.secret());
         assertEquals(
-                new TargetHandshake.Accepted(ConnectionKind.CONTROL_AGAIN, session),
+                new TargetHandshake.Accepted(ConnectionKind.CONTROL_RESUME, session),
                 target.get(LONG_MS, TimeUnit.MILLISECONDS));
     }
 
@@ -134,7 +134,7 @@ class HandshakeTest {
             pair.close();
             connect();
             CompletableFuture<TargetHandshake.Accepted> refusing = target(KEY, LONG_MS);
-            IOException e = failureOf(() -> source(KEY).asSourceAgain(session, secret));
+            IOException e = failureOf(() -> source(KEY).resumeAsSource(session, secret));
             assertInstanceOf(RefusedException.class, e);
             names(failureOf(refusing), "is not the source of session " + session);
         }
@@ -172,7 +172,7 @@ class HandshakeTest {
     @Test
     void shouldRefuseAConnectionInThePlaceOfOneOfASessionThatIsOver() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
-        IOException e = failureOf(() -> source(KEY).asSourceAgain(new SessionId(1, 2), new byte[32]));
+        IOException e = failureOf(() -> source(KEY).resumeAsSource(new SessionId(1, 2), new byte[32]));
         names(assertInstanceOf(RefusedException.class, e), "its session is over");
         names(failureOf(target), "for session 00000000000000010000000000000002, which is over");
     }

@@ -40,7 +40,7 @@ class AcceptLoopTest {
     }
 
     /** Says "x" to whoever says anything. */
-    static final class Echo implements AcceptLoop.Guest {
+    static final class Echo implements AcceptLoop.ConnectionHandler {
         private final SocketChannel channel;
 
         Echo(SocketChannel channel) {
@@ -96,7 +96,8 @@ class AcceptLoopTest {
     @Test
     void shouldServeWhoSpeaksWhileIdleStrangersHoldAllPlaces() throws Exception {
         try (ServerSocketChannel server = bound();
-                AcceptLoop loop = new AcceptLoop("test", server, new AcceptLoop.Places(8, 8, LONG), Echo::new)) {
+                AcceptLoop loop =
+                        new AcceptLoop("test", server, new AcceptLoop.ConnectionLimits(8, 8, LONG), Echo::new)) {
             List<SocketChannel> idle = new ArrayList<>();
             for (int i = 0; i < 8; i++) {
                 idle.add(client(server));
@@ -105,7 +106,7 @@ class AcceptLoopTest {
             speak(speaks);
             assertEquals('x', hear(speaks, 30_000));
             assertEquals(-1, hear(idle.get(0), 30_000), "the oldest has gone");
-            assertThrows(SocketTimeoutException.class, () -> hear(idle.get(1), 50), "and nobody else");
+            assertThrows(SocketTimeoutException.class, () -> hear(idle.get(1), 50), "and no other process");
             speak(idle.get(7));
             assertEquals('x', hear(idle.get(7), 30_000));
             assertTrue(loop.responds(LIMIT_NS));
@@ -118,8 +119,8 @@ class AcceptLoopTest {
         // An address of its own: on the common one anybody's connection may have taken the port when it is free again.
         ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress("127.0.0.77", 0));
         InetSocketAddress address = (InetSocketAddress) server.getLocalAddress();
-        try (AcceptLoop loop =
-                new AcceptLoop("test", server, new AcceptLoop.Places(8, 8, Duration.ofMillis(200)), Echo::new)) {
+        try (AcceptLoop loop = new AcceptLoop(
+                "test", server, new AcceptLoop.ConnectionLimits(8, 8, Duration.ofMillis(200)), Echo::new)) {
             SocketChannel silent = client(server);
             assertEquals(-1, hear(silent, 30_000));
             assertTrue(loop.responds(LIMIT_NS));
@@ -145,7 +146,7 @@ class AcceptLoopTest {
                             }
                             return server.accept();
                         },
-                        new AcceptLoop.Places(8, 8, LONG),
+                        new AcceptLoop.ConnectionLimits(8, 8, LONG),
                         Echo::new)) {
             SocketChannel idle = client(server);
             // It has its place before anything fails.
@@ -179,27 +180,28 @@ class AcceptLoopTest {
     void shouldRefuseOneAndServeTheNextWhenAServiceFails() throws Exception {
         AtomicInteger count = new AtomicInteger();
         try (ServerSocketChannel server = bound();
-                AcceptLoop loop = new AcceptLoop("test", server, new AcceptLoop.Places(8, 8, LONG), channel -> {
-                    if (count.getAndIncrement() == 0) {
-                        throw new IllegalStateException("a defect");
-                    }
-                    Echo echo = new Echo(channel);
-                    boolean threadless = count.get() == 2;
-                    return new AcceptLoop.Guest() {
-                        @Override
-                        public int proceed() throws IOException {
-                            return echo.proceed();
-                        }
-
-                        @Override
-                        public void admitted(SocketChannel admitted) throws IOException {
-                            if (threadless) {
-                                throw new OutOfMemoryError("unable to create native thread");
+                AcceptLoop loop =
+                        new AcceptLoop("test", server, new AcceptLoop.ConnectionLimits(8, 8, LONG), channel -> {
+                            if (count.getAndIncrement() == 0) {
+                                throw new IllegalStateException("a defect");
                             }
-                            echo.admitted(admitted);
-                        }
-                    };
-                })) {
+                            Echo echo = new Echo(channel);
+                            boolean threadless = count.get() == 2;
+                            return new AcceptLoop.ConnectionHandler() {
+                                @Override
+                                public int proceed() throws IOException {
+                                    return echo.proceed();
+                                }
+
+                                @Override
+                                public void admitted(SocketChannel admitted) throws IOException {
+                                    if (threadless) {
+                                        throw new OutOfMemoryError("unable to create native thread");
+                                    }
+                                    echo.admitted(admitted);
+                                }
+                            };
+                        })) {
             for (int expected : new int[] {-1, -1, 'x'}) {
                 SocketChannel client = client(server);
                 speak(client);
@@ -213,15 +215,16 @@ class AcceptLoopTest {
     void shouldTellAWatchdogWhenItsThreadHangs() throws Exception {
         AtomicReference<Thread> hangs = new AtomicReference<>();
         try (ServerSocketChannel server = bound();
-                AcceptLoop loop = new AcceptLoop("test", server, new AcceptLoop.Places(8, 8, LONG), channel -> {
-                    hangs.set(Thread.currentThread());
-                    try {
-                        new java.util.concurrent.CountDownLatch(1).await();
-                    } catch (InterruptedException e) {
-                        throw new IOException("the test lets it go", e);
-                    }
-                    throw new IOException("never");
-                })) {
+                AcceptLoop loop =
+                        new AcceptLoop("test", server, new AcceptLoop.ConnectionLimits(8, 8, LONG), channel -> {
+                            hangs.set(Thread.currentThread());
+                            try {
+                                new java.util.concurrent.CountDownLatch(1).await();
+                            } catch (InterruptedException e) {
+                                throw new IOException("the test lets it go", e);
+                            }
+                            throw new IOException("never");
+                        })) {
             assertTrue(loop.responds(LIMIT_NS));
             client(server);
             Loopback.until("its thread hangs", () -> hangs.get() != null);

@@ -54,7 +54,10 @@ final class ExhaustedListener {
         LoggerFactory.getLogger(ExhaustedListener.class).warn("it runs out of descriptors now");
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         AcceptLoop loop = new AcceptLoop(
-                "exhausted", server, new AcceptLoop.Places(8, 8, Duration.ofMinutes(5)), AcceptLoopTest.Echo::new);
+                "exhausted",
+                server,
+                new AcceptLoop.ConnectionLimits(8, 8, Duration.ofMinutes(5)),
+                AcceptLoopTest.Echo::new);
         long id = Arrays.stream(threads.getThreadInfo(threads.getAllThreadIds()))
                 .filter(one -> one.getThreadName().equals("exhausted"))
                 .findFirst()

@@ -51,7 +51,7 @@ class PeerListenerTest {
         listener.close();
     }
 
-    private void listen(AcceptLoop.Places strangers) throws IOException {
+    private void listen(AcceptLoop.ConnectionLimits strangers) throws IOException {
         listen(strangers, task -> {
             Thread thread = new Thread(task, "session");
             thread.setDaemon(true);
@@ -59,7 +59,7 @@ class PeerListenerTest {
         });
     }
 
-    private void listen(AcceptLoop.Places strangers, Consumer<Runnable> threads) throws IOException {
+    private void listen(AcceptLoop.ConnectionLimits strangers, Consumer<Runnable> threads) throws IOException {
         listener = new PeerListener(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve, strangers, threads);
     }
@@ -106,7 +106,7 @@ class PeerListenerTest {
 
     @Test
     void shouldHandOverDataConnectionsOfEveryAddressAsTheyCome() throws Exception {
-        listen(new AcceptLoop.Places(16, 8, LONG));
+        listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
         InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
         Connector.Control control = source();
         open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 2));
@@ -122,7 +122,7 @@ class PeerListenerTest {
 
     @Test
     void shouldHandOverNothingWhenThePeerOfAFurtherAddressHasNoKeyOrNoSession() throws Exception {
-        listen(new AcceptLoop.Places(16, 8, LONG));
+        listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
         InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
         Connector.Control control = source();
         List<SocketChannel> taken = new CopyOnWriteArrayList<>();
@@ -148,7 +148,7 @@ class PeerListenerTest {
 
     @Test
     void shouldOpenSessionsWhileIdleStrangersOfTheSameAddressHoldEveryPlace() throws Exception {
-        listen(new AcceptLoop.Places(16, 8, LONG));
+        listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
         for (int i = 0; i < 100; i++) {
             stranger();
         }
@@ -171,7 +171,7 @@ class PeerListenerTest {
 
     @Test
     void shouldNotCountSessionsAmongTheStrangersOfAnAddress() throws Exception {
-        listen(new AcceptLoop.Places(4, 2, LONG));
+        listen(new AcceptLoop.ConnectionLimits(4, 2, LONG));
         for (int i = 0; i < PeerListener.MAX_SESSIONS; i++) {
             source();
         }
@@ -201,7 +201,7 @@ class PeerListenerTest {
     void shouldEndWhoSaysNothingOrLittleAtATimeAndGoOnWithTheSession() throws Exception {
         // Loads what the first proof needs: whoever proves who it is within the limit need not load it, too.
         KEY.prove(PeerAuthenticator.Role.SOURCE, new byte[1]);
-        listen(new AcceptLoop.Places(16, 16, Duration.ofSeconds(2L * PATIENCE)));
+        listen(new AcceptLoop.ConnectionLimits(16, 16, Duration.ofSeconds(2L * PATIENCE)));
         Connector.Control control = source();
         SocketChannel silent = stranger();
         SocketChannel slow = stranger();
@@ -224,7 +224,7 @@ class PeerListenerTest {
     @Test
     void shouldRefuseOneSessionAndServeTheNextWhenThreadsHaveRunOut() throws Exception {
         AtomicInteger count = new AtomicInteger();
-        listen(new AcceptLoop.Places(16, 16, LONG), task -> {
+        listen(new AcceptLoop.ConnectionLimits(16, 16, LONG), task -> {
             if (count.getAndIncrement() < PeerListener.MAX_SESSIONS + 1) {
                 throw new OutOfMemoryError("unable to create native thread");
             }
@@ -243,7 +243,7 @@ class PeerListenerTest {
 
     @Test
     void shouldCloseDataConnectionsThatNobodyTookWithTheirSession() throws Exception {
-        listen(PeerListener.STRANGERS);
+        listen(PeerListener.UNAUTHENTICATED);
         Connector.Control control = source();
         List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 64);
         open.addAll(data);

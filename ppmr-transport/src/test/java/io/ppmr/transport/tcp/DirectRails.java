@@ -1,7 +1,7 @@
 package io.ppmr.transport.tcp;
 
 import io.ppmr.bufferpool.BufferPool;
-import io.ppmr.transport.Rails;
+import io.ppmr.transport.RailSender;
 import io.ppmr.transport.Transport;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
@@ -15,7 +15,7 @@ public final class DirectRails {
     private DirectRails() {}
 
     /** Joins the other end of the connection, which has been told which rail it is of. */
-    public static Rails.Line join(
+    public static RailSender.RailConnection join(
             BufferPool pool, Transport direct, SocketChannel channel, int attempt, Consumer<String> onFailure)
             throws IOException {
         return new RailConnector(pool, null, DEADLINE, null, attempt, 1, direct).openDirect(channel, onFailure);

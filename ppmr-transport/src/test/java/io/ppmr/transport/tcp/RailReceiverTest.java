@@ -11,7 +11,7 @@ import io.ppmr.protocol.data.ChunkFrame;
 import io.ppmr.protocol.data.DataMessage.Attached;
 import io.ppmr.protocol.data.DataMessage.EndRail;
 import io.ppmr.protocol.data.DataMessage.Offer;
-import io.ppmr.protocol.data.DataMessage.Rail;
+import io.ppmr.protocol.data.DataMessage.OfferedRail;
 import io.ppmr.protocol.data.DataMessage.RailEnded;
 import io.ppmr.protocol.data.DataMessage.Writable;
 import io.ppmr.protocol.data.Frame;
@@ -80,12 +80,12 @@ class RailReceiverTest {
         private volatile CountDownLatch held = new CountDownLatch(0);
 
         @Override
-        public ByteBuffer comes(ChunkFrame chunk) {
+        public ByteBuffer onChunkStart(ChunkFrame chunk) {
             return pool.buffer(chunk.slot()).limit(chunk.lengthBytes()).position(0);
         }
 
         @Override
-        public boolean came(ChunkFrame chunk) {
+        public boolean onChunkEnd(ChunkFrame chunk) {
             inside.countDown();
             try {
                 if (!held.await(LONG_NS, TimeUnit.NANOSECONDS)) {
@@ -99,12 +99,12 @@ class RailReceiverTest {
         }
 
         @Override
-        public void lost(ChunkFrame chunk) {
+        public void onChunkAborted(ChunkFrame chunk) {
             lost.add(chunk.slot());
         }
 
         @Override
-        public void broken(String reason) {
+        public void onProtocolError(String reason) {
             broken.add(reason);
         }
 
@@ -138,15 +138,15 @@ class RailReceiverTest {
         }
 
         @Override
-        public Listener listen(BufferPool pool, InetAddress address) {
-            return new Listener() {
+        public TransportListener listen(BufferPool pool, InetAddress address) {
+            return new TransportListener() {
                 @Override
                 public int port() {
                     return PORT;
                 }
 
                 @Override
-                public Peer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) {
+                public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken) {
                     while (!spoken.getAsBoolean()) {
                         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(1));
                     }
@@ -160,7 +160,7 @@ class RailReceiverTest {
             };
         }
 
-        private final class WrittenPeer implements Peer {
+        private final class WrittenPeer implements TransportPeer {
             @Override
             public void require(MemoryProof proof, Duration deadline) {
                 proved = proof;
@@ -194,8 +194,8 @@ class RailReceiverTest {
         LoopbackPair control = LoopbackPair.open();
         link = new ControlLink(control.near(), ATTEMPT, LONG_NS);
         far = new ControlLink(control.far(), ATTEMPT, LONG_NS);
-        List<Rail> rails = IntStream.range(0, RAILS)
-                .mapToObj(rail -> new Rail("r" + rail, "127.0.0.1", 1, rail == DIRECT))
+        List<OfferedRail> rails = IntStream.range(0, RAILS)
+                .mapToObj(rail -> new OfferedRail("r" + rail, "127.0.0.1", 1, rail == DIRECT))
                 .toList();
         receiver = new RailReceiver(rails, written, pool, taken, link);
     }
@@ -212,10 +212,10 @@ class RailReceiverTest {
     }
 
     /** A connection that says of itself what it is; its near end. */
-    private SocketChannel connect(int rail, int life, int number) throws IOException {
+    private SocketChannel connect(int rail, int generation, int number) throws IOException {
         SocketChannel near = connect();
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
-        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, ((long) life << Integer.SIZE) | number);
+        ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, ((long) generation << Integer.SIZE) | number);
         near.write(frame.byteBuffer());
         return near;
     }
@@ -327,8 +327,8 @@ class RailReceiverTest {
     void shouldTakeNothingWhenAConnectionOfAnEndedLifeComesLate() throws Exception {
         receiver.endRail(new EndRail(0, 2));
         assertEquals(new RailEnded(0, 2, List.of()), heard());
-        for (int life = 1; life <= 2; life++) {
-            SocketChannel late = connect(0, life, 0);
+        for (int generation = 1; generation <= 2; generation++) {
+            SocketChannel late = connect(0, generation, 0);
             try {
                 send(late, 0, 0, CHUNK_BYTES);
             } catch (IOException closedAlready) {
@@ -338,7 +338,7 @@ class RailReceiverTest {
         }
         SocketChannel next = connect(0, 3, 0);
         send(next, 0, 1, CHUNK_BYTES);
-        until("that of the next life is taken", () -> taken.came.size() == 1);
+        until("that of the next generation is taken", () -> taken.came.size() == 1);
         assertEquals(List.of(1), taken.came);
         assertEquals(List.of(), taken.broken);
     }
@@ -347,9 +347,9 @@ class RailReceiverTest {
     private SocketChannel joinDirect() throws IOException {
         SocketChannel near = connect(DIRECT, 1, 0);
         near.configureBlocking(false);
-        RailWords words = new RailWords(near, ATTEMPT);
+        RailMessages words = new RailMessages(near, ATTEMPT);
         assertEquals(new Offer(Optional.of(RdmaMode.WRITE), PORT, ""), words.await(Offer.class, LONG, () -> false));
-        words.say(new Attached(true, 7, 8, "digest", "the test's"));
+        words.send(new Attached(true, 7, 8, "digest", "the test's"));
         assertEquals(WRITABLE, words.await(Writable.class, LONG, () -> false));
         assertEquals(new MemoryProof(7, 8, "digest"), written.proved);
         return near;
@@ -365,13 +365,13 @@ class RailReceiverTest {
     void shouldCountWhatWasShownAndShowNothingMoreWhenItEndsARailOverRdma() throws Exception {
         SocketChannel near = joinDirect();
         for (int slot = 0; slot < 2; slot++) {
-            written.arrivals.comes(chunk(slot));
-            assertTrue(written.arrivals.came(chunk(slot)));
+            written.arrivals.onChunkStart(chunk(slot));
+            assertTrue(written.arrivals.onChunkEnd(chunk(slot)));
         }
         receiver.endRail(new EndRail(DIRECT, 1));
         assertEquals(new RailEnded(DIRECT, 1, List.of(2L)), heard());
         assertTrue(written.closed);
-        assertThrows(ProtocolException.class, () -> written.arrivals.comes(chunk(2)));
+        assertThrows(ProtocolException.class, () -> written.arrivals.onChunkStart(chunk(2)));
         isClosed(near);
         assertEquals(List.of(0, 1), taken.came);
         assertEquals(List.of(), taken.broken);
@@ -380,7 +380,7 @@ class RailReceiverTest {
     @Test
     void shouldNeverSayThatARailOverRdmaIsEndedWhenAThreadHangsThatIsAboutToShowAChunk() throws Exception {
         SocketChannel near = joinDirect();
-        written.arrivals.comes(chunk(0));
+        written.arrivals.onChunkStart(chunk(0));
         receiver.endRail(new EndRail(DIRECT, 1));
         isClosed(near);
         List<RailEnded> said = new ArrayList<>();
@@ -395,9 +395,9 @@ class RailReceiverTest {
     @Test
     void shouldTakeARailOverRdmaForLostAndTheSessionForSoundWhenItsConnectionFails() throws Exception {
         SocketChannel near = joinDirect();
-        written.arrivals.comes(chunk(3));
-        assertTrue(written.arrivals.came(chunk(3)));
-        written.arrivals.connectionLost("the device has failed");
+        written.arrivals.onChunkStart(chunk(3));
+        assertTrue(written.arrivals.onChunkEnd(chunk(3)));
+        written.arrivals.onConnectionLost("the device has failed");
         isClosed(near);
         receiver.endRail(new EndRail(DIRECT, 1));
         assertEquals(new RailEnded(DIRECT, 1, List.of(1L)), heard());
@@ -418,7 +418,7 @@ class RailReceiverTest {
         written.unusable = "this node has no RDMA device";
         SocketChannel near = connect(DIRECT, 1, 0);
         near.configureBlocking(false);
-        RailWords words = new RailWords(near, ATTEMPT);
+        RailMessages words = new RailMessages(near, ATTEMPT);
         IOException said = assertThrows(IOException.class, () -> words.await(Offer.class, LONG, () -> false));
         assertTrue(said.getMessage().contains("this node has no RDMA device"), said.getMessage());
         assertEquals(List.of(), taken.broken);

@@ -133,13 +133,13 @@ class TcpSendTest extends SendContract {
         if (sentBytes == 0) {
             // Between two chunks it is no failure: the session ends so, too.
             receiver.close();
-            assertEquals(List.of(), taken.broken());
+            assertEquals(List.of(), taken.onProtocolError());
             return;
         }
-        Loopback.until("the target says so", () -> taken.broken().size() == 1);
+        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
         assertTrue(
-                taken.broken().get(0).contains("data connection to the source failed: java.io.EOFException"),
-                taken.broken().get(0));
+                taken.onProtocolError().get(0).contains("data connection to the source failed: java.io.EOFException"),
+                taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
     }
 
@@ -174,8 +174,10 @@ class TcpSendTest extends SendContract {
         }
         pair.near().write(bytes);
         pair.near().write(frames(100, 0));
-        Loopback.until("the target says so", () -> taken.broken().size() == 1);
-        assertTrue(taken.broken().get(0).contains(said), taken.broken().get(0));
+        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
+        assertTrue(
+                taken.onProtocolError().get(0).contains(said),
+                taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
     }
 

@@ -1,0 +1,220 @@
+package io.ppmr.checkpoint;
+
+import io.ppmr.checkpoint.FileLooker.Question;
+import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
+import io.ppmr.os.Command;
+import io.ppmr.os.MountEntry;
+import io.ppmr.os.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * Holds restored processes against what the source read of their originals, before they are voted for and so before
+ * they are continued: no user gains privileges by a migration. Blocks the caller for as long as it reads {@code /proc}
+ * and, only where a file was not open in the original, for a command as the job's user. Immutable.
+ */
+public final class PrivilegeCheck {
+    private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
+    private static final int FILES_A_CALL = 200;
+    private static final int COMMANDS_A_CALL = 100;
+
+    /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
+    private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
+
+    private final ToolKit kit;
+    private final JobUser user;
+    private final Path own;
+    private final RightsBounds bounds;
+
+    /**
+     * @param user the job's user
+     * @param own the directory of the attempt at this node, without links: a restart's own output and files, which
+     *     restored processes inherit from it, lie there
+     * @param bounds what is read of a copy at most
+     */
+    public PrivilegeCheck(NativePrograms programs, JobUser user, Path own, RightsBounds bounds) {
+        this.kit = ToolKit.of(programs, RankCommand.Timing.defaults());
+        this.user = user;
+        this.own = own;
+        this.bounds = bounds;
+    }
+
+    /** A file of a copy that nothing known allows: the job's user has to be able to open it. */
+    private record Doubtful(HeldRank rank, OpenFile file) {}
+
+    /** The same for one rank. */
+    public void requireNoEscalation(HeldRank restored, ProcessPrivileges original) throws CheckpointException {
+        requireNoEscalation(Map.of(restored, original));
+    }
+
+    /**
+     * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
+     * nice values that the restart's own start gave it are first lowered to the originals', and it gets the settings of
+     * threads and sockets that its tool leaves out. Where a command is needed
+     * for that it is one for many ranks. What is read of a copy is gone again when the next one is read.
+     *
+     * @param ranks for each copy what the source read of the rank's originals
+     */
+    public void requireNoEscalation(Map<HeldRank, ProcessPrivileges> ranks) throws CheckpointException {
+        List<String> toLower = new ArrayList<>();
+        for (Map.Entry<HeldRank, ProcessPrivileges> rank : ranks.entrySet()) {
+            if (rank.getValue().summary().hasNoThread()) {
+                throw excess(rank.getKey(), "nothing is known of what its original was allowed");
+            }
+            addLowering(rank.getKey(), rank.getValue().summary(), toLower);
+        }
+        lower(toLower);
+        Questions questions = new Questions();
+        for (Map.Entry<HeldRank, ProcessPrivileges> rank : ranks.entrySet()) {
+            HeldRank restored = rank.getKey();
+            String whose = "the copy of rank " + restored.rank();
+            SettingsRestore.restore(restored, rank.getValue(), user);
+            try (ProcessPrivileges copy = ProcessPrivileges.readOfCopies(whose, restored.processes(), bounds)) {
+                Optional<String> more = new RightsComparison(copy, rank.getValue()).excess(file -> {
+                    boolean users =
+                            file.ownerUid() == user.uid() || ProcessPrivileges.ANONYMOUS_MEMORY.contains(file.path());
+                    if (!users && !isOwn(file.path())) {
+                        questions.add(new Doubtful(restored, file));
+                    }
+                });
+                if (more.isPresent()) {
+                    throw excess(restored, more.get());
+                }
+            }
+        }
+        questions.ask();
+    }
+
+    private boolean isOwn(String path) {
+        String folder = MountEntry.bytesOf(own);
+        return path.equals(folder) || path.startsWith(folder + "/");
+    }
+
+    private static CheckpointException excess(HeldRank rank, String what) {
+        return new CheckpointException("the copy of rank " + rank.rank() + " is more than its original was: " + what
+                + ". Remedy: look at what the restart command does and at the files that the job has open, which may be"
+                + " others on this node");
+    }
+
+    // ---- files -------------------------------------------------------------------------------------------------
+
+    /** Questions that wait until there are enough for one command. */
+    private final class Questions {
+        private final Map<Question, Doubtful> waiting = new LinkedHashMap<>();
+        private HeldRank last;
+        private String mounts = "";
+
+        void add(Doubtful one) throws CheckpointException {
+            if (one.rank() != last) {
+                last = one.rank();
+                mounts = mountsOf(last.processes().get(0));
+            }
+            String mode = (one.file().reads() ? "r" : "-") + (one.file().writes() ? "w" : "-");
+            // It is asked once for all copies that have the file open.
+            waiting.putIfAbsent(new Question(mode, mounts + one.file().path()), one);
+            if (waiting.size() == FILES_A_CALL) {
+                ask();
+            }
+        }
+
+        void ask() throws CheckpointException {
+            if (waiting.isEmpty()) {
+                return;
+            }
+            Optional<Question> closed = firstClosed(List.copyOf(waiting.keySet()));
+            if (closed.isPresent()) {
+                Doubtful one = waiting.get(closed.get());
+                throw excess(
+                        one.rank(),
+                        "it has " + one.file() + "; its original had not, and user " + user.uid()
+                                + " cannot open it so");
+            }
+            waiting.clear();
+        }
+    }
+
+    /**
+     * Finds the first file that the job's user cannot open in the rank's own mounts; the kernel decides. No program is
+     * started inside those mounts, where the job's user may have put another one in its place.
+     */
+    private Optional<Question> firstClosed(List<Question> files) throws CheckpointException {
+        try (FileLooker looker = FileLooker.start(kit.programs(), user, new ContentDigests(), bounds.calledOff())) {
+            List<String> answers = looker.mayOpen(files);
+            for (int at = 0; at < files.size(); at++) {
+                if (!answers.get(at).equals(FileLooker.YES)) {
+                    return Optional.of(files.get(at));
+                }
+            }
+            return Optional.empty();
+        }
+    }
+
+    /** Gives the prefix by which a process's paths are reached from here; empty if it has this service's mounts. */
+    private static String mountsOf(ProcessIdentity process) throws CheckpointException {
+        Path of = Path.of("/proc", Integer.toString(process.pid()));
+        try {
+            boolean same = Files.readSymbolicLink(of.resolve("ns/mnt"))
+                            .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")))
+                    && Files.readSymbolicLink(of.resolve("root")).equals(Path.of("/"));
+            return same ? "" : of.resolve("root").toString();
+        } catch (IOException e) {
+            throw new CheckpointException(
+                    "the mounts of restored PID " + process.pid() + " cannot be read: " + e
+                            + ". Remedy: it has ended; look at the restart command's output",
+                    e);
+        }
+    }
+
+    // ---- limits and nice values --------------------------------------------------------------------------------
+
+    /**
+     * A tool that does not restore limits leaves those with which its command was started: they are lowered to what the
+     * originals had, by the job's user, who may lower its own.
+     *
+     * @param commands for each thing to do, the words behind {@code prlimit} or {@code renice} are added as one text
+     */
+    private static void addLowering(HeldRank restored, RightsSummary original, List<String> commands)
+            throws CheckpointException {
+        RightsSummary copy = ProcessPrivileges.shares(restored.processes());
+        StringBuilder limits = new StringBuilder();
+        for (String name : ProcessRights.LIMITS.values()) {
+            long most = original.most(name, ThreadRights.HARD);
+            if (Long.compareUnsigned(copy.most(name, ThreadRights.HARD), most) > 0) {
+                limits.append(" --").append(name).append('=');
+                limits.append(ThreadRights.shown(original.most(name, ThreadRights.SOFT)));
+                limits.append(':').append(ThreadRights.shown(most));
+            }
+        }
+        int nice = original.leastNice();
+        boolean renice = copy.leastNice() < nice;
+        for (ProcessIdentity process : restored.processes()) {
+            if (!limits.isEmpty()) {
+                commands.add("prlimit --pid " + process.pid() + limits);
+            }
+            if (renice) {
+                commands.add("renice -n " + nice + " -p " + String.join(" ", ProcessPrivileges.threadIds(process)));
+            }
+        }
+    }
+
+    private void lower(List<String> commands) throws CheckpointException {
+        for (int from = 0; from < commands.size(); from += COMMANDS_A_CALL) {
+            List<String> words = new ArrayList<>(kit.launch(Optional.of(user)));
+            words.addAll(List.of("/bin/sh", "-c", DO_EACH, "sh"));
+            words.addAll(commands.subList(from, Math.min(from + COMMANDS_A_CALL, commands.size())));
+            Command.CommandResult result = kit.starter().run(words, HELPER_LIMIT);
+            if (!result.succeeded()) {
+                String said = result.output();
+                throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
+                        + (result.timedOut() ? result.describe() : said));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+package io.ppmr.transport.listen;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.UnixDomainSocketAddress;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import net.jqwik.api.constraints.IntRange;
+import net.jqwik.api.constraints.Size;
+import org.junit.jupiter.api.Test;
+
+class UnauthenticatedConnectionsTest {
+    private static final long LIMIT_NS = 5_000;
+
+    private long nowNs = Long.MAX_VALUE - LIMIT_NS / 2;
+    private final UnauthenticatedConnections<Integer> strangers =
+            new UnauthenticatedConnections<>(6, 4, LIMIT_NS, () -> nowNs);
+
+    @Test
+    void shouldLetTheOldestGoWhenAllPlacesAreTaken() {
+        for (int i = 0; i < 6; i++) {
+            assertEquals(Optional.empty(), strangers.enter(i, "address " + i / 2));
+        }
+        assertEquals(Optional.of(0), strangers.enter(6, "another"));
+        assertEquals(Optional.of(1), strangers.enter(7, "another"));
+        assertEquals(6, strangers.size());
+    }
+
+    @Test
+    void shouldLetTheOldestOfTheSameAddressGoWhenThatAddressHasItsShare() {
+        strangers.enter(1, "quiet");
+        for (int i = 10; i < 14; i++) {
+            assertEquals(Optional.empty(), strangers.enter(i, "loud"));
+        }
+        for (int i = 14; i < 100; i++) {
+            assertEquals(Optional.of(i - 4), strangers.enter(i, "loud"));
+        }
+        assertEquals(Optional.of(1), strangers.oldest());
+    }
+
+    @Test
+    void shouldCountOnlyThoseWhoHaveNotLeftWhenAnAddressHasItsShare() {
+        for (int i = 0; i < 1000; i++) {
+            // Each proves that it holds the key before the next one comes, and stays connected.
+            assertEquals(Optional.empty(), strangers.enter(i, "loud"));
+            strangers.leave(i);
+        }
+        for (int i = 0; i < 4; i++) {
+            assertEquals(Optional.empty(), strangers.enter(2000 + i, "loud"));
+        }
+        assertEquals(Optional.of(2000), strangers.enter(3000, "loud"));
+        strangers.leave(-1);
+        assertEquals(4, strangers.size());
+    }
+
+    @Test
+    void shouldGiveEachItsWholeTimeWhilePlacesAreFree() {
+        assertEquals(Long.MAX_VALUE, strangers.untilOverdueNs());
+        strangers.enter(1, "a");
+        nowNs += 1_000;
+        strangers.enter(2, "b");
+        assertEquals(4_000, strangers.untilOverdueNs());
+        nowNs += 3_999;
+        assertEquals(Optional.empty(), strangers.overdue());
+        nowNs += 1;
+        assertEquals(Optional.of(1), strangers.overdue());
+        strangers.leave(1);
+        assertEquals(Optional.empty(), strangers.overdue());
+        assertEquals(1_000, strangers.untilOverdueNs());
+    }
+
+    @Test
+    void shouldCountAnIpv6NetworkAsOneAddress() throws Exception {
+        assertEquals(address("2001:db8::1"), address("2001:db8::ffff:1"));
+        assertNotEquals(address("2001:db8::1"), address("2001:db8:0:1::1"));
+        assertEquals(address("10.0.0.1"), address("10.0.0.1"));
+        assertNotEquals(address("10.0.0.1"), address("10.0.0.2"));
+        assertEquals("local", UnauthenticatedConnections.addressOf(UnixDomainSocketAddress.of("")));
+    }
+
+    private static Object address(String literal) throws Exception {
+        return UnauthenticatedConnections.addressOf(new InetSocketAddress(InetAddress.getByName(literal), 7));
+    }
+
+    /** Against the plainest model: a queue. */
+    @Property(tries = 300)
+    void shouldAlwaysGiveTheNewcomerAPlaceAndTakeIfAnyTheOldestThatTheRuleNames(
+            @ForAll @Size(max = 200) java.util.List<@IntRange(min = 0, max = 9) Integer> steps) {
+        UnauthenticatedConnections<Integer> all = new UnauthenticatedConnections<>(6, 4, LIMIT_NS, () -> nowNs);
+        Deque<Integer> queue = new ArrayDeque<>();
+        Map<Integer, Integer> addresses = new HashMap<>();
+        int next = 0;
+        for (int step : steps) {
+            if (step > 6) {
+                Integer leaving = step == 7 ? queue.peekFirst() : queue.peekLast();
+                if (leaving != null) {
+                    all.leave(leaving);
+                    queue.remove(leaving);
+                }
+            } else {
+                int address = step / 3;
+                long same = queue.stream()
+                        .filter(one -> addresses.get(one) == address)
+                        .count();
+                Optional<Integer> expected = same >= 4
+                        ? queue.stream()
+                                .filter(one -> addresses.get(one) == address)
+                                .findFirst()
+                        : queue.size() >= 6 ? Optional.of(queue.peekFirst()) : Optional.empty();
+                assertEquals(expected, all.enter(next, address));
+                expected.ifPresent(queue::remove);
+                addresses.put(next, address);
+                queue.add(next++);
+            }
+            assertEquals(queue.size(), all.size());
+            assertTrue(all.size() <= 6);
+            assertEquals(Optional.ofNullable(queue.peekFirst()), all.oldest());
+        }
+    }
+}
