@@ -107,7 +107,7 @@ final class ParticipantLinks {
                     () -> service.connector(HostPort.ofParticipant(participant).lookUp()),
                     participant,
                     attempt,
-                    service.settings().silenceLimit(),
+                    service.settings().node().silenceLimit(),
                     new ControlMessage.Peer(migrationId, "", secret),
                     (message, lengthBytes) -> heard.hear(
                             new Attempt.Heard(attempt, participant, new SessionEvent.Said(message, lengthBytes))));

@@ -94,7 +94,7 @@ public final class TargetService implements AutoCloseable {
         this.clock = clock;
         this.node = node;
         this.transports = transports;
-        for (int i = 0; i < settings.migrations(); i++) {
+        for (int i = 0; i < settings.rules().migrations(); i++) {
             berths.add(ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
         this.metrics = new TargetMetrics(
@@ -108,14 +108,14 @@ public final class TargetService implements AutoCloseable {
                 Path.of("/"),
                 settings.transfer().stagingLimitBytes(),
                 settings.pool().chunkBytes(),
-                settings.checkpointers())::facts;
+                settings.tools().checkpointers())::facts;
     }
 
     /** For {@code df}: pools and staging, of which there is no more than its disk has left. */
     private ArrivingImageView.Room room() {
         TransferSettings transfer = settings.transfer();
-        long poolBytes = settings.pool().poolBytes() * settings.migrations();
-        long stagingBytes = transfer.stagingLimitBytes() * settings.migrations();
+        long poolBytes = settings.pool().poolBytes() * settings.rules().migrations();
+        long stagingBytes = transfer.stagingLimitBytes() * settings.rules().migrations();
         long stagedBytes = metrics.hops().stagingUsedBytes();
         try {
             long diskBytes = Files.getFileStore(transfer.stagingDirectory()).getUsableSpace();
@@ -129,7 +129,7 @@ public final class TargetService implements AutoCloseable {
     /** Mounts, takes up what an earlier run has left, and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
-                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+                view, settings.node().mount(), MountOptions.named("ppmr-target").forAllUsers());
         journal = MappedJournal.in(settings.journal());
         NativePrograms programs = NativePrograms.fromSystemProperty();
         TargetContext context = new TargetContext(
@@ -147,7 +147,7 @@ public final class TargetService implements AutoCloseable {
         conversations.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), conversations::serve);
         conversations.listener(listener);
-        LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
+        LOG.info("target is ready: images at {}, sources at {}", settings.node().mount(), listener.address());
     }
 
     /** Returns the address that sources connect to. */
