@@ -163,7 +163,7 @@ public final class HeldRank {
         }
     }
 
-    /** Returns those of them that the job itself had stopped before the rank was held: they are never set going. */
+    /** Returns those of them that the job itself had stopped before the rank was held: they are never continued. */
     public Set<ProcessIdentity> stoppedByJob() {
         return stoppedByJob;
     }

@@ -102,7 +102,7 @@ final class SortedLines implements Closeable {
                     path, Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW), SERVICE_ALONE))));
         }
 
-        /** Writes a line as a whole: {@code writeUTF} looks at each character, and a job stands still meanwhile. */
+        /** Writes a line as a whole: {@code writeUTF} looks at each character, and a job is stopped meanwhile. */
         void write(String line) throws IOException {
             if (offset >= nextMark) {
                 file.marks().add(new Mark(line.substring(0, Math.min(MARK_CHARS, line.length())), offset));

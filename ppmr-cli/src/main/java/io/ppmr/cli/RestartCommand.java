@@ -93,7 +93,7 @@ public final class RestartCommand implements Callable<Integer> {
         images.requireNoPod();
         images.requireNobodyLives(new ProcessTable());
         images.requireWhole();
-        WorkDirectories.prepare(settings.workDirectory());
+        WorkDirectories.prepare(settings.node().workDirectory());
         requireReach(images, settings);
         spec.commandLine()
                 .getErr()
@@ -117,12 +117,12 @@ public final class RestartCommand implements Callable<Integer> {
     }
 
     private static Checkpointer checkpointer(ImageManifest manifest, TargetSettings settings) throws CommandFailure {
-        if (manifest.user().uid() == 0 && !settings.allowRootJobs()) {
+        if (manifest.user().uid() == 0 && !settings.rules().allowRootJobs()) {
             throw new CommandFailure(
                     ExitCode.REFUSED,
                     "its processes belong to root, and this node restores none of root's (allow_root_jobs)");
         }
-        Optional<Checkpointer> found = settings.checkpointers().stream()
+        Optional<Checkpointer> found = settings.tools().checkpointers().stream()
                 .filter(one -> one.name().equals(manifest.checkpointer()))
                 .findFirst();
         if (found.isEmpty()) {
@@ -148,7 +148,7 @@ public final class RestartCommand implements Callable<Integer> {
                     .equals(manifest.user().uid())) {
                 continue;
             }
-            Path work = settings.workDirectory().toAbsolutePath().resolve("reach-" + UUID.randomUUID());
+            Path work = settings.node().workDirectory().toAbsolutePath().resolve("reach-" + UUID.randomUUID());
             try {
                 new SiteCommand(
                                 "reach",
@@ -170,10 +170,10 @@ public final class RestartCommand implements Callable<Integer> {
 
     private List<HeldRank> restart(KeptImages images, Checkpointer checkpointer, TargetSettings settings)
             throws IOException, CheckpointException, InterruptedException {
-        Path work = settings.workDirectory().toAbsolutePath().resolve("restart-" + UUID.randomUUID());
+        Path work = settings.node().workDirectory().toAbsolutePath().resolve("restart-" + UUID.randomUUID());
         try (HeldRestart restart = new HeldRestart(work)) {
             Runtime.getRuntime().addShutdownHook(new Thread(restart::close, "restart-end"));
-            restart.start(images, checkpointer, settings.restartDeadline());
+            restart.start(images, checkpointer, settings.rules().restartDeadline());
             restart.awaitHeld();
             note(images, restart);
             restart.release();

@@ -4,6 +4,7 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.checkpoint.WorkDirectories;
 import io.ppmr.daemon.config.ServiceConfig;
+import io.ppmr.daemon.config.ServiceKeys;
 import io.ppmr.daemon.control.ControlAccess;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlServer;
@@ -12,6 +13,7 @@ import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.daemon.service.Supervisor;
 import io.ppmr.daemon.service.Watchdog;
 import io.ppmr.daemon.warmup.WarmUp;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.os.Folders;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.LibC;
@@ -89,19 +91,20 @@ final class Daemon {
         CountDownLatch end = new CountDownLatch(1);
         ProcessSignals.on("TERM", end::countDown);
         ProcessSignals.on("INT", end::countDown);
-        prepareMountPoint(config.mountPoint().toAbsolutePath());
-        WorkDirectories.prepare(config.workDirectory());
+        NodeSettings node = config.keys().node();
+        ServiceKeys.TransportKeys transport = config.keys().transport();
+        prepareMountPoint(node.mount().toAbsolutePath());
+        WorkDirectories.prepare(node.workDirectory());
         MeterRegistry meters = config.metrics().isPresent() ? MetricsEndpoint.registry() : new SimpleMeterRegistry();
         try (MetricsEndpoint shown = MetricsEndpoint.of(config.metrics(), meters);
                 Watchdog watchdog = new Watchdog(Supervisor.of(System.getenv()));
-                WarmUp warmUp =
-                        new WarmUp(role, config.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
+                WarmUp warmUp = new WarmUp(role, node.workDirectory(), config.journal(), config.pool(), WarmUp.LIMIT);
                 Service service = opening.open(
                         meters,
                         new TransportChoice(
-                                config.transport(), config.transportMode(), RdmaTransport::load, config.rails()),
+                                transport.transport(), transport.transportMode(), RdmaTransport::load, config.rails()),
                         watchdog)) {
-            warmUp.run(config.warmUpMigrations());
+            warmUp.run(config.keys().rehearsals());
             service.start();
             try (ControlServer control = new ControlServer(config.controlSocket(), access, service.requests())) {
                 ProcessSignals.on(

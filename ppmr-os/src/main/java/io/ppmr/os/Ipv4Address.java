@@ -10,13 +10,16 @@ import java.util.regex.Pattern;
  * @param number from 0 to 2^32 - 1, the first of its four bytes highest
  */
 public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
+    /** The form that {@link #parse} reads, for messages. */
+    public static final String FORM = "an IPv4 address, such as \"10.20.0.10\"";
+
     private static final long MAX = 0xFFFF_FFFFL;
     private static final int BITS = 32;
     private static final int BYTES = 4;
     private static final int BYTE_BITS = 8;
     private static final int BYTE_MASK = 0xFF;
     private static final String PART = "(0|[1-9]\\d{0,2})";
-    private static final Pattern FORM = Pattern.compile(String.join("\\.", PART, PART, PART, PART));
+    private static final Pattern PATTERN = Pattern.compile(String.join("\\.", PART, PART, PART, PART));
 
     public Ipv4Address {
         if (number < 0 || number > MAX) {
@@ -26,7 +29,7 @@ public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
 
     /** Reads one as people write it, such as 10.20.0.10; empty if it is none. */
     public static Optional<Ipv4Address> parse(String text) {
-        Matcher matcher = FORM.matcher(text);
+        Matcher matcher = PATTERN.matcher(text);
         if (!matcher.matches()) {
             return Optional.empty();
         }

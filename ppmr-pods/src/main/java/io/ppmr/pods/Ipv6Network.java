@@ -14,6 +14,10 @@ import java.util.Optional;
  * @param prefixBits how many leading bits of an address name it
  */
 public record Ipv6Network(String first, int prefixBits) {
+    /** The form that {@link #parse} reads, for messages. */
+    public static final String FORM =
+            "an IPv6 network of unicast addresses with at most 96 leading bits, such as \"fd00:20::/64\"";
+
     private static final int BYTES = 16;
     private static final int NUMBER_BYTES = 4;
     private static final int BYTE_BITS = 8;

@@ -56,13 +56,30 @@ record PodBundle(Path folder, Path podInit) {
         mount(mounts, "/sys", "sysfs", "sysfs", "nosuid", "noexec", "nodev", "ro");
         mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k");
         mount(mounts, "/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620");
-        mount(mounts, "/dev/shm", "tmpfs", "shm", "nosuid", "nodev", "noexec", "mode=1777", size(template.shmBytes()));
-        mount(mounts, "/tmp", "tmpfs", "tmp", "nosuid", "nodev", "mode=1777", size(template.tmpBytes()));
-        for (Path directory : template.mounts()) {
-            bind(mounts, directory, "ro");
+        mount(
+                mounts,
+                "/dev/shm",
+                "tmpfs",
+                "shm",
+                "nosuid",
+                "nodev",
+                "noexec",
+                "mode=1777",
+                size(template.limits().shm()));
+        mount(
+                mounts,
+                "/tmp",
+                "tmpfs",
+                "tmp",
+                "nosuid",
+                "nodev",
+                "mode=1777",
+                size(template.limits().tmp()));
+        for (String directory : template.mounts().mounts()) {
+            bind(mounts, Path.of(directory), "ro");
         }
-        for (Path directory : template.writableMounts()) {
-            bind(mounts, directory, "rw");
+        for (String directory : template.mounts().writableMounts()) {
+            bind(mounts, Path.of(directory), "rw");
         }
         ObjectNode config = MAPPER.createObjectNode();
         config.put("ociVersion", "1.0.2").put("hostname", pod.name());
@@ -85,7 +102,7 @@ record PodBundle(Path folder, Path podInit) {
             place(root, Path.of(own));
         }
         requireFit(template);
-        for (String directory : template.allMounts()) {
+        for (String directory : template.mounts().all()) {
             place(root, Path.of(directory));
         }
         return root;
@@ -93,7 +110,7 @@ record PodBundle(Path folder, Path podInit) {
 
     /** Throws with the first of the template's directories that pods cannot see. */
     static void requireFit(PodTemplate template) throws IOException, RequestException {
-        for (String directory : template.allMounts()) {
+        for (String directory : template.mounts().all()) {
             Optional<String> unfit = whyUnfit(Path.of(directory));
             if (unfit.isPresent()) {
                 throw new RequestException("pods of [pods." + template.name() + "] cannot see " + directory + ": "
@@ -103,7 +120,8 @@ record PodBundle(Path folder, Path podInit) {
     }
 
     private static Stream<Setting> settings(PodTemplate template) {
-        return Stream.concat(NETWORK.stream(), (template.network6().isPresent() ? WITH_IPV6 : WITHOUT_IPV6).stream());
+        return Stream.concat(
+                NETWORK.stream(), (template.network().network6().isPresent() ? WITH_IPV6 : WITHOUT_IPV6).stream());
     }
 
     /** Lists the commands of sh(1) that set the network of a pod, from inside. */
@@ -211,9 +229,12 @@ record PodBundle(Path folder, Path podInit) {
         if (!cgroup.isEmpty()) {
             linux.put("cgroupsPath", cgroup);
             ObjectNode resources = linux.putObject("resources");
-            template.memoryBytes()
+            template.limits()
+                    .memory()
                     .ifPresent(bytes -> resources.putObject("memory").put("limit", bytes));
-            template.tasks().ifPresent(tasks -> resources.putObject("pids").put("limit", tasks));
+            template.limits()
+                    .tasks()
+                    .ifPresent(tasks -> resources.putObject("pids").put("limit", tasks));
         }
         return linux;
     }

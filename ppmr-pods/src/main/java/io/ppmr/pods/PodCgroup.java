@@ -50,18 +50,19 @@ record PodCgroup(List<Path> directories) {
     /** Makes it, with the template's limits; throws where one of these cannot be set. */
     void make(PodTemplate template) throws IOException {
         if (directories.isEmpty()
-                && (template.memoryBytes().isPresent() || template.tasks().isPresent())) {
+                && (template.limits().memory().isPresent()
+                        || template.limits().tasks().isPresent())) {
             throw new IOException("there are no cgroups on this node, by which the limits of [pods." + template.name()
                     + "] could be set. Remedy: mount them, or take the limits out");
         }
         for (Path directory : directories) {
             Files.createDirectories(directory);
         }
-        if (template.memoryBytes().isPresent()) {
-            set(MEMORY, template.memoryBytes().get().toString());
+        if (template.limits().memory().isPresent()) {
+            set(MEMORY, template.limits().memory().get().toString());
         }
-        if (template.tasks().isPresent()) {
-            set(TASKS, template.tasks().get().toString());
+        if (template.limits().tasks().isPresent()) {
+            set(TASKS, template.limits().tasks().get().toString());
         }
     }
 

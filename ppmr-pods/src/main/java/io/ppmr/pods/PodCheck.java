@@ -68,7 +68,11 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     /** All findings, in the order of docs/doctor.md. */
     public List<Finding> findings() {
         List<Finding> findings = new ArrayList<>();
-        templates.stream().map(PodTemplate::bridge).distinct().sorted().forEach(bridge -> findings.add(bridge(bridge)));
+        templates.stream()
+                .map(template -> template.network().bridge())
+                .distinct()
+                .sorted()
+                .forEach(bridge -> findings.add(bridge(bridge)));
         boolean isQuiet = addQuiet(findings);
         findings.add(Finding.failUnless(
                         Files.exists(Path.of("/proc/sys/net/ipv4", RTO_MAX)),
@@ -150,7 +154,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
             return false;
         }
         boolean all = true;
-        for (HostPort peer : settings.peers()) {
+        for (HostPort peer : settings.peerAddresses()) {
             String name = HostPort.participant(peer.unresolved());
             try {
                 new Connector(peer.lookUp(), key, CONNECT_LIMIT)

@@ -84,7 +84,7 @@ final class PodMoves implements RankSurroundings {
         this.runtime = runtime;
         this.quiet = new PodQuiet(runtime);
         this.peers = new PodPeers(pods, quiet);
-        this.notices = new PeerNotices(runtime.settings().peers(), key, peers, this::isUnderWay);
+        this.notices = new PeerNotices(runtime.settings().peerAddresses(), key, peers, this::isUnderWay);
         this.podInit = podInit;
     }
 
@@ -247,26 +247,28 @@ final class PodMoves implements RankSurroundings {
         PodTemplate template = found.get();
         List<String> reasons = new ArrayList<>();
         String same = ": write the same [pods." + pod.template() + "] on both nodes";
-        if (!template.macOf(address.get()).equals(pod.mac()) || template.prefixBits() != pod.prefixBits()) {
-            reasons.add(
-                    "the pod has " + pod.mac() + " and a network of " + pod.prefixBits() + " bits, here it would have "
-                            + template.macOf(address.get()) + " and " + template.prefixBits() + same);
+        if (!template.macOf(address.get()).equals(pod.mac())
+                || template.network().prefix() != pod.prefixBits()) {
+            reasons.add("the pod has " + pod.mac() + " and a network of " + pod.prefixBits()
+                    + " bits, here it would have " + template.macOf(address.get()) + " and "
+                    + template.network().prefix() + same);
         }
         if (!template.address6Of(address.get()).equals(pod.address6())) {
             reasons.add("the pod has "
                     + (pod.address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.address6())
                     + ", here it would have "
-                    + (template.network6().isEmpty() ? "none" : template.address6Of(address.get())) + " (network6)"
+                    + (template.network().network6().isEmpty() ? "none" : template.address6Of(address.get()))
+                    + " (network6)"
                     + same);
         }
-        if (template.mtuBytes() != pod.mtuBytes()) {
-            reasons.add("the largest packet of the pod has " + pod.mtuBytes() + " bytes, here " + template.mtuBytes()
-                    + " (mtu)" + same);
+        if (template.network().mtu() != pod.mtuBytes()) {
+            reasons.add("the largest packet of the pod has " + pod.mtuBytes() + " bytes, here "
+                    + template.network().mtu() + " (mtu)" + same);
         }
         Set<String> mounts = new TreeSet<>(pod.mounts());
-        if (!mounts.equals(new TreeSet<>(template.allMounts()))) {
+        if (!mounts.equals(new TreeSet<>(template.mounts().all()))) {
             reasons.add("the pod sees the directories " + mounts + " of its node, here it would see "
-                    + new TreeSet<>(template.allMounts()) + same);
+                    + new TreeSet<>(template.mounts().all()) + same);
         }
         if (runtime.settings().cgroups() == PodSettings.Cgroups.SYSTEMD) {
             reasons.add("cgroups = \"systemd\" of [pod_runtime] makes no cgroup for a pod that comes: set cgroupfs");
@@ -277,7 +279,7 @@ final class PodMoves implements RankSurroundings {
             reasons.add(e.getMessage());
         }
         taken(pod).ifPresent(reasons::add);
-        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        Optional<String> none = runtime.whyNoBridge(template.network().bridge());
         if (none.isPresent()) {
             reasons.add(
                     none.get() + ", which [pods." + template.name() + "] names: make it, or correct the configuration");
@@ -303,8 +305,8 @@ final class PodMoves implements RankSurroundings {
     private void addThoseOfNetworks(Map<PodFacts, List<String>> reasons) throws IOException {
         Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
                 .filter(pod -> reasons.get(pod).isEmpty())
-                .collect(Collectors.groupingBy(
-                        pod -> pods.template(pod.template()).orElseThrow().bridge()));
+                .collect(Collectors.groupingBy(pod ->
+                        pods.template(pod.template()).orElseThrow().network().bridge()));
         for (Map.Entry<String, List<PodFacts>> asked : byBridge.entrySet()) {
             List<String> addresses =
                     asked.getValue().stream().flatMap(PodMoves::addressesOf).toList();
@@ -357,7 +359,7 @@ final class PodMoves implements RankSurroundings {
                 facts.template(),
                 facts.address(),
                 facts.mac(),
-                template.bridge(),
+                template.network().bridge(),
                 link,
                 facts.environment(),
                 facts.command(),
@@ -366,7 +368,7 @@ final class PodMoves implements RankSurroundings {
                 false,
                 move,
                 true,
-                template.allMounts(),
+                template.mounts().all(),
                 0,
                 facts.address6(),
                 facts.job(),
@@ -398,7 +400,7 @@ final class PodMoves implements RankSurroundings {
         List<String> arguments = Command.words(
                 "--tcp-established --network-lock skip --inherit-fd %s --root %s",
                 "fd[" + NETWORK_DESCRIPTOR + "]:" + NETWORK, root);
-        for (String mount : template.allMounts()) {
+        for (String mount : template.mounts().all()) {
             arguments.addAll(List.of(
                     "--external", "mnt[" + cookie(mount) + "]:" + Path.of(mount).toRealPath()));
         }

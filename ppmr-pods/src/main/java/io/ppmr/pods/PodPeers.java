@@ -157,7 +157,7 @@ final class PodPeers {
         IOException failure = null;
         for (PodRecord pod : peers) {
             boolean near = Ipv4Address.parse(pod.address())
-                    .filter(own -> own.sharesNetwork(address, template.prefixBits()))
+                    .filter(own -> own.sharesNetwork(address, template.network().prefix()))
                     .isPresent();
             try {
                 // Whose own cable is out says nothing to anybody.

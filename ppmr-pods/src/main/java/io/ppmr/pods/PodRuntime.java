@@ -145,13 +145,14 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     private static List<String> inside(PodRecord pod, PodTemplate template) {
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
-                "address add " + pod.address() + "/" + template.prefixBits() + " dev " + NETWORK_LINK));
+                "address add " + pod.address() + "/" + template.network().prefix() + " dev " + NETWORK_LINK));
         // One that is tried out before its use refuses bind(2) meanwhile.
-        template.network6()
+        template.network()
+                .network6()
                 .ifPresent(network -> inside.add("address add " + pod.address6() + "/" + network.prefixBits() + " dev "
                         + NETWORK_LINK + " nodad"));
         inside.add("link set dev " + NETWORK_LINK + " up");
-        template.gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
+        template.network().gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
         return inside;
     }
 
@@ -242,7 +243,13 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         run("unshare --net=%s -- true", file);
         // A network interface takes some of them over when it is made.
         run("nsenter --net=%s -- sh -ec %s", file, String.join("\n", PodBundle.networkSettings(template)) + "\n:");
-        run("sh -c %s sh %s " + NETWORK_LINK + " %s %s %s", LAY, file, pod.mac(), template.mtuBytes(), pod.link());
+        run(
+                "sh -c %s sh %s " + NETWORK_LINK + " %s %s %s",
+                LAY,
+                file,
+                pod.mac(),
+                template.network().mtu(),
+                pod.link());
         Path batch = Files.write(folder.resolve("network"), inside(pod, template));
         run("nsenter --net=%s -- ip -batch %s", file, batch);
     }

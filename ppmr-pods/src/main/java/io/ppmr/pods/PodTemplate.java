@@ -1,7 +1,7 @@
 package io.ppmr.pods;
 
 import io.ppmr.os.Ipv4Address;
-import java.nio.file.Path;
+import io.ppmr.os.config.Key;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -11,42 +11,89 @@ import java.util.stream.Stream;
  * user only picks one. Immutable, read once from the configuration.
  *
  * @param name as in {@code [pods.NAME]}
- * @param bridge the network interface of the node that they are plugged into
- * @param prefixBits how many leading bits of an address name the network
- * @param network6 where they have an IPv6 address besides; empty for nowhere
- * @param gateway where packets for other networks go, if they may go there
- * @param macPrefix the first two bytes of their MAC addresses; the other four are those of the IPv4 address
- * @param mtuBytes the largest packet
+ * @param network where they are reached
  * @param shares which users may have which addresses; no address is in two of them
- * @param mounts directories of the node that they see, and cannot change
- * @param writableMounts directories of the node that they see, and can write as far as the user may
- * @param tmpBytes the size of /tmp, which is memory
- * @param shmBytes the size of /dev/shm, which is memory
- * @param memoryBytes how much memory all of its processes may have together, with /tmp and /dev/shm; empty for no limit
- * @param tasks how many processes and threads there may be; empty for no limit
+ * @param mounts the directories of the node that they see
+ * @param limits of their memory and their processes
  * @param checkpointer the name of that by which they are moved; empty if they are not
  */
 public record PodTemplate(
-        String name,
-        String bridge,
-        int prefixBits,
-        Optional<Ipv6Network> network6,
-        Optional<Ipv4Address> gateway,
-        String macPrefix,
-        int mtuBytes,
-        List<Share> shares,
-        List<Path> mounts,
-        List<Path> writableMounts,
-        long tmpBytes,
-        long shmBytes,
-        Optional<Long> memoryBytes,
-        Optional<Integer> tasks,
-        Optional<String> checkpointer) {
+        String name, Network network, List<Share> shares, Mounts mounts, Limits limits, Optional<String> checkpointer) {
     public PodTemplate {
         shares = List.copyOf(shares);
-        mounts = List.copyOf(mounts);
-        writableMounts = List.copyOf(writableMounts);
     }
+
+    /** The network of pods, with its keys. */
+    public record Network(
+            @Key(doc = "the bridge of this node that they are plugged into", example = "br0")
+            String bridge,
+
+            @Key(
+                    value = "24",
+                    doc = "how many leading bits of an address name the network",
+                    example = "16",
+                    least = 8,
+                    most = 30)
+            int prefix,
+
+            @Key(
+                    doc = "the network in which they have an IPv6 address besides: its last four bytes are those of the"
+                            + " IPv4 address. Without it they have none",
+                    example = "fd00:20::/64")
+            Optional<Ipv6Network> network6,
+
+            @Key(doc = "where packets for other networks go; without it they go nowhere", example = "10.20.0.1")
+            Optional<Ipv4Address> gateway,
+
+            @Key(
+                    value = "02:50",
+                    doc = "the first two bytes of a pod's MAC address; the other four are those of its IPv4 address. Of"
+                            + " a kind that sites give out themselves: the first one ends in 2, 6, a or e",
+                    example = "06:51")
+            String macPrefix,
+
+            @Key(value = "1500", doc = "the largest packet, in bytes", example = "9000", least = 1280, most = 65535)
+            int mtu) {}
+
+    /** The directories of the node that pods see, with their keys. */
+    public record Mounts(
+            @Key(
+                    value = "[\"/usr\", \"/bin\", \"/sbin\", \"/lib\", \"/lib64\", \"/etc\"]",
+                    doc = "directories of the node that they see and cannot change, without what is mounted below them",
+                    example = "[\"/usr\", \"/etc\", \"/opt\"]")
+            List<String> mounts,
+
+            @Key(
+                    value = "[]",
+                    doc = "directories of the node that they see, and where they can write what their user may; to be"
+                            + " moved a pod needs them at both nodes",
+                    example = "[\"/home\"]")
+            List<String> writableMounts) {
+        /** Lists all of them. */
+        List<String> all() {
+            return Stream.concat(mounts.stream(), writableMounts.stream()).toList();
+        }
+    }
+
+    /** The limits of a pod, with their keys. */
+    public record Limits(
+            @Key(value = "1g", doc = "the size of /tmp, which is memory", example = "4g")
+            long tmp,
+
+            @Key(value = "1g", doc = "the size of /dev/shm, which is memory", example = "4g")
+            long shm,
+
+            @Key(
+                    doc = "how much memory a pod may have, with /tmp and /dev/shm; without it as much as the node has",
+                    example = "64g")
+            Optional<Long> memory,
+
+            @Key(
+                    doc = "how many processes and threads a pod may have; without it as many as the node has room for",
+                    example = "4096",
+                    least = 2,
+                    most = 4_194_304)
+            Optional<Integer> tasks) {}
 
     /**
      * The addresses that a user may have.
@@ -67,13 +114,6 @@ public record PodTemplate(
         }
     }
 
-    /** Lists all directories of the node that pods of this kind see. */
-    List<String> allMounts() {
-        return Stream.concat(mounts.stream(), writableMounts.stream())
-                .map(Path::toString)
-                .toList();
-    }
-
     /** Returns true if a user may have pods of this kind. */
     boolean grants(int uid) {
         return shares.stream().anyMatch(share -> share.uid() == uid);
@@ -86,11 +126,11 @@ public record PodTemplate(
 
     /** Gives the IPv6 address that a pod has besides, empty for none. */
     String address6Of(Ipv4Address address) {
-        return network6.map(network -> network.addressOf(address)).orElse("");
+        return network.network6().map(six -> six.addressOf(address)).orElse("");
     }
 
     /** Gives the MAC address that belongs to an IPv4 address, so that it is the same wherever the pod runs. */
     String macOf(Ipv4Address address) {
-        return macPrefix + ":" + address.bytes("%02x", ":");
+        return network.macPrefix() + ":" + address.bytes("%02x", ":");
     }
 }

@@ -184,7 +184,7 @@ public final class Pods {
         order.requireCommand();
         Accounts.User owner = ownerOf(caller, order);
         PodTemplate template = templateOf(order, owner.uid());
-        Optional<String> none = runtime.whyNoBridge(template.bridge());
+        Optional<String> none = runtime.whyNoBridge(template.network().bridge());
         if (none.isPresent()) {
             throw new RequestException(none.get() + ", which [pods." + template.name()
                     + "] names. Remedy: make it (ip link add), or correct the configuration");
@@ -260,7 +260,7 @@ public final class Pods {
                 template.name(),
                 address.toString(),
                 template.macOf(address),
-                template.bridge(),
+                template.network().bridge(),
                 "ppmr" + address.bytes("%02x", ""),
                 environment,
                 order.command(),
@@ -269,7 +269,7 @@ public final class Pods {
                 false,
                 null,
                 false,
-                template.allMounts(),
+                template.mounts().all(),
                 0,
                 template.address6Of(address),
                 order.job(),
@@ -452,10 +452,10 @@ public final class Pods {
                         pod.template(),
                         pod.address(),
                         pod.address6(),
-                        template.prefixBits(),
+                        template.network().prefix(),
                         pod.mac(),
-                        template.mtuBytes(),
-                        pod.mounts() == null ? template.allMounts() : pod.mounts(),
+                        template.network().mtu(),
+                        pod.mounts() == null ? template.mounts().all() : pod.mounts(),
                         pod.environment(),
                         pod.command(),
                         pod.startedAtMs(),
@@ -505,7 +505,9 @@ public final class Pods {
         return pod.begun() && processes.isAlive(pod.init())
                 ? Optional.of(PodStatus.running(
                         pod,
-                        template(pod.template()).map(PodTemplate::prefixBits).orElse(0),
+                        template(pod.template())
+                                .map(known -> known.network().prefix())
+                                .orElse(0),
                         processes.inNamespace(pod.init().pidNamespace()).size()))
                 : Optional.empty();
     }

@@ -1,7 +1,6 @@
 package io.ppmr.pods;
 
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.jobs.JobSource;
 import io.ppmr.daemon.part.ServicePart;
@@ -21,13 +20,8 @@ public final class PodsPart implements ServicePart {
     }
 
     @Override
-    public List<ConfigSection> sections(Side side) {
+    public List<Class<? extends Record>> sections(Side side) {
         return PodConfig.SECTIONS;
-    }
-
-    @Override
-    public List<ConfigSection> entries(Side side) {
-        return PodConfig.ENTRIES;
     }
 
     @Override

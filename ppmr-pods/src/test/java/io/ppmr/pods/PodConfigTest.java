@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.ppmr.daemon.config.KeyFile;
 import io.ppmr.daemon.config.SourceConfig;
-import io.ppmr.os.HostPort;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -69,23 +68,26 @@ class PodConfigTest {
                         folder.resolve("pods"),
                         List.of("/opt/crun", "--debug"),
                         PodSettings.Cgroups.SYSTEMD,
-                        List.of(new HostPort("node-07", 7411), new HostPort("2001:db8::7", 7412))),
+                        List.of("node-07:7411", "[2001:db8::7]:7412")),
                 pods.settings());
         PodTemplate mpi = pods.templates().get("mpi");
         assertEquals(
                 List.of(4711, 4712),
                 mpi.shares().stream().map(PodTemplate.Share::uid).toList());
-        assertEquals("10.20.0.1", mpi.gateway().orElseThrow().toString());
-        assertEquals("fd00:20::/64", mpi.network6().orElseThrow().toString());
-        assertEquals(List.of(16, 9000), List.of(mpi.prefixBits(), mpi.mtuBytes()));
-        assertEquals(List.of(2L << 30, 3L << 30), List.of(mpi.tmpBytes(), mpi.shmBytes()));
-        assertEquals(Optional.of(64L << 30), mpi.memoryBytes());
-        assertEquals(Optional.of(4096), mpi.tasks());
-        assertEquals(List.of(Path.of("/home")), mpi.writableMounts());
+        assertEquals("10.20.0.1", mpi.network().gateway().orElseThrow().toString());
+        assertEquals("fd00:20::/64", mpi.network().network6().orElseThrow().toString());
+        assertEquals(
+                List.of(16, 9000), List.of(mpi.network().prefix(), mpi.network().mtu()));
+        assertEquals(
+                List.of(2L << 30, 3L << 30),
+                List.of(mpi.limits().tmp(), mpi.limits().shm()));
+        assertEquals(Optional.of(64L << 30), mpi.limits().memory());
+        assertEquals(Optional.of(4096), mpi.limits().tasks());
+        assertEquals(List.of("/home"), mpi.mounts().writableMounts());
         PodTemplate small = pods.templates().get("small");
-        assertEquals("02:50", small.macPrefix());
-        assertFalse(small.mounts().isEmpty());
-        assertEquals(Optional.empty(), small.memoryBytes());
-        assertEquals(Optional.empty(), small.network6());
+        assertEquals("02:50", small.network().macPrefix());
+        assertFalse(small.mounts().mounts().isEmpty());
+        assertEquals(Optional.empty(), small.limits().memory());
+        assertEquals(Optional.empty(), small.network().network6());
     }
 }

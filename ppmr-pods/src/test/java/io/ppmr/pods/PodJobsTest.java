@@ -44,19 +44,10 @@ class PodJobsTest {
     private static PodTemplate template(String name, Optional<String> checkpointer) {
         return new PodTemplate(
                 name,
-                "br0",
-                24,
-                Optional.empty(),
-                Optional.empty(),
-                "02:50",
-                1500,
+                new PodTemplate.Network("br0", 24, Optional.empty(), Optional.empty(), "02:50", 1500),
                 List.of(),
-                List.of(),
-                List.of(),
-                1,
-                1,
-                Optional.empty(),
-                Optional.empty(),
+                new PodTemplate.Mounts(List.of(), List.of()),
+                new PodTemplate.Limits(1, 1, Optional.empty(), Optional.empty()),
                 checkpointer);
     }
 

@@ -1,14 +1,13 @@
 package io.ppmr.slurm;
 
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
-import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
-import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.daemon.control.ControlProtocol;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.jobs.JobSource;
 import io.ppmr.daemon.part.ServicePart;
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -26,13 +25,12 @@ public final class SlurmPart implements ServicePart {
     private static final String ANNOUNCE = "announce";
     private static final String ANNOUNCING = "announcing";
 
-    private static final ConfigSection ANNOUNCEMENTS =
-            ConfigSection.once("announcements", "The jobs that users announce, such as those of [Slurm](slurm.md).");
-    private static final ConfigKey<Path> DIRECTORY = ANNOUNCEMENTS.optional(
-            "directory",
-            ValueType.PATH,
-            "the directory in which users announce their jobs, such as \"/run/ppmr/announced\"; without it none are"
-                    + " taken");
+    @Section(name = "announcements", doc = "The jobs that users announce, such as those of [Slurm](slurm.md).")
+    private record Keys(
+            @Key(
+                    doc = "the directory in which users announce their jobs; without it none are taken",
+                    example = "/run/ppmr/announced")
+            Optional<Path> directory) {}
 
     @Override
     public String name() {
@@ -40,18 +38,14 @@ public final class SlurmPart implements ServicePart {
     }
 
     @Override
-    public List<ConfigSection> sections(Side side) {
-        return side == Side.SOURCE ? List.of(ANNOUNCEMENTS) : List.of();
+    public List<Class<? extends Record>> sections(Side side) {
+        return side == Side.SOURCE ? List.of(Keys.class) : List.of();
     }
 
     @Override
     public Configured read(ConfigFile file, Side side, Tools tools) {
         return new Announcements(
-                side,
-                side == Side.SOURCE
-                        ? Optional.ofNullable(file.section(ANNOUNCEMENTS).get(DIRECTORY))
-                        : Optional.empty(),
-                tools);
+                side, side == Side.SOURCE ? file.section(Keys.class).values().directory() : Optional.empty(), tools);
     }
 
     @Override

@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.MigrationReport.Outcome;
+import io.ppmr.migration.source.SourceSettings;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -22,13 +22,13 @@ import org.junit.jupiter.api.io.TempDir;
 class LeastRateIT {
     private static final int MIB = 1 << 20;
     /** Counted over two seconds instead of thirty. */
-    private static final JobBounds BOUNDS = new JobBounds(JobBounds.USUAL.rankFiles(), 8L * MIB, Duration.ofSeconds(2));
+    private static final Duration RATE_TIME = Duration.ofSeconds(2);
 
     @TempDir
     private Path directory;
 
-    private ServicePair.Options options(ReplayJob job, JobBounds bounds) {
-        return ServicePair.Options.with(job.checkpointer()).bounds(bounds);
+    private ServicePair.Options options(ReplayJob job) {
+        return ServicePair.Options.with(job.checkpointer()).rate(8L * MIB, RATE_TIME);
     }
 
     private static List<String> repeated(String first, int times, String... calls) {
@@ -42,7 +42,7 @@ class LeastRateIT {
 
     private void failsByName(List<String> checkpoint) throws Exception {
         try (ReplayJob job = new ReplayJob(directory).rank(checkpoint, List.of("open image r", "skim 800k 8k"));
-                ServicePair pair = new ServicePair(directory, options(job, BOUNDS))) {
+                ServicePair pair = new ServicePair(directory, options(job))) {
             MigrationReport report = job.migrate(pair);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             assertTrue(
@@ -74,12 +74,12 @@ class LeastRateIT {
                         .rank(
                                 List.of("open image wcx", "write " + size + " 64k", "close"),
                                 List.of("open image r", "read " + size + " 64k", "eof"));
-                ServicePair pair = new ServicePair(directory, options(job, BOUNDS), List.of(slow.address()))) {
+                ServicePair pair = new ServicePair(directory, options(job), List.of(slow.address()))) {
             slow.leadTo(pair.target().address());
             MigrationReport report = job.commits(pair);
             assertTrue(slow.hasCarried(size), "it went over the slow link");
             assertTrue(
-                    report.lastByteWrittenSeconds() > BOUNDS.rateTime().toSeconds(),
+                    report.lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
                     () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
             assertFalse(report.slow());
         }
@@ -92,10 +92,10 @@ class LeastRateIT {
                         .rank(
                                 List.of("open image wcx", "write 30m 64k", "close"),
                                 repeated("open image r", 30, "read 1m 64k", "pause 250"));
-                ServicePair pair = new ServicePair(directory, options(job, BOUNDS))) {
+                ServicePair pair = new ServicePair(directory, options(job))) {
             MigrationReport report = job.commits(pair);
             assertTrue(
-                    report.lastByteWrittenSeconds() > BOUNDS.rateTime().toSeconds(),
+                    report.lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
                     () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
         }
     }
@@ -111,12 +111,12 @@ class LeastRateIT {
                         .rank(
                                 List.of("open image wcx", "write " + size + " 64k", "close"),
                                 List.of("open image r", "read " + size + " 64k", "eof"));
-                ServicePair pair = new ServicePair(directory, options(job, JobBounds.USUAL), List.of(slow.address()))) {
+                ServicePair pair = new ServicePair(
+                        directory, ServicePair.Options.with(job.checkpointer()), List.of(slow.address()))) {
             slow.leadTo(pair.target().address());
             MigrationReport report = job.commits(pair);
             assertTrue(
-                    report.lastByteWrittenSeconds()
-                            > 3 * JobBounds.USUAL.rateTime().toSeconds(),
+                    report.lastByteWrittenSeconds() > 3 * SourceSettings.USUAL_RATE_TIME.toSeconds(),
                     () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
         }
     }

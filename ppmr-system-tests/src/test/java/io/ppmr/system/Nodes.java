@@ -8,13 +8,15 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
-import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.node.NodeSettings;
+import io.ppmr.migration.source.MigrationLimits;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.os.BootClock;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.journal.MappedJournal;
@@ -72,23 +74,15 @@ final class Nodes implements AutoCloseable {
         TargetService target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
-                        Files.createDirectory(directory.resolve(name)),
-                        Files.createDirectory(directory.resolve(name + "-work")),
+                        settings(name),
+                        directory.resolve(name + "-journal"),
                         POOL,
                         new TransferSettings(Path.of("/dev/shm"), 64 << 20, 16 << 20, Duration.ofSeconds(60)),
                         KEY,
-                        List.of(restores),
-                        Duration.ofMinutes(5),
-                        Duration.ofSeconds(20),
-                        MIGRATIONS,
-                        directory.resolve(name + "-journal"),
+                        new RestoreTools(List.of(restores), trustedUsers),
+                        new TargetRules(Duration.ofMinutes(5), false, true, MIGRATIONS, List.of()),
                         Optional.empty(),
-                        false,
-                        true,
-                        Set.of(),
-                        Map.of(),
-                        Map.of(),
-                        trustedUsers,
+                        TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),
@@ -101,23 +95,28 @@ final class Nodes implements AutoCloseable {
         return target;
     }
 
+    private NodeSettings settings(String name) throws IOException {
+        return new NodeSettings(
+                Files.createDirectory(directory.resolve(name)),
+                Files.createDirectory(directory.resolve(name + "-work")),
+                Duration.ofSeconds(20));
+    }
+
     /** @param spares asked in this order */
     SourceService source(String name, Duration pauseBudget, InetSocketAddress... spares)
             throws IOException, InterruptedException {
         SourceService source = new SourceService(new SourceSettings(
-                Files.createDirectory(directory.resolve(name)),
-                Files.createDirectory(directory.resolve(name + "-work")),
+                settings(name),
+                directory.resolve(name + "-journal"),
                 POOL,
                 KEY,
                 new SpareNodes.Listed(Arrays.asList(spares)),
-                2,
-                Duration.ofSeconds(5),
-                Duration.ofMinutes(5),
-                Duration.ofMinutes(5),
-                Duration.ofSeconds(60),
-                Duration.ofSeconds(20),
-                new TransactionSettings(directory.resolve(name + "-journal"), pauseBudget, 3, Optional.empty()),
-                JobBounds.USUAL,
+                new SourceSettings.Connecting(2, Duration.ofSeconds(5)),
+                new MigrationLimits(
+                        Duration.ofMinutes(5), Duration.ofMinutes(5), Duration.ofSeconds(60), pauseBudget, 3, 1 << 20),
+                SourceSettings.USUAL_RATE_TIME,
+                RightsBounds.USUAL_FILES,
+                Optional.empty(),
                 JobFiles.USUAL));
         services.push(source::close);
         source.start();

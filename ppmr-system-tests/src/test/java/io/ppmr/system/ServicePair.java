@@ -4,19 +4,22 @@ import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.JobUser;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
-import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.migration.source.MigrationLimits;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.os.BootClock;
 import io.ppmr.protocol.control.NodeFacts;
 import io.ppmr.target.session.TransferSettings;
@@ -40,6 +43,8 @@ import java.util.stream.Stream;
 
 /** A source and a target on this machine with real mounts, joined by TCP over loopback, for one test. */
 public final class ServicePair implements AutoCloseable {
+    private static final Duration SILENCE = Duration.ofSeconds(10);
+
     private static final PreSharedKey KEY =
             new PreSharedKey("a key that only these tests know, 32+".getBytes(StandardCharsets.US_ASCII));
 
@@ -51,7 +56,8 @@ public final class ServicePair implements AutoCloseable {
         private final List<Checkpointer> restores;
         private PoolGeometry pool = PoolGeometry.chosen(8 << 20);
         private PoolGeometry sourcePool = pool;
-        private JobBounds bounds = JobBounds.USUAL;
+        private long minRate = 1 << 20;
+        private Duration rateTime = SourceSettings.USUAL_RATE_TIME;
         private JobFiles files = JobFiles.USUAL;
         private PreSharedKey sourceKey = KEY;
         private long stagingBytes = 64 << 20;
@@ -76,7 +82,8 @@ public final class ServicePair implements AutoCloseable {
             unknownUsers = other.unknownUsers;
             rootJobs = other.rootJobs;
             trustedUsers = other.trustedUsers;
-            bounds = other.bounds;
+            minRate = other.minRate;
+            rateTime = other.rateTime;
             files = other.files;
         }
 
@@ -116,8 +123,12 @@ public final class ServicePair implements AutoCloseable {
             return changed(next -> next.stallLimit = limit);
         }
 
-        Options bounds(JobBounds of) {
-            return changed(next -> next.bounds = of);
+        /** @param over how much time the rate is counted */
+        Options rate(long bytesASecond, Duration over) {
+            return changed(next -> {
+                next.minRate = bytesASecond;
+                next.rateTime = over;
+            });
         }
 
         Options discard(Duration deadline) {
@@ -180,25 +191,20 @@ public final class ServicePair implements AutoCloseable {
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
-                        Files.createDirectory(directory.resolve("target")),
-                        Files.createDirectory(directory.resolve("target-work")),
+                        new NodeSettings(
+                                Files.createDirectory(directory.resolve("target")),
+                                Files.createDirectory(directory.resolve("target-work")),
+                                SILENCE),
+                        directory.resolve("target-journal"),
                         options.pool,
                         new TransferSettings(Path.of("/dev/shm"), options.stagingBytes, 16 << 20, options.stallLimit),
                         KEY,
-                        options.restores,
-                        Duration.ofMinutes(5),
-                        Duration.ofSeconds(10),
-                        2,
-                        directory.resolve("target-journal"),
+                        new RestoreTools(options.restores, options.trustedUsers),
+                        new TargetRules(Duration.ofMinutes(5), options.rootJobs, options.unknownUsers, 2, List.of()),
                         Optional.empty(),
-                        options.rootJobs,
-                        options.unknownUsers,
-                        Set.of(),
-                        Map.of(),
-                        Map.of(),
-                        options.trustedUsers,
+                        TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
-                        options.bounds.rankFiles()),
+                        RightsBounds.USUAL_FILES),
                 targetChoice,
                 () -> targetIs.apply(probe.facts()),
                 new SimpleMeterRegistry(),
@@ -207,21 +213,26 @@ public final class ServicePair implements AutoCloseable {
         target.start();
         source = new SourceService(
                 new SourceSettings(
-                        Files.createDirectory(directory.resolve("source")),
-                        Files.createDirectory(directory.resolve("source-work")),
+                        new NodeSettings(
+                                Files.createDirectory(directory.resolve("source")),
+                                Files.createDirectory(directory.resolve("source-work")),
+                                SILENCE),
+                        directory.resolve("source-journal"),
                         options.sourcePool,
                         options.sourceKey,
                         new SpareNodes.Listed(Stream.concat(before.stream(), Stream.of(target.address()))
                                 .toList()),
-                        2,
-                        Duration.ofSeconds(5),
-                        Duration.ofMinutes(5),
-                        options.discardDeadline,
-                        Duration.ofSeconds(20),
-                        Duration.ofSeconds(10),
-                        new TransactionSettings(
-                                directory.resolve("source-journal"), Duration.ofMinutes(5), 3, Optional.empty()),
-                        options.bounds,
+                        new SourceSettings.Connecting(2, Duration.ofSeconds(5)),
+                        new MigrationLimits(
+                                Duration.ofMinutes(5),
+                                options.discardDeadline,
+                                Duration.ofSeconds(20),
+                                Duration.ofMinutes(5),
+                                3,
+                                options.minRate),
+                        options.rateTime,
+                        RightsBounds.USUAL_FILES,
+                        Optional.empty(),
                         options.files),
                 sourceChoice,
                 (job, ranks) -> new JobNotes(job, ranks, Map.of(), JobHooks.NONE),

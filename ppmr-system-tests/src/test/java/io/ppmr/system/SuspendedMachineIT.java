@@ -10,8 +10,11 @@ import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.node.NodeSettings;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.os.BootClock;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.testbed.Conditions;
@@ -26,9 +29,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Tag;
@@ -69,23 +70,18 @@ class SuspendedMachineIT {
         return new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
-                        Files.createDirectory(directory.resolve("mount")),
-                        Files.createDirectory(directory.resolve("work")),
+                        new NodeSettings(
+                                Files.createDirectory(directory.resolve("mount")),
+                                Files.createDirectory(directory.resolve("work")),
+                                Duration.ofSeconds(5)),
+                        journal,
                         POOL,
                         new TransferSettings(Path.of("/dev/shm"), 0, 16 << 20, Duration.ofSeconds(60)),
                         new PreSharedKey("a key that only this test knows, 32+".getBytes(StandardCharsets.US_ASCII)),
-                        List.of(),
-                        Duration.ofMinutes(5),
-                        Duration.ofSeconds(5),
-                        1,
-                        journal,
+                        new RestoreTools(List.of()),
+                        new TargetRules(Duration.ofMinutes(5), false, true, 1, List.of()),
                         Optional.of(new Fence(List.of("touch", fenced.toString()), DELAY, DEADLINE)),
-                        false,
-                        true,
-                        Set.of(),
-                        Map.of(),
-                        Map.of(),
-                        Map.of(),
+                        TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 TransportChoice.tcp(),

@@ -1,14 +1,36 @@
 package io.ppmr.checkpoint.files;
 
+import io.ppmr.os.config.Key;
+
 /**
  * Decides which files of a node's own travel with a job. Each node has one of its own: the source's says what is sent,
  * the target's what may be written there. Immutable.
  *
- * @param copied the files, by their paths
- * @param limitBytes how many bytes a migration may carry, without the holes of the files
+ * @param copy the files, by their paths
+ * @param copyLimit how many bytes a migration may carry, without the holes of the files
  * @param replace whether a file of the job's user at the target may be replaced
  */
-public record CarryPolicy(PathPatterns copied, long limitBytes, boolean replace) {
+public record CarryPolicy(
+        @Key(
+                value = "[]",
+                doc = "those that travel with a job that has them open or mapped. The configurations of both nodes have"
+                        + " to name them; they are written as the job's user"
+                        + " ([CRIU](criu.md#files-that-travel-with-the-job))",
+                example = "[\"/local/scratch/**\"]")
+        PathPatterns copy,
+
+        @Key(
+                value = "1g",
+                doc = "how much of them may travel with a migration, without the holes of the files",
+                example = "4g")
+        long copyLimit,
+
+        @Key(
+                value = "false",
+                doc = "whether they may take the place of files of the job's user at the target, if both nodes'"
+                        + " configurations say so; those are put back if the migration is rolled back",
+                example = "true")
+        boolean replace) {
     /** The most of one rank. */
     public static final int MOST_FILES = 512;
 
@@ -23,6 +45,6 @@ public record CarryPolicy(PathPatterns copied, long limitBytes, boolean replace)
 
     /** Returns true if a file at this path is carried. */
     public boolean names(String path) {
-        return copied.matches(path);
+        return copy.matches(path);
     }
 }

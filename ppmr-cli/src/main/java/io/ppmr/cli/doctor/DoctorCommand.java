@@ -184,7 +184,7 @@ public final class DoctorCommand implements Callable<Integer> {
         Optional<TransferSettings> transfer = target.map(one -> one.settings().transfer());
         NodeCheck.Wanted wanted = new NodeCheck.Wanted(
                 service.pool().poolBytes(),
-                service.workDirectory(),
+                service.keys().node().workDirectory(),
                 target.filter(one -> one.ownStaging().isEmpty())
                         .map(one -> one.settings().transfer().stagingDirectory()),
                 target.flatMap(TargetConfig::ownStaging)

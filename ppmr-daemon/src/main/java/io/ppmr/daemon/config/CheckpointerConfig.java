@@ -10,16 +10,17 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigSection;
-import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.JobUsers;
-import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.daemon.config.file.ValueType.BadValueException;
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
 import io.ppmr.protocol.data.ReadingMode;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -38,132 +39,6 @@ public record CheckpointerConfig(
     /** The environment's word for CRIU, from the launcher: the words that start it, one a line; empty for none. */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
-    /** The checkpointers, each by a name of its own. */
-    public static final ConfigSection SECTION = ConfigSection.many(
-            "checkpointers", "A tool that checkpoints and restarts; its NAME is the same on source and target.");
-
-    private static final ConfigSection OF_BLCR = SECTION.part();
-    private static final ConfigSection OF_CRIU = SECTION.part();
-    private static final ConfigSection OF_COMMAND = SECTION.part();
-
-    private static final ConfigKey<Type> TYPE =
-            SECTION.required("type", ValueType.choice(Type.class), "what kind of tool it is");
-    private static final ConfigKey<NamespacePolicy> NAMESPACES = SECTION.withDefault(
-            "namespaces",
-            ValueType.choice(NamespacePolicy.class),
-            "auto",
-            "whether a rank is restored in a PID namespace of its own; auto: where the tool restores the old PIDs");
-
-    private static final ConfigKey<List<Object>> TRUSTED_USERS = SECTION.withDefault(
-            "trusted_users",
-            ValueType.NAMES_OR_NUMBERS,
-            List.of(),
-            "at a target, for a tool that restarts as root (criu; command with as_job_user = false): the users whose"
-                    + " jobs it restores here, by name or number; root opens for them whatever paths an image names."
-                    + " A job of any other user is refused");
-    private static final ConfigKey<Boolean> FOR_ANNOUNCED_JOBS = SECTION.optional(
-            "for_announced_jobs",
-            ValueType.FLAG,
-            "at a source: whether jobs that users announce may name it; without it true for a tool whose commands run"
-                    + " as the job's user, false for one that runs as root");
-
-    private static final ConfigKey<Boolean> AS_JOB_USER = SECTION.optional(
-            "as_job_user",
-            ValueType.FLAG,
-            "whether the commands run as the job's user, who then owns the image. command: true unless it is said"
-                    + " otherwise. criu: false; with true it runs in its unprivileged mode with CAP_CHECKPOINT_RESTORE"
-                    + " alone, needs no trusted_users, and moves fewer kinds of jobs (docs/criu.md); the same on source"
-                    + " and target. blcr: always so, not to be said");
-
-    private static final ConfigKey<String> CHECKPOINT_PROGRAM = OF_BLCR.withDefault(
-            "checkpoint_program", ValueType.TEXT, "cr_checkpoint", "blcr: its checkpoint command, name or path");
-    private static final ConfigKey<String> RESTART_PROGRAM = OF_BLCR.withDefault(
-            "restart_program", ValueType.TEXT, "cr_restart", "blcr: its restart command, name or path");
-    private static final ConfigKey<Boolean> KERNEL_MODULE = OF_BLCR.withDefault(
-            "kernel_module",
-            ValueType.FLAG,
-            true,
-            "blcr: whether its kernel module (/proc/checkpoint/ctrl) must be there");
-
-    private static final ConfigKey<List<String>> PROGRAM = OF_CRIU.withDefault(
-            "program", ValueType.WORDS, List.of("criu"), "criu: the words that start it, CRIU 4 or later");
-    private static final ConfigKey<List<String>> DUMP_ARGUMENTS =
-            OF_CRIU.withDefault("dump_arguments", ValueType.WORDS, List.of(), "criu: further arguments of criu dump");
-    private static final ConfigKey<List<String>> RESTORE_ARGUMENTS = OF_CRIU.withDefault(
-            "restore_arguments", ValueType.WORDS, List.of(), "criu: further arguments of criu restore");
-
-    private static final ConfigKey<List<String>> EXTERNAL_SOCKETS = OF_CRIU.withDefault(
-            "external_sockets",
-            ValueType.WORDS,
-            List.of(),
-            "criu, at a source: paths of Unix sockets of this node's servers to which a rank may be connected when it"
-                    + " is moved, such as [\"/dev/log\"]. A datagram connection is made to the same path at the target."
-                    + " A stream, as to nscd or sssd, is shut down while the rank is stopped: the original and the copy"
-                    + " see a connection that the server has closed, and must connect again by themselves");
-
-    private static final ConfigKey<LandlockPolicy> LANDLOCK = OF_CRIU.withDefault(
-            "landlock",
-            ValueType.choice(LandlockPolicy.class),
-            "refuse",
-            "criu, at a source: what becomes of a rank with a process that can gain no new privileges (NoNewPrivs) and"
-                    + " filters no system calls, on a kernel with Landlock. Such a process may be in a sandbox, which"
-                    + " the kernel does not show and CRIU does not write, so the copy would be out of it. refuse: not"
-                    + " moved; warn: moved, with a line in the log; allow: moved. Pods are in no such sandbox");
-
-    private static final ConfigKey<PagePolicy> PAGES = OF_CRIU.withDefault(
-            "pages",
-            ValueType.choice(PagePolicy.class),
-            "auto",
-            "criu: how memory travels. streamed: into the held copy while the held original is read, through the pool;"
-                    + " images: it waits at the target until it is whole; auto: streamed where both nodes can and the"
-                    + " job gains by it (docs/criu.md)");
-
-    private static final ConfigKey<List<String>> CHECKPOINT = OF_COMMAND.optional(
-            "checkpoint",
-            ValueType.WORDS,
-            "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir} {work} are filled in");
-    private static final ConfigKey<List<String>> RESTART = OF_COMMAND.optional(
-            "restart",
-            ValueType.WORDS,
-            "command: the restart command; {rank} {file} {dir} {work} {pidfile} are filled in");
-    private static final ConfigKey<ReadingMode> READING = OF_COMMAND.withDefault(
-            "reading",
-            ValueType.choice(ReadingMode.class),
-            "streamed",
-            "command: how the restart reads, front to back or in any order");
-    private static final ConfigKey<String> FILE = OF_COMMAND.withDefault(
-            "file", ValueType.TEXT, "image.{rank}", "command: the image file's name, for {file}");
-    private static final ConfigKey<List<String>> ANNOUNCED = OF_COMMAND.withDefault(
-            "announced",
-            ValueType.WORDS,
-            List.of("image.{rank}"),
-            "command: names that the restart opens before they may exist");
-    private static final ConfigKey<List<String>> COMPLETION = OF_COMMAND.withDefault(
-            "completion", ValueType.WORDS, List.of(), "command: those of them whose open waits for the whole image");
-    private static final ConfigKey<List<String>> TEMPORARY_SUFFIXES = OF_COMMAND.withDefault(
-            "temporary_suffixes",
-            ValueType.WORDS,
-            List.of(),
-            "command: how temporary names end and what the final ones end in, such as \".dmtcp.temp=.dmtcp\"");
-    private static final ConfigKey<Boolean> IMAGE_AS_JOB_USER = OF_COMMAND.withDefault(
-            "image_as_job_user",
-            ValueType.FLAG,
-            false,
-            "command: with as_job_user = false, whether the job's user writes the image all the same (runuser, DMTCP);"
-                    + " then the restart runs as that user. Otherwise root owns the image and restarts it");
-    private static final ConfigKey<Boolean> CHECKPOINTS_HELD = OF_COMMAND.withDefault(
-            "checkpoints_held",
-            ValueType.FLAG,
-            false,
-            "command: whether the checkpoint command can write processes that are stopped already");
-    private static final ConfigKey<Boolean> WRITES_FROM_WITHIN = OF_COMMAND.withDefault(
-            "writes_from_within",
-            ValueType.FLAG,
-            true,
-            "command: whether the processes write their images themselves, as with DMTCP; then what they write after a"
-                    + " failure is taken and thrown away, since an error could end them. false for a tool that runs"
-                    + " beside the process: it gets EIO");
-
     private static final String ANOTHER_TYPE = "means nothing for this type: take it out";
 
     /** The kind of a checkpointer. */
@@ -173,16 +48,180 @@ public record CheckpointerConfig(
         COMMAND
     }
 
+    @Section(
+            name = "checkpointers",
+            many = true,
+            doc = "A tool that checkpoints and restarts; its NAME is the same on source and target.")
+    record Keys(
+            @Key(doc = "what kind of tool it is", example = "criu")
+            Type type,
+
+            @Key(
+                    value = "auto",
+                    doc = "whether a rank is restored in a PID namespace of its own; auto: where the tool restores the"
+                            + " old PIDs",
+                    example = "always")
+            NamespacePolicy namespaces,
+
+            @Key(
+                    value = "[]",
+                    doc = "at a target, for a tool that restarts as root (criu; command with as_job_user = false): the"
+                            + " users whose jobs it restores here, by name or number; root opens for them whatever"
+                            + " paths an image names. A job of any other user is refused",
+                    example = "[\"alice\", 1234]")
+            List<Object> trustedUsers,
+
+            @Key(
+                    doc = "at a source: whether jobs that users announce may name it; without it true for a tool whose"
+                            + " commands run as the job's user, false for one that runs as root",
+                    example = "true")
+            Optional<Boolean> forAnnouncedJobs,
+
+            @Key(
+                    doc = "whether the commands run as the job's user, who then owns the image. command: true unless it"
+                            + " is said otherwise. criu: false; with true it runs in its unprivileged mode with"
+                            + " CAP_CHECKPOINT_RESTORE alone, needs no trusted_users, and moves fewer kinds of jobs"
+                            + " (docs/criu.md); the same on source and target. blcr: always so, not to be said",
+                    example = "true")
+            Optional<Boolean> asJobUser,
+
+            BlcrKeys blcr,
+            CriuKeys criu,
+            CommandKeys command) {}
+
+    /** The keys of BLCR alone. */
+    private record BlcrKeys(
+            @Key(
+                    value = "cr_checkpoint",
+                    doc = "blcr: its checkpoint command, name or path",
+                    example = "/usr/bin/cr_checkpoint")
+            String checkpointProgram,
+
+            @Key(value = "cr_restart", doc = "blcr: its restart command, name or path", example = "/usr/bin/cr_restart")
+            String restartProgram,
+
+            @Key(
+                    value = "true",
+                    doc = "blcr: whether its kernel module (/proc/checkpoint/ctrl) must be there",
+                    example = "false")
+            boolean kernelModule) {}
+
+    /** The keys of CRIU alone. */
+    private record CriuKeys(
+            @Key(
+                    value = "[\"criu\"]",
+                    doc = "criu: the words that start it, CRIU 4 or later",
+                    example = "[\"/usr/sbin/criu\"]")
+            List<String> program,
+
+            @Key(value = "[]", doc = "criu: further arguments of criu dump", example = "[\"--tcp-established\"]")
+            List<String> dumpArguments,
+
+            @Key(value = "[]", doc = "criu: further arguments of criu restore", example = "[\"--tcp-established\"]")
+            List<String> restoreArguments,
+
+            @Key(
+                    value = "[]",
+                    doc = "criu, at a source: paths of Unix sockets of this node's servers to which a rank may be"
+                            + " connected when it is moved. A datagram connection is made to the same path at the"
+                            + " target. A stream, as to nscd or sssd, is shut down while the rank is stopped: the"
+                            + " original and the copy see a connection that the server has closed, and must connect"
+                            + " again by themselves",
+                    example = "[\"/dev/log\"]")
+            List<String> externalSockets,
+
+            @Key(
+                    value = "refuse",
+                    doc = "criu, at a source: what becomes of a rank with a process that can gain no new privileges"
+                            + " (NoNewPrivs) and filters no system calls, on a kernel with Landlock. Such a process may"
+                            + " be in a sandbox, which the kernel does not show and CRIU does not write, so the copy"
+                            + " would be out of it. refuse: not moved; warn: moved, with a line in the log; allow:"
+                            + " moved. Pods are in no such sandbox",
+                    example = "warn")
+            LandlockPolicy landlock,
+
+            @Key(
+                    value = "auto",
+                    doc = "criu: how memory travels. streamed: into the held copy while the held original is read,"
+                            + " through the pool; images: it waits at the target until it is whole; auto: streamed"
+                            + " where both nodes can and the job gains by it (docs/criu.md)",
+                    example = "images")
+            PagePolicy pages) {}
+
+    /** The keys of tools that are commands. */
+    private record CommandKeys(
+            @Key(
+                    doc = "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir} {work} are"
+                            + " filled in",
+                    example = "[\"save\", \"{pid}\", \"{file}\"]")
+            Optional<List<String>> checkpoint,
+
+            @Key(
+                    doc = "command: the restart command; {rank} {file} {dir} {work} {pidfile} are filled in",
+                    example = "[\"load\", \"{file}\"]")
+            Optional<List<String>> restart,
+
+            @Key(
+                    value = "streamed",
+                    doc = "command: how the restart reads, front to back or in any order",
+                    example = "retained")
+            ReadingMode reading,
+
+            @Key(
+                    value = "image.{rank}",
+                    doc = "command: the image file's name, for {file}",
+                    example = "ckpt.{rank}.dmtcp")
+            String file,
+
+            @Key(
+                    value = "[\"image.{rank}\"]",
+                    doc = "command: names that the restart opens before they may exist",
+                    example = "[\"ckpt.{rank}.dmtcp\"]")
+            List<String> announced,
+
+            @Key(
+                    value = "[]",
+                    doc = "command: those of them whose open waits for the whole image",
+                    example = "[\"ckpt.{rank}.dmtcp\"]")
+            List<String> completion,
+
+            @Key(
+                    value = "[]",
+                    doc = "command: how temporary names end and what the final ones end in",
+                    example = "[\".dmtcp.temp=.dmtcp\"]")
+            List<String> temporarySuffixes,
+
+            @Key(
+                    value = "false",
+                    doc = "command: with as_job_user = false, whether the job's user writes the image all the same"
+                            + " (runuser, DMTCP); then the restart runs as that user. Otherwise root owns the image and"
+                            + " restarts it",
+                    example = "true")
+            boolean imageAsJobUser,
+
+            @Key(
+                    value = "false",
+                    doc = "command: whether the checkpoint command can write processes that are stopped already",
+                    example = "true")
+            boolean checkpointsHeld,
+
+            @Key(
+                    value = "true",
+                    doc = "command: whether the processes write their images themselves, as with DMTCP; then what they"
+                            + " write after a failure is taken and thrown away, since an error could end them. false"
+                            + " for a tool that runs beside the process: it gets EIO",
+                    example = "false")
+            boolean writesFromWithin) {}
+
     static CheckpointerConfig read(ConfigFile file) {
         CheckpointerConfig all = new CheckpointerConfig(new LinkedHashMap<>(), new LinkedHashMap<>(), new TreeSet<>());
-        file.sections(SECTION).forEach((name, section) -> {
+        file.sections(Keys.class).forEach((name, section) -> {
             CheckpointerSettings settings = settings(section);
             Set<Integer> trusted = trustedUsers(file, section);
-            Boolean announced = section.get(FOR_ANNOUNCED_JOBS);
             if (settings != null) {
                 all.settings.put(name, settings);
                 all.trustedUsers.put(name, trusted);
-                if (announced == null ? !settings.runAs().checkpointsAsRoot() : announced) {
+                if (section.values().forAnnouncedJobs().orElse(!settings.runAs().checkpointsAsRoot())) {
                     all.forAnnouncedJobs.add(name);
                 }
             }
@@ -204,6 +243,11 @@ public record CheckpointerConfig(
         settings.put("blcr", CheckpointerSettings.Blcr.installed());
         settings.put("criu", CheckpointerSettings.Criu.of(criu(environment)));
         return new CheckpointerConfig(settings, Map.of(), Set.of()).create();
+    }
+
+    /** Returns the names of the checkpointers of a file, whatever is wrong with them. */
+    public static Set<String> namesIn(ConfigFile file) {
+        return file.names(Keys.class);
     }
 
     /** The words that start CRIU. */
@@ -236,97 +280,98 @@ public record CheckpointerConfig(
     }
 
     /** Users whom this node does not know are a mistake: a name that is misspelt trusts nobody. */
-    private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.Section section) {
+    private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.Section<Keys> section) {
         Set<Integer> uids = new TreeSet<>();
-        List<Object> users = section.get(TRUSTED_USERS);
-        for (Object user : file.here() ? users : List.of()) {
+        for (Object user : file.here() ? section.values().trustedUsers() : List.of()) {
             try {
                 uids.add(JobUsers.user(user));
             } catch (BadValueException e) {
-                section.bad(TRUSTED_USERS, e.getMessage());
+                section.bad("trusted_users", e.getMessage());
             }
         }
         return uids;
     }
 
-    private static CheckpointerSettings settings(ConfigFile.Section section) {
-        Type type = section.get(TYPE);
-        NamespacePolicy namespaces = section.get(NAMESPACES);
-        if (type == null) {
+    private static CheckpointerSettings settings(ConfigFile.Section<Keys> section) {
+        Keys keys = section.values();
+        if (keys.type() == null) {
             return null;
         }
-        refuseUnless(type == Type.BLCR, section, OF_BLCR);
-        refuseUnless(type == Type.CRIU, section, OF_CRIU);
-        refuseUnless(type == Type.COMMAND, section, OF_COMMAND);
-        if (type == Type.BLCR && section.has(AS_JOB_USER)) {
-            section.bad(AS_JOB_USER, ANOTHER_TYPE);
+        refuseUnless(keys.type() == Type.BLCR, section, BlcrKeys.class);
+        refuseUnless(keys.type() == Type.CRIU, section, CriuKeys.class);
+        refuseUnless(keys.type() == Type.COMMAND, section, CommandKeys.class);
+        if (keys.type() == Type.BLCR && section.has("as_job_user")) {
+            section.bad("as_job_user", ANOTHER_TYPE);
         }
-        return switch (type) {
+        return switch (keys.type()) {
             case BLCR ->
                 new CheckpointerSettings.Blcr(
-                        section.get(CHECKPOINT_PROGRAM),
-                        section.get(RESTART_PROGRAM),
-                        section.get(KERNEL_MODULE),
-                        namespaces);
-            case CRIU -> criu(section, namespaces);
-            case COMMAND -> command(section, namespaces);
+                        keys.blcr().checkpointProgram(),
+                        keys.blcr().restartProgram(),
+                        keys.blcr().kernelModule(),
+                        keys.namespaces());
+            case CRIU -> criu(section);
+            case COMMAND -> command(section);
         };
     }
 
-    private static void refuseUnless(boolean fits, ConfigFile.Section section, ConfigSection keys) {
+    private static void refuseUnless(boolean fits, ConfigFile.Section<Keys> section, Class<? extends Record> keys) {
         if (!fits) {
-            keys.keys().stream().filter(section::has).forEach(key -> section.bad(key, ANOTHER_TYPE));
+            for (String key : ConfigSection.of(keys).names()) {
+                if (section.has(key)) {
+                    section.bad(key, ANOTHER_TYPE);
+                }
+                section.leaveOut(key);
+            }
         }
     }
 
-    private static CheckpointerSettings criu(ConfigFile.Section section, NamespacePolicy namespaces) {
-        List<String> program = section.get(PROGRAM);
-        List<String> dump = section.get(DUMP_ARGUMENTS);
-        List<String> restore = section.get(RESTORE_ARGUMENTS);
-        if (program.isEmpty()) {
-            section.bad(PROGRAM, "is empty: name the program, such as [\"criu\"]");
+    private static CheckpointerSettings criu(ConfigFile.Section<Keys> section) {
+        CriuKeys keys = section.values().criu();
+        NamespacePolicy namespaces = section.values().namespaces();
+        if (keys.program().isEmpty()) {
+            section.bad("program", "is empty: name the program, such as [\"criu\"]");
             return null;
         }
-        boolean asJobUser = Boolean.TRUE.equals(section.get(AS_JOB_USER));
+        boolean asJobUser = section.values().asJobUser().orElse(false);
         if (asJobUser && namespaces == NamespacePolicy.NEVER) {
             section.bad(
-                    NAMESPACES,
+                    "namespaces",
                     "is never, and as_job_user is true: CRIU as the job's user restores ranks in namespaces of their"
                             + " own; leave it at auto");
             return null;
         }
-        PagePolicy pages = section.get(PAGES);
-        if (asJobUser && pages == PagePolicy.STREAMED) {
+        if (asJobUser && keys.pages() == PagePolicy.STREAMED) {
             section.bad(
-                    PAGES,
+                    "pages",
                     "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave"
                             + " it at auto");
             return null;
         }
-        List<String> external = section.get(EXTERNAL_SOCKETS);
-        LandlockPolicy landlock = section.get(LANDLOCK);
-        for (String path : external) {
+        for (String path : keys.externalSockets()) {
             if (!path.startsWith("/")) {
-                section.bad(EXTERNAL_SOCKETS, "'" + path + "' is no absolute path: write it as /run/nscd/socket");
+                section.bad("external_sockets", "'" + path + "' is no absolute path: write it as /run/nscd/socket");
                 return null;
             }
         }
-        return new CheckpointerSettings.Criu(program, dump, restore, pages, asJobUser, namespaces, external, landlock);
+        return new CheckpointerSettings.Criu(
+                keys.program(),
+                keys.dumpArguments(),
+                keys.restoreArguments(),
+                keys.pages(),
+                asJobUser,
+                namespaces,
+                keys.externalSockets(),
+                keys.landlock());
     }
 
-    private static CheckpointerSettings command(ConfigFile.Section section, NamespacePolicy namespaces) {
-        List<String> checkpoint = commandWords(section, CHECKPOINT);
-        List<String> restart = commandWords(section, RESTART);
-        ReadingMode reading = section.get(READING);
-        String file = section.get(FILE);
-        List<String> announced = section.get(ANNOUNCED);
-        List<String> completion = section.get(COMPLETION);
-        Map<String, String> suffixes = suffixes(section);
-        boolean asJobUser = !Boolean.FALSE.equals(section.get(AS_JOB_USER));
-        boolean imageAsJobUser = section.get(IMAGE_AS_JOB_USER);
-        boolean checkpointsHeld = section.get(CHECKPOINTS_HELD);
-        boolean writesFromWithin = section.get(WRITES_FROM_WITHIN);
-        RunAs runAs = asJobUser ? RunAs.JOB_USER : imageAsJobUser ? RunAs.ROOT_THEN_JOB_USER : RunAs.ROOT;
+    private static CheckpointerSettings command(ConfigFile.Section<Keys> section) {
+        CommandKeys keys = section.values().command();
+        List<String> checkpoint = commandWords(section, "checkpoint", keys.checkpoint());
+        List<String> restart = commandWords(section, "restart", keys.restart());
+        Map<String, String> suffixes = suffixes(section, keys.temporarySuffixes());
+        boolean asJobUser = section.values().asJobUser().orElse(true);
+        RunAs runAs = asJobUser ? RunAs.JOB_USER : keys.imageAsJobUser() ? RunAs.ROOT_THEN_JOB_USER : RunAs.ROOT;
         if (!section.isGood()) {
             return null;
         }
@@ -334,40 +379,38 @@ public record CheckpointerConfig(
             return new CheckpointerSettings.CommandTool(
                     checkpoint,
                     restart,
-                    reading,
-                    file,
-                    announced,
-                    completion,
+                    keys.reading(),
+                    keys.file(),
+                    keys.announced(),
+                    keys.completion(),
                     suffixes,
                     runAs,
-                    checkpointsHeld,
-                    writesFromWithin,
-                    namespaces);
+                    keys.checkpointsHeld(),
+                    keys.writesFromWithin(),
+                    section.values().namespaces());
         } catch (IllegalArgumentException e) {
-            section.bad(TYPE, e.getMessage());
+            section.bad("type", e.getMessage());
             return null;
         }
     }
 
-    private static List<String> commandWords(ConfigFile.Section section, ConfigKey<List<String>> key) {
+    private static List<String> commandWords(
+            ConfigFile.Section<Keys> section, String key, Optional<List<String>> words) {
         if (!section.has(key)) {
-            section.bad(
-                    key,
-                    "is missing; a checkpointer of type command needs it, "
-                            + key.type().form());
+            section.bad(key, "is missing; a checkpointer of type command needs it, " + section.form(key));
         }
-        return section.get(key);
+        return words.orElse(List.of());
     }
 
-    private static Map<String, String> suffixes(ConfigFile.Section section) {
+    private static Map<String, String> suffixes(ConfigFile.Section<Keys> section, List<String> rules) {
         Map<String, String> suffixes = new HashMap<>();
-        for (String rule : section.get(TEMPORARY_SUFFIXES)) {
+        for (String rule : rules) {
             int equals = rule.indexOf('=');
             if (equals > 0) {
                 suffixes.put(rule.substring(0, equals), rule.substring(equals + 1));
             } else {
                 section.bad(
-                        TEMPORARY_SUFFIXES,
+                        "temporary_suffixes",
                         "'" + rule + "' will not do; it must be TEMPORARY=FINAL, such as \".dmtcp.temp=.dmtcp\"");
             }
         }

@@ -6,14 +6,14 @@ import io.ppmr.daemon.config.file.ResolvedValues;
 import java.util.List;
 
 /**
- * The page of all configuration keys, {@code docs/configuration.md}, made of the tables that the files are read by. A
- * test fails when the page is older than they are.
+ * The page of all configuration keys, {@code docs/configuration.md}, made of the records that the files are read into.
+ * A test fails when the page is older than they are.
  */
 public final class ConfigDocs {
     private static final String INTRODUCTION = """
             # Configuration
 
-            <!-- Made by: ./ppmr config docs > docs/configuration.md. Change the tables in the code, not this page. -->
+            <!-- Made by: ./ppmr config docs > docs/configuration.md. Change the records in the code, not this page. -->
 
             Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts. A file with `listen` is
             a target's, any other a source's. Examples: [conf/](../conf).
@@ -41,30 +41,48 @@ public final class ConfigDocs {
             page.append("\n## The ").append(role.word()).append("'s file\n");
             for (ConfigSection section : role.everything()) {
                 if (!common(section)) {
-                    section(page, section);
+                    sectionWithEntries(page, section);
                 }
             }
         }
         page.append("\n## In both files\n");
-        SourceConfig.ROLE.sections().stream().filter(ConfigDocs::common).forEach(section -> section(page, section));
+        SourceConfig.ROLE.everything().stream()
+                .filter(ConfigDocs::common)
+                .forEach(section -> sectionWithEntries(page, section));
         return page.toString();
     }
 
     private static boolean common(ConfigSection section) {
-        return SourceConfig.ROLE.sections().contains(section)
-                && TargetConfig.ROLE.sections().contains(section);
+        return SourceConfig.ROLE.sections().contains(section.type())
+                && TargetConfig.ROLE.sections().contains(section.type());
     }
 
-    private static void section(StringBuilder page, ConfigSection section) {
-        String heading = section.name().isEmpty() ? "Before any section" : '`' + section.heading() + '`';
+    private static void sectionWithEntries(StringBuilder page, ConfigSection section) {
+        section(page, section.name().isEmpty() ? "Before any section" : '`' + section.heading() + '`', section);
+        for (ConfigKey key : section.keys()) {
+            String heading = section.name().isEmpty()
+                    ? "`[[" + key.name() + "]]`"
+                    : "An entry of `" + key.name() + "` in `" + section.heading() + '`';
+            key.entrySection().ifPresent(entry -> section(page, heading, entry));
+        }
+    }
+
+    private static void section(StringBuilder page, String heading, ConfigSection section) {
         page.append("\n### ").append(heading).append("\n\n");
         page.append(section.doc()).append("\n\n");
-        page.append("| Key | Must be | Default | Meaning |\n|---|---|---|---|\n");
-        for (ConfigKey<?> key : section.keys()) {
+        page.append("| Key | Must be | Default | Example | Meaning |\n|---|---|---|---|---|\n");
+        for (ConfigKey key : section.keys()) {
             String fallback = key.required()
                     ? "**required**"
                     : key.defaultValue() == null ? "-" : '`' + ResolvedValues.text(key.defaultValue()) + '`';
-            row(page, List.of('`' + key.name() + '`', key.type().form(), fallback, key.doc()));
+            row(
+                    page,
+                    List.of(
+                            '`' + key.name() + '`',
+                            key.type().form(),
+                            fallback,
+                            '`' + ResolvedValues.text(key.example()) + '`',
+                            key.doc()));
         }
     }
 

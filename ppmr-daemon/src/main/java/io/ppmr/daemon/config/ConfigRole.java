@@ -3,10 +3,8 @@ package io.ppmr.daemon.config;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigSection;
-import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ResolvedValues;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -15,14 +13,12 @@ import java.util.stream.Stream;
  * A kind of configuration files, with everything that may stand in one.
  *
  * @param word as in {@code ppmr source}
- * @param top the keys that stand before any section
- * @param sections all sections but the top
- * @param entries what stands in lists of tables
+ * @param top the record of the keys that stand before any section
+ * @param sections the records of all other sections
  */
-public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sections, List<ConfigSection> entries) {
+public record ConfigRole(String word, Class<? extends Record> top, List<Class<? extends Record>> sections) {
     public ConfigRole {
         sections = List.copyOf(sections);
-        entries = List.copyOf(entries);
     }
 
     /** Both. */
@@ -36,16 +32,18 @@ public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sec
     }
 
     static ConfigRole of(ConfigFile file) {
-        return file.says(TargetConfig.LISTEN) ? TargetConfig.ROLE : SourceConfig.ROLE;
+        return file.says("listen") ? TargetConfig.ROLE : SourceConfig.ROLE;
     }
 
     /** The top of a file of this role; reports what stands there and does not belong there. */
-    ConfigFile.Section topOf(ConfigFile file) {
+    <R extends Record> ConfigFile.Section<R> topOf(ConfigFile file, Class<R> keys) {
         ConfigRole other = isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
         String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s, since it "
                 + (isTarget() ? "says listen" : "does not say listen") + ": take it out";
         return file.top(
-                topNames(), other.topNames().stream().distinct().collect(Collectors.toMap(name -> name, name -> text)));
+                keys,
+                topNames(),
+                other.topNames().stream().distinct().collect(Collectors.toMap(name -> name, name -> text)));
     }
 
     public boolean isTarget() {
@@ -70,16 +68,16 @@ public record ConfigRole(String word, ConfigSection top, List<ConfigSection> sec
     /** Returns the names at the top of the file: keys and sections. */
     public List<String> topNames() {
         return Stream.concat(
-                        top.keys().stream().map(ConfigKey::name),
-                        sections.stream().map(ConfigSection::name))
+                        ConfigSection.of(top).names().stream(),
+                        sections.stream()
+                                .map(section -> ConfigSection.of(section).name()))
                 .toList();
     }
 
     /** Every section, the top first. */
     public List<ConfigSection> everything() {
-        List<ConfigSection> all = new ArrayList<>(List.of(top));
-        all.addAll(sections);
-        all.addAll(entries);
-        return all;
+        return Stream.concat(Stream.of(top), sections.stream())
+                .map(ConfigSection::of)
+                .toList();
     }
 }

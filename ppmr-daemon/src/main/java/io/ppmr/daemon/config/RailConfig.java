@@ -1,9 +1,8 @@
 package io.ppmr.daemon.config;
 
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
-import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
-import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
 import io.ppmr.transport.RailSettings;
 import io.ppmr.transport.tcp.RailReceiver;
 import java.net.InetAddress;
@@ -17,7 +16,6 @@ import java.util.Set;
 /** The keys of the rails in both roles' files, and how they are read. */
 final class RailConfig {
     private static final int MAX_RAILS = 16;
-    private static final int MAX_PRIORITY = 1000;
 
     /** By what a rail's bytes travel. */
     enum Way {
@@ -25,62 +23,66 @@ final class RailConfig {
         RDMA
     }
 
-    /** The keys of a rail at a source. */
-    static final ConfigSection OF_SOURCE =
-            ConfigSection.once("[rails]", "A network by which chunks travel, once for each.");
+    /** The keys that a rail has on both nodes. */
+    record Network(
+            @Key(doc = "of the network, the same on both nodes", example = "ib0")
+            String name,
 
-    private static final ConfigKey<String> NAME =
-            OF_SOURCE.required("name", ValueType.TEXT, "of the network, the same on both nodes");
-    private static final ConfigKey<InetAddress> FROM = OF_SOURCE.optional(
-            "address",
-            ValueType.OWN_ADDRESS,
-            "this node's address on it, which its connections leave from; without it, what the kernel chooses");
-    private static final ConfigKey<Way> TRANSPORT = OF_SOURCE.withDefault(
-            "transport",
-            ValueType.choice(Way.class),
-            "tcp",
-            "by what its bytes travel, the same on both nodes; over rdma the source writes, whatever transport"
-                    + " and transport_mode say of sessions without rails");
-    private static final ConfigKey<Integer> PRIORITY = OF_SOURCE.withDefault(
-            "priority",
-            ValueType.number(0, MAX_PRIORITY),
-            0L,
-            "chunks go to the rails that work with the highest priority, each to the one with most room; the others"
-                    + " stand in for them");
-    private static final ConfigKey<Long> MIN = OF_SOURCE.withDefault(
-            "min",
-            ValueType.SIZE,
-            "0",
-            "the smallest piece that it is used for; a smaller one takes another rail, where one works");
+            @Key(
+                    value = "tcp",
+                    doc = "by what its bytes travel, the same on both nodes; over rdma the source writes, whatever"
+                            + " transport and transport_mode say of sessions without rails",
+                    example = "rdma")
+            Way transport) {}
 
-    /** The keys of a rail at a target. */
-    static final ConfigSection OF_TARGET =
-            ConfigSection.once("[rails]", "A network by which chunks travel, once for each.");
+    @Section(doc = "A network by which chunks travel, once for each.")
+    record SourceRail(
+            Network network,
 
-    private static final ConfigKey<String> NAME_THERE = OF_TARGET.add(NAME);
-    private static final ConfigKey<InetSocketAddress> LISTEN = OF_TARGET.required(
-            "address", ValueType.ADDRESS, "where its connections come to: this node's address on it, and a port");
-    private static final ConfigKey<Way> TRANSPORT_THERE = OF_TARGET.add(TRANSPORT);
+            @Key(
+                    doc = "this node's address on it, which its connections leave from; without it, what the kernel"
+                            + " chooses",
+                    example = "10.1.0.1")
+            Optional<InetAddress> address,
+
+            @Key(
+                    value = "0",
+                    doc = "chunks go to the rails that work with the highest priority, each to the one with most room;"
+                            + " the others stand in for them",
+                    example = "10",
+                    most = 1000)
+            int priority,
+
+            @Key(
+                    value = "0",
+                    doc = "the smallest piece that it is used for; a smaller one takes another rail, where one works",
+                    example = "64k")
+            long min) {}
+
+    @Section(doc = "A network by which chunks travel, once for each.")
+    record TargetRail(
+            Network network,
+
+            @Key(
+                    doc = "where its connections come to: this node's address on it, and a port",
+                    example = "10.1.0.2:7412")
+            InetSocketAddress address) {}
 
     private RailConfig() {}
 
     /** The rails of a source's file. */
-    static List<RailSettings> ofSource(ConfigFile.Section top) {
+    static List<RailSettings> ofSource(ConfigFile.Section<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
-        for (ConfigFile.Section entry : top.tables(ServiceConfig.RAILS, OF_SOURCE)) {
-            boolean direct = entry.get(TRANSPORT) == Way.RDMA;
-            String name = name(entry, NAME, names);
-            InetAddress from = entry.get(FROM);
-            int priority = entry.get(PRIORITY);
-            long min = entry.get(MIN);
-            if (name != null) {
+        for (ConfigFile.Section<SourceRail> entry : top.entries(SourceRail.class)) {
+            SourceRail rail = entry.values();
+            if (hasName(entry, rail.network(), names)) {
                 rails.add(new RailSettings(
-                        name,
-                        Optional.ofNullable(from).map(address -> new InetSocketAddress(address, 0)),
-                        direct,
-                        priority,
-                        (int) Math.min(min, Integer.MAX_VALUE)));
+                        rail.network().name(),
+                        rail.address().map(address -> new InetSocketAddress(address, 0)),
+                        rail.network().transport() == Way.RDMA,
+                        rail.priority(),
+                        (int) Math.min(rail.min(), Integer.MAX_VALUE)));
             }
         }
         requireFew(top, rails);
@@ -88,50 +90,51 @@ final class RailConfig {
     }
 
     /** The rails of a target's file. */
-    static List<RailSettings> ofTarget(ConfigFile.Section top) {
+    static List<RailSettings> ofTarget(ConfigFile.Section<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
-        for (ConfigFile.Section entry : top.tables(ServiceConfig.RAILS, OF_TARGET)) {
-            boolean direct = entry.get(TRANSPORT_THERE) == Way.RDMA;
-            String name = name(entry, NAME_THERE, names);
-            InetSocketAddress listen = entry.get(LISTEN);
+        for (ConfigFile.Section<TargetRail> entry : top.entries(TargetRail.class)) {
+            Network network = entry.values().network();
+            InetSocketAddress listen = entry.values().address();
+            boolean hasName = hasName(entry, network, names);
             boolean isAny = listen != null
                     && !listen.isUnresolved()
                     && listen.getAddress().isAnyLocalAddress();
             if (isAny) {
                 entry.bad(
-                        LISTEN,
+                        "address",
                         "stands for every address, and sources must be told one: name this node's on that network");
-            } else if (name != null && listen != null) {
-                rails.add(new RailSettings(name, Optional.of(listen), direct, 0, 0));
+            } else if (hasName && listen != null) {
+                rails.add(new RailSettings(network.name(), Optional.of(listen), network.transport() == Way.RDMA, 0, 0));
             }
         }
         requireFew(top, rails);
         return rails;
     }
 
-    private static String name(ConfigFile.Section entry, ConfigKey<String> key, Set<String> names) {
-        String name = entry.get(key);
+    /** Returns true if it has a name; reports one that is bad. */
+    private static boolean hasName(ConfigFile.Section<?> entry, Network network, Set<String> names) {
+        String name = network.name();
         if (name != null && (name.isBlank() || !names.add(name))) {
             entry.bad(
-                    key,
+                    "name",
                     "'" + name + "' " + (name.isBlank() ? "is no name" : "stands there twice")
                             + ": give each rail a name of its own, the same on both nodes");
         }
-        return name;
+        return name != null;
     }
 
-    private static void requireFew(ConfigFile.Section top, List<RailSettings> rails) {
+    private static void requireFew(ConfigFile.Section<?> top, List<RailSettings> rails) {
         if (rails.size() > MAX_RAILS) {
-            top.bad(ServiceConfig.RAILS, "has " + rails.size() + " rails; a node has at most " + MAX_RAILS);
+            top.bad("rails", "has " + rails.size() + " rails; a node has at most " + MAX_RAILS);
         }
     }
 
     /** Reports more connections than a session takes. */
-    static void requireFewConnections(ConfigFile.Section top, List<RailSettings> rails, int connectionsEach) {
+    static void requireFewConnections(ConfigFile.Section<?> top, List<RailSettings> rails, int connectionsEach) {
         if (rails.size() * connectionsEach > RailReceiver.MOST_CONNECTIONS) {
             top.bad(
-                    ServiceConfig.RAILS,
+                    "rails",
                     "has " + rails.size() + " rails with " + connectionsEach + " connections each; all together"
                             + " may have " + RailReceiver.MOST_CONNECTIONS + ": lower target.connections");
         }

@@ -2,18 +2,23 @@ package io.ppmr.daemon.config;
 
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Fence;
+import io.ppmr.checkpoint.files.CarryPolicy;
+import io.ppmr.daemon.config.RailConfig.TargetRail;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
-import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
-import io.ppmr.daemon.config.file.ValueType;
 import io.ppmr.daemon.part.ConfiguredParts;
 import io.ppmr.daemon.part.InstalledParts;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.part.ServicePart.Tools;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.migration.node.PairCheck;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.Commands;
 import io.ppmr.migration.target.TargetSettings.JobCommand;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.transaction.rules.TransactionTimes;
 import java.net.InetSocketAddress;
@@ -23,8 +28,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import java.util.stream.Stream;
+import java.util.function.Function;
 
 /**
  * The configuration of a target, with its keys. Immutable.
@@ -44,91 +48,111 @@ public record TargetConfig(
     /** No attempt has such a name, so nothing takes it for what an attempt left. */
     private static final String OWN_STAGING = ".staging";
 
-    private static final int MAX_MIGRATIONS = 32;
+    static final ConfigRole ROLE = new ConfigRole(
+            "target",
+            TargetTop.class,
+            ServiceConfig.withParts(
+                    Side.TARGET,
+                    List.of(
+                            ServiceKeys.PoolKeys.class,
+                            StagingKeys.class,
+                            HeadKeys.class,
+                            ServiceKeys.FenceKeys.class,
+                            FileKeys.class,
+                            ResumedKeys.class,
+                            ReconnectKeys.class,
+                            ServiceKeys.MetricsKeys.class,
+                            CheckpointerConfig.Keys.class)));
 
-    private static final ConfigSection TOP = ConfigSection.top("The service itself.", ServiceConfig.TOP);
-    static final ConfigKey<InetSocketAddress> LISTEN =
-            TOP.required("listen", ValueType.ADDRESS, "where sources connect to: an address of this node and a port");
-    static final ConfigKey<Path> CONTROL_SOCKET = TOP.withDefault(
-            "control_socket",
-            ValueType.PATH,
-            "/run/ppmr/target.sock",
-            "the Unix socket that ppmr status talks to; at most 100 characters");
-    private static final ConfigKey<Duration> STALL_LIMIT = TOP.withDefault(
-            "stall_limit",
-            ValueType.TIME,
-            "60s",
-            "how long nothing at all may move before a migration fails, and a restart that has read all may stand"
-                    + " still");
-    private static final ConfigKey<Duration> RESTART_DEADLINE =
-            TOP.withDefault("restart_deadline", ValueType.TIME, "1h", "how long a restart may take in all");
-    private static final ConfigKey<Boolean> ALLOW_ROOT_JOBS =
-            TOP.withDefault("allow_root_jobs", ValueType.FLAG, false, "whether processes of root may be restored here");
-    private static final ConfigKey<Boolean> UNKNOWN_USERS = TOP.withDefault(
-            "unknown_users",
-            ValueType.FLAG,
-            false,
-            "whether jobs may be restored whose user this node's user database does not know; the group that the source"
-                    + " names is then believed, unless it is root's");
-    private static final ConfigKey<Integer> MIGRATIONS = TOP.withDefault(
-            "migrations",
-            ValueType.number(1, MAX_MIGRATIONS),
-            2L,
-            "how many migrations it takes part in at once, each with a pool of its own");
-    static final ConfigKey<Path> JOURNAL = TOP.withDefault(
-            "journal",
-            ValueType.PATH,
-            "/var/lib/ppmr/target-journal",
-            "the folder of the journal: on a local disk that outlives the service");
-    private static final ConfigKey<List<String>> IGNORED_CHECKS = TOP.withDefault(
-            "ignored_checks",
-            ValueType.WORDS,
-            List.of(),
-            "checks of ppmr doctor whose failure is only a warning here, such as [\"cpu\"]");
+    @Section(doc = "The service itself.")
+    record TargetTop(
+            @Key(doc = "where sources connect to: an address of this node and a port", example = "node-07:7411")
+            InetSocketAddress listen,
 
-    private static final ConfigSection STAGING = ConfigSection.once(
-            "staging",
-            "Where the files of an image wait that are read in any order, and what the pool cannot keep of others.");
-    private static final ConfigKey<Path> STAGING_DIRECTORY = STAGING.optional(
-            "directory",
-            ValueType.PATH,
-            "where its files are made, in a folder that no user can fill; without it in memory: in a tmpfs of the"
-                    + " service's own in its work_directory, as large as limit for each of its migrations");
-    private static final ConfigKey<Long> STAGING_LIMIT = STAGING.withDefault(
-            "limit",
-            ValueType.SIZE,
-            "1032m",
-            "how much staging of a migration may take; a CRIU image that exceeds it fails, and with 0 a job is refused"
-                    + " whose image is read in any order");
+            ServiceKeys service,
 
-    private static final ConfigSection HEADS =
-            ConfigSection.once("heads", "The heads of the files, which stay readable.");
-    private static final ConfigKey<Long> HEADS_LIMIT =
-            HEADS.withDefault("limit", ValueType.SIZE, "16m", "memory for the first 4 KiB of each file; 4k a file");
+            @Key(
+                    value = "/run/ppmr/target.sock",
+                    doc = "the Unix socket that ppmr status talks to; at most 100 characters",
+                    example = "/run/ppmr/spare.sock")
+            Path controlSocket,
 
-    private static final ConfigSection RESUMED = ConfigSection.many(
-            "resumed",
-            "What tells job NAME that its ranks run here, at each target, after a commit and before reconnect; it may"
-                    + " run twice where the service was started again. NAME is the job's, or any for every job that has"
-                    + " none of its own.");
-    private static final ConfigKey<List<String>> RESUMED_COMMAND = RESUMED.required(
-            "command",
-            ValueType.WORDS,
-            "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of each. Words without a"
-                    + " shell");
-    private static final ConfigKey<Duration> RESUMED_DEADLINE =
-            RESUMED.withDefault("deadline", ValueType.TIME, "30s", "how long the command may take");
+            @Key(
+                    value = "60s",
+                    doc = "how long nothing at all may move before a migration fails, and a restart that has read all"
+                            + " may stand still",
+                    example = "2m")
+            Duration stallLimit,
 
-    private static final ConfigSection RECONNECT = ConfigSection.many(
-            "reconnect",
-            "What tells job NAME's library where its ranks are when this target has decided without the source, which"
-                    + " is off. NAME is the job's, or any for every job that has none of its own.");
-    private static final ConfigKey<List<String>> RECONNECT_COMMAND = RECONNECT.required(
-            "command",
-            ValueType.WORDS,
-            "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a shell");
-    private static final ConfigKey<Duration> RECONNECT_DEADLINE =
-            RECONNECT.withDefault("deadline", ValueType.TIME, "30s", "how long the command may take");
+            TargetRules rules,
+
+            @Key(
+                    value = "/var/lib/ppmr/target-journal",
+                    doc = "the folder of the journal: on a local disk that outlives the service",
+                    example = "/local/ppmr/target-journal")
+            Path journal,
+
+            @Key(doc = ServiceKeys.RAILS, example = "[{name = \"ib0\", address = \"10.1.0.2:7412\"}]")
+            Optional<List<TargetRail>> rails)
+            implements ServiceKeys.Top {}
+
+    @Section(
+            name = "staging",
+            doc = "Where the files of an image wait that are read in any order, and what the pool cannot keep of"
+                    + " others.")
+    record StagingKeys(
+            @Key(
+                    doc = "where its files are made, in a folder that no user can fill; without it in memory: in a"
+                            + " tmpfs of the service's own in its work_directory, as large as limit for each of its"
+                            + " migrations",
+                    example = "/local/ppmr/staging")
+            Optional<Path> directory,
+
+            @Key(
+                    value = "1032m",
+                    doc = "how much staging of a migration may take; a CRIU image that exceeds it fails, and with 0 a"
+                            + " job is refused whose image is read in any order",
+                    example = "16g")
+            long limit) {}
+
+    @Section(name = "heads", doc = "The heads of the files, which stay readable.")
+    record HeadKeys(
+            @Key(value = "16m", doc = "memory for the first 4 KiB of each file; 4k a file", example = "64m")
+            long limit) {}
+
+    @Section(name = "files", doc = "The files of jobs that may be put at their places on this node.")
+    record FileKeys(CarryPolicy carry) {}
+
+    @Section(
+            name = "resumed",
+            many = true,
+            doc = "What tells job NAME that its ranks run here, at each target, after a commit and before reconnect; it"
+                    + " may run twice where the service was started again. NAME is the job's, or any for every job that"
+                    + " has none of its own.")
+    record ResumedKeys(
+            @Key(
+                    doc = "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of each. Words"
+                            + " without a shell",
+                    example = "[\"/opt/solver/bin/resumed\"]")
+            List<String> command,
+
+            @Key(value = "30s", doc = "how long the command may take", example = "1m")
+            Duration deadline) {}
+
+    @Section(
+            name = "reconnect",
+            many = true,
+            doc = "What tells job NAME's library where its ranks are when this target has decided without the source,"
+                    + " which is off. NAME is the job's, or any for every job that has none of its own.")
+    record ReconnectKeys(
+            @Key(
+                    doc = "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a"
+                            + " shell",
+                    example = "[\"/opt/solver/bin/reconnect\"]")
+            List<String> command,
+
+            @Key(value = "30s", doc = "how long the command may take", example = "1m")
+            Duration deadline) {}
 
     /**
      * Memory for staging that is no other's.
@@ -138,23 +162,6 @@ public record TargetConfig(
      */
     public record OwnStaging(Path mountPoint, long sizeBytes) {}
 
-    static final ConfigRole ROLE = new ConfigRole(
-            "target",
-            TOP,
-            ServiceConfig.withParts(
-                    Side.TARGET,
-                    ServiceConfig.POOL,
-                    STAGING,
-                    HEADS,
-                    ServiceConfig.FENCE,
-                    FilesConfig.OF_TARGET,
-                    RESUMED,
-                    RECONNECT,
-                    ServiceConfig.METRICS,
-                    CheckpointerConfig.SECTION),
-            Stream.concat(Stream.of(RailConfig.OF_TARGET), InstalledParts.entries(Side.TARGET).stream())
-                    .toList());
-
     /** Reads a file on its node; throws with all its mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
@@ -162,71 +169,63 @@ public record TargetConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section top = ROLE.topOf(file);
-        InetSocketAddress listen = top.get(LISTEN);
-        ServiceConfig service = ServiceConfig.read(file, top, CONTROL_SOCKET, JOURNAL, RailConfig.ofTarget(top));
-        ConfigFile.Section staging = file.section(STAGING);
-        long stagingLimitBytes = staging.get(STAGING_LIMIT);
+        ConfigFile.Section<TargetTop> top = ROLE.topOf(file, TargetTop.class);
+        ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
+        NodeSettings node = service.keys().node();
+        TargetRules rules = top.values().rules();
+        ConfigFile.Section<StagingKeys> staging = file.section(StagingKeys.class);
+        long stagingLimitBytes = staging.values().limit();
         if (service.pool() != null
                 && stagingLimitBytes > 0
                 && stagingLimitBytes < service.pool().chunkBytes()) {
-            staging.bad(STAGING_LIMIT, "is less than a chunk, so nothing would fit: raise it, or set 0 for none");
+            staging.bad("limit", "is less than a chunk, so nothing would fit: raise it, or set 0 for none");
         }
-        Path stagingDirectory = staging.get(STAGING_DIRECTORY);
-        int migrations = top.get(MIGRATIONS);
-        Optional<OwnStaging> ownStaging = staging.has(STAGING_DIRECTORY)
+        Optional<OwnStaging> ownStaging = staging.has("directory")
                 ? Optional.empty()
-                : ownStaging(service.workDirectory(), staging, stagingLimitBytes, migrations);
-        if (service.fence().isPresent() && service.silenceLimit() != null) {
-            requirePromise(file.section(ServiceConfig.FENCE), service.fence().get(), service.silenceLimit());
-        }
+                : ownStaging(node.workDirectory(), staging, rules.migrations());
+        service.fence().ifPresent(fence -> requirePromise(file, fence, node.silenceLimit()));
         CheckpointerConfig tools = CheckpointerConfig.read(file);
-        if (!file.has(CheckpointerConfig.SECTION)) {
+        if (!file.says("checkpointers")) {
             file.mistake(
                     0, "checkpointers", "none is named, so nothing could be restored: write a [checkpointers.NAME]");
         }
         Map<String, Checkpointer> checkpointers = tools.create();
+        requireIgnorable(top, rules);
         TargetSettings settings = new TargetSettings(
-                listen,
-                service.mountPoint(),
-                service.workDirectory(),
+                top.values().listen(),
+                node,
+                service.journal(),
                 service.pool(),
                 new TransferSettings(
                         ownStaging
                                 .map(OwnStaging::mountPoint)
-                                .or(() -> Optional.ofNullable(stagingDirectory))
-                                .orElse(service.workDirectory()),
+                                .or(() -> staging.values().directory())
+                                .orElse(node.workDirectory()),
                         stagingLimitBytes,
-                        file.section(HEADS).get(HEADS_LIMIT),
-                        top.get(STALL_LIMIT)),
+                        file.section(HeadKeys.class).values().limit(),
+                        top.values().stallLimit()),
                 service.key(),
-                List.copyOf(checkpointers.values()),
-                top.get(RESTART_DEADLINE),
-                service.silenceLimit(),
-                migrations,
-                service.journal(),
+                new RestoreTools(List.copyOf(checkpointers.values()), tools.trustedUsers()),
+                rules,
                 service.fence(),
-                top.get(ALLOW_ROOT_JOBS),
-                top.get(UNKNOWN_USERS),
-                ignoredChecks(top),
-                commands(file, RESUMED, RESUMED_COMMAND, RESUMED_DEADLINE),
-                commands(file, RECONNECT, RECONNECT_COMMAND, RECONNECT_DEADLINE),
-                tools.trustedUsers(),
-                FilesConfig.ofTarget(file),
-                service.rankFiles());
+                new Commands(
+                        commands(file, ResumedKeys.class, ResumedKeys::command, ResumedKeys::deadline),
+                        commands(file, ReconnectKeys.class, ReconnectKeys::command, ReconnectKeys::deadline)),
+                file.section(FileKeys.class).values().carry(),
+                service.keys().rankFiles());
         ConfiguredParts parts =
                 InstalledParts.read(file, Side.TARGET, new Tools(checkpointers, tools.forAnnouncedJobs()));
         file.requireGood();
         return new TargetConfig(service, settings, parts, service.rootsCommands(tools, parts), ownStaging);
     }
 
-    private static Optional<OwnStaging> ownStaging(
-            Path work, ConfigFile.Section staging, long limitBytes, int migrations) {
+    private static Optional<OwnStaging> ownStaging(Path work, ConfigFile.Section<StagingKeys> staging, int migrations) {
+        long limitBytes = staging.values().limit();
         if (limitBytes == 0) {
             return Optional.empty();
         }
         if (limitBytes > Long.MAX_VALUE / migrations) {
-            staging.bad(STAGING_LIMIT, "is too large for " + migrations + " migrations");
+            staging.bad("limit", "is too large for " + migrations + " migrations");
             return Optional.empty();
         }
         return Optional.of(new OwnStaging(work.resolve(OWN_STAGING), limitBytes * migrations));
@@ -240,41 +239,40 @@ public record TargetConfig(
                 : Optional.empty();
     }
 
-    private static Map<String, JobCommand> commands(
-            ConfigFile file, ConfigSection kind, ConfigKey<List<String>> command, ConfigKey<Duration> deadline) {
+    private static <R extends Record> Map<String, JobCommand> commands(
+            ConfigFile file, Class<R> kind, Function<R, List<String>> command, Function<R, Duration> deadline) {
         Map<String, JobCommand> commands = new LinkedHashMap<>();
         file.sections(kind).forEach((name, section) -> {
-            List<String> words = section.get(command);
+            List<String> words = command.apply(section.values());
             if (words != null && words.isEmpty()) {
-                section.bad(command, "is empty: name the command, or take the section out");
+                section.bad("command", "is empty: name the command, or take the section out");
             } else if (words != null) {
-                commands.put(name, new JobCommand(words, section.get(deadline)));
+                commands.put(name, new JobCommand(words, deadline.apply(section.values())));
             }
         });
         return commands;
     }
 
     /** The other targets of a migration promise something for the window and a quarter more, and not for longer. */
-    private static void requirePromise(ConfigFile.Section section, Fence fence, Duration silence) {
+    private static void requirePromise(ConfigFile file, Fence fence, Duration silence) {
         Duration most = Duration.ofNanos(TransactionTimes.LONGEST_PROMISE_NS / 5 * 4);
+        ConfigFile.Section<ServiceKeys.FenceKeys> section = file.section(ServiceKeys.FenceKeys.class);
         if (fence.delay().plus(fence.deadline()).plus(silence).compareTo(most) > 0) {
             section.bad(
-                    ServiceConfig.FENCE_DELAY,
+                    "delay",
                     "is too long: delay, deadline and silence_limit together may be " + most.toMinutes()
                             + "m, since no other target promises anything for longer");
         }
     }
 
-    private static Set<String> ignoredChecks(ConfigFile.Section top) {
-        List<String> names = top.get(IGNORED_CHECKS);
-        for (String name : names) {
+    private static void requireIgnorable(ConfigFile.Section<TargetTop> top, TargetRules rules) {
+        for (String name : rules.ignoredChecks()) {
             if (!PairCheck.IGNORABLE.contains(name)) {
                 top.bad(
-                        IGNORED_CHECKS,
+                        "ignored_checks",
                         "'" + name + "' is no check that can be ignored: " + String.join(", ", PairCheck.IGNORABLE)
                                 + " can");
             }
         }
-        return Set.copyOf(names);
     }
 }

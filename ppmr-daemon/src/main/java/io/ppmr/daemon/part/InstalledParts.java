@@ -2,8 +2,8 @@ package io.ppmr.daemon.part;
 
 import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.part.ServicePart.Side;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -24,14 +24,11 @@ public final class InstalledParts {
         return ALL.stream().map(ServicePart::name).toList();
     }
 
-    /** Lists the sections that they add to the files of a side. */
-    public static List<ConfigSection> sections(Side side) {
-        return ALL.stream().flatMap(part -> part.sections(side).stream()).toList();
-    }
-
-    /** Lists the sections of theirs that stand in lists of tables. */
-    public static List<ConfigSection> entries(Side side) {
-        return ALL.stream().flatMap(part -> part.entries(side).stream()).toList();
+    /** Lists the records of the sections that they add to the files of a side. */
+    public static List<Class<? extends Record>> sections(Side side) {
+        List<Class<? extends Record>> all = new ArrayList<>();
+        ALL.forEach(part -> all.addAll(part.sections(side)));
+        return all;
     }
 
     /** Has each read its sections of a file. */

@@ -4,7 +4,6 @@ import io.micrometer.core.instrument.MeterRegistry;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.daemon.config.file.ConfigFile;
-import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.control.ControlRequest;
 import io.ppmr.daemon.jobs.JobSource;
 import io.ppmr.migration.RankSurroundings;
@@ -25,13 +24,8 @@ public interface ServicePart {
     /** Its name, as in {@code ppmr-NAME}, the module. */
     String name();
 
-    /** The sections that it adds to the files of a side. */
-    default List<ConfigSection> sections(Side side) {
-        return List.of();
-    }
-
-    /** The sections that stand in lists of tables in the sections above. */
-    default List<ConfigSection> entries(Side side) {
+    /** The records of the sections that it adds to the files of a side. */
+    default List<Class<? extends Record>> sections(Side side) {
         return List.of();
     }
 

@@ -25,9 +25,9 @@ final class HealthJudge {
     private long lastFiredNs;
 
     HealthJudge(HealthTrigger.Settings settings) {
-        failures = settings.failures();
-        recoveries = settings.recoveries();
-        restNs = settings.rest().toNanos();
+        failures = settings.healthFailures();
+        recoveries = settings.healthRecoveries();
+        restNs = settings.healthRest().toNanos();
     }
 
     /** Returns true if a migration is to start now. */

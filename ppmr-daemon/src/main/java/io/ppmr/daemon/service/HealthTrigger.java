@@ -5,9 +5,12 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.Command;
 import io.ppmr.os.LogContext;
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -24,27 +27,49 @@ public final class HealthTrigger implements AutoCloseable {
     private static final int LAST_ANSWER = 125;
     private static final long CLOSE_MS = 5000;
 
-    /**
-     * The health command, as configured.
-     *
-     * @param command its words; status 0 says that the node is well, 1 to 125 that it is going
-     * @param interval between the end of one call and the next
-     * @param deadline how long one call may take
-     * @param failures how many in a row say that the node is going before a migration starts
-     * @param recoveries how many in a row must say that it is well before another can start
-     * @param rest how long after one was started no other is
-     * @param dryRun whether it only says what it would do
-     */
+    /** The triggers, with their keys. Immutable. */
+    @Section(name = "triggers", doc = "What starts a migration, beside SIGUSR2 and `ppmr migrate`.")
     public record Settings(
-            List<String> command,
-            Duration interval,
-            Duration deadline,
-            int failures,
-            int recoveries,
-            Duration rest,
-            boolean dryRun) {
-        public Settings {
-            command = List.copyOf(command);
+            @Key(
+                    doc = "a command that is asked again and again: status 0 says that this node is well, 1 to 125 that"
+                            + " it is going; then trigger_job is moved. Words without a shell",
+                    example = "[\"/usr/sbin/nhc\"]")
+            Optional<List<String>> health,
+
+            @Key(value = "30s", doc = "between the end of one call of it and the next", example = "1m")
+            Duration healthInterval,
+
+            @Key(value = "20s", doc = "how long a call may take; a longer one is killed, not counted", example = "1m")
+            Duration healthDeadline,
+
+            @Key(
+                    value = "3",
+                    doc = "how many calls in a row must say that the node is going before the job is moved",
+                    example = "5",
+                    least = 1,
+                    most = 1000)
+            int healthFailures,
+
+            @Key(
+                    value = "10",
+                    doc = "how many calls in a row must say that it is well, after a job was moved, before one can be"
+                            + " moved again",
+                    example = "20",
+                    least = 1,
+                    most = 1000)
+            int healthRecoveries,
+
+            @Key(
+                    value = "10m",
+                    doc = "how long after a migration that it started it starts no other, however the first one ended",
+                    example = "1h")
+            Duration healthRest,
+
+            @Key(value = "false", doc = "only say in the log when a job would be moved", example = "true")
+            boolean healthDryRun) {
+        /** Returns the words of the health command; empty if there is none. */
+        public List<String> command() {
+            return health.orElse(List.of());
         }
     }
 
@@ -69,14 +94,14 @@ public final class HealthTrigger implements AutoCloseable {
 
     /** Describes its state in words. */
     public String state() {
-        return state + (settings.dryRun() ? " (dry run: moves nothing)" : "");
+        return state + (settings.healthDryRun() ? " (dry run: moves nothing)" : "");
     }
 
     private void run() {
         try {
             do {
                 take(ask());
-            } while (!end.await(settings.interval().toMillis(), TimeUnit.MILLISECONDS));
+            } while (!end.await(settings.healthInterval().toMillis(), TimeUnit.MILLISECONDS));
         } catch (InterruptedException e) {
             LOG.debug("the health trigger ends", e);
         }
@@ -102,7 +127,7 @@ public final class HealthTrigger implements AutoCloseable {
     }
 
     private void fire() {
-        if (settings.dryRun()) {
+        if (settings.healthDryRun()) {
             LOG.warn("health command: this node is going; dry run, so no migration starts");
             judge.moved();
             return;
@@ -125,7 +150,8 @@ public final class HealthTrigger implements AutoCloseable {
         boolean moved = event instanceof MigrationQueue.Event.Ended ended
                 && ended.report().moved();
         if (!moved) {
-            LOG.warn("health command: not all was moved; tried again after {} if it still fails", settings.rest());
+            LOG.warn(
+                    "health command: not all was moved; tried again after {} if it still fails", settings.healthRest());
         }
         hasMoved.set(moved);
         underWay.set(false);
@@ -134,9 +160,11 @@ public final class HealthTrigger implements AutoCloseable {
     private HealthResult ask() throws InterruptedException {
         try {
             Command.CommandResult result =
-                    Command.of(settings.command()).withoutOutput().run(settings.deadline());
+                    Command.of(settings.command()).withoutOutput().run(settings.healthDeadline());
             if (result.timedOut()) {
-                LOG.warn("health command: no answer within {} (health_deadline): not counted", settings.deadline());
+                LOG.warn(
+                        "health command: no answer within {} (health_deadline): not counted",
+                        settings.healthDeadline());
                 return HealthResult.UNKNOWN;
             }
             if (result.exitCode() > LAST_ANSWER) {

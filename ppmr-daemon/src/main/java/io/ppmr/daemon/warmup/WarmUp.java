@@ -13,17 +13,19 @@ import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.fuse.StaleMount;
 import io.ppmr.migration.node.JobFiles;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.migration.source.Cancellation;
 import io.ppmr.migration.source.Job;
-import io.ppmr.migration.source.JobBounds;
+import io.ppmr.migration.source.MigrationLimits;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.os.Command;
 import io.ppmr.os.Folders;
 import io.ppmr.os.LogContext;
@@ -42,9 +44,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -73,6 +73,7 @@ public final class WarmUp implements AutoCloseable {
     private static final int RANKS = 4;
     private static final int CHUNKS = 16;
     private static final int CONNECTIONS = 4;
+    private static final int LEAST_RATE = 1 << 20;
     private static final int KEY_BYTES = 32;
     private static final long HEADS_BYTES = 1 << 20;
     /** Of each step of a migration, so that nothing of it continues for ever. */
@@ -290,23 +291,15 @@ public final class WarmUp implements AutoCloseable {
     private TargetSettings targetSettings(PreSharedKey key, PoolGeometry pool, Checkpointer copier) throws IOException {
         return new TargetSettings(
                 new InetSocketAddress(InetAddress.getLoopbackAddress(), 0),
-                made(TARGET),
-                made(TARGET_WORK),
+                new NodeSettings(made(TARGET), made(TARGET_WORK), STEP_LIMIT),
+                folder.resolve("target-journal"),
                 pool,
                 new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
                 key,
-                List.of(copier),
-                STEP_LIMIT,
-                STEP_LIMIT,
-                1,
-                folder.resolve("target-journal"),
+                new RestoreTools(List.of(copier)),
+                new TargetRules(STEP_LIMIT, true, true, 1, List.of()),
                 Optional.empty(),
-                true,
-                true,
-                Set.of(),
-                Map.of(),
-                Map.of(),
-                Map.of(),
+                TargetSettings.Commands.NONE,
                 CarryPolicy.NONE,
                 RightsBounds.USUAL_FILES);
     }
@@ -314,19 +307,16 @@ public final class WarmUp implements AutoCloseable {
     private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)
             throws IOException {
         return new SourceSettings(
-                made(SOURCE),
-                made("source-work"),
+                new NodeSettings(made(SOURCE), made("source-work"), STEP_LIMIT),
+                folder.resolve("source-journal"),
                 pool,
                 key,
                 new SpareNodes.Listed(List.of(target)),
-                CONNECTIONS,
-                STEP_LIMIT,
-                STEP_LIMIT,
-                STEP_LIMIT,
-                STEP_LIMIT,
-                STEP_LIMIT,
-                new TransactionSettings(folder.resolve("source-journal"), STEP_LIMIT, 1, Optional.empty()),
-                JobBounds.USUAL,
+                new SourceSettings.Connecting(CONNECTIONS, STEP_LIMIT),
+                new MigrationLimits(STEP_LIMIT, STEP_LIMIT, STEP_LIMIT, STEP_LIMIT, 1, LEAST_RATE),
+                SourceSettings.USUAL_RATE_TIME,
+                RightsBounds.USUAL_FILES,
+                Optional.empty(),
                 JobFiles.USUAL);
     }
 

@@ -7,6 +7,7 @@ import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ValueType;
+import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -47,6 +48,7 @@ class ExamplesTest {
                 3,
                 TargetConfig.load(copy("target.toml", false))
                         .settings()
+                        .tools()
                         .checkpointers()
                         .size());
     }
@@ -60,19 +62,23 @@ class ExamplesTest {
         assertEquals(left.service().controlSocket(), written.service().controlSocket());
         assertEquals(left.service().access(), written.service().access());
         assertEquals(left.settings().pool(), written.settings().pool());
-        assertEquals(left.settings().workDirectory(), written.settings().workDirectory());
-        assertEquals(left.settings().dataConnections(), written.settings().dataConnections());
+        assertEquals(
+                left.settings().node().workDirectory(),
+                written.settings().node().workDirectory());
+        assertEquals(
+                left.settings().connecting().connections(),
+                written.settings().connecting().connections());
         assertEquals(
                 List.of(
-                        left.settings().connectDeadline(),
-                        left.settings().checkpointDeadline(),
-                        left.settings().decisionDeadline(),
-                        left.settings().silenceLimit()),
+                        left.settings().connecting().connectDeadline(),
+                        left.settings().limits().checkpointDeadline(),
+                        left.settings().limits().decisionDeadline(),
+                        left.settings().node().silenceLimit()),
                 List.of(
-                        written.settings().connectDeadline(),
-                        written.settings().checkpointDeadline(),
-                        written.settings().decisionDeadline(),
-                        written.settings().silenceLimit()));
+                        written.settings().connecting().connectDeadline(),
+                        written.settings().limits().checkpointDeadline(),
+                        written.settings().limits().decisionDeadline(),
+                        written.settings().node().silenceLimit()));
         assertEquals(
                 TargetConfig.load(copy("target.toml", false)).settings().transfer(),
                 TargetConfig.load(copy("target.toml", true)).settings().transfer());
@@ -86,12 +92,13 @@ class ExamplesTest {
 
     @ParameterizedTest
     @MethodSource("sections")
-    void shouldHaveGoodDefaultsAndWordsWhenDeclared(ConfigSection section) throws ValueType.BadValueException {
-        for (ConfigKey<?> key : section.keys()) {
+    void shouldHaveGoodDefaultsExamplesAndWordsWhenDeclared(ConfigSection section) throws BadValueException {
+        for (ConfigKey key : section.keys()) {
             assertTrue(key.doc().length() > 10 && !key.type().form().isBlank(), key.name());
             if (key.defaultValue() != null) {
                 key.type().parse(key.defaultValue(), new ValueType.Reading(folder, true));
             }
+            key.type().parse(key.example(), new ValueType.Reading(folder, false));
         }
     }
 

@@ -74,14 +74,14 @@ class SourceConfigTest {
     void shouldResolveEverythingWhenFileIsGood() throws Exception {
         Files.writeString(folder.resolve("7.pid"), "123\n");
         SourceConfig config = load(GOOD);
-        assertEquals(folder.resolve("mnt"), config.settings().mountPoint());
+        assertEquals(folder.resolve("mnt"), config.settings().node().mount());
         assertEquals(64, config.settings().pool().chunkCount());
         assertEquals(1 << 20, config.settings().pool().chunkBytes());
-        assertEquals(Duration.ofMillis(1500), config.settings().silenceLimit());
-        assertEquals(Duration.ofMinutes(10), config.settings().checkpointDeadline());
-        assertEquals(Duration.ofSeconds(5), config.settings().connectDeadline());
+        assertEquals(Duration.ofMillis(1500), config.settings().node().silenceLimit());
+        assertEquals(Duration.ofMinutes(10), config.settings().limits().checkpointDeadline());
+        assertEquals(Duration.ofSeconds(5), config.settings().connecting().connectDeadline());
         assertEquals(7411, config.settings().spares().candidates().get(0).getPort());
-        assertEquals(2, config.settings().dataConnections());
+        assertEquals(2, config.settings().connecting().connections());
         assertEquals(Optional.of("solver"), config.triggerJob());
         Job job = config.jobs().get("solver").resolve();
         assertEquals(new JobUser(4711, 815), job.user());
@@ -234,7 +234,9 @@ class SourceConfigTest {
                         new RailSettings("eth0", Optional.empty(), false, 0, 0)),
                 rails);
         SourceConfig alone = load("transport = \"rdma\"\n" + GOOD + rail.formatted("ib0", "rdma"));
-        assertEquals(TransportChoice.Preference.RDMA, alone.service().transport());
+        assertEquals(
+                TransportChoice.Preference.RDMA,
+                alone.service().keys().transport().transport());
     }
 
     @Test

@@ -6,13 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.ppmr.daemon.service.HealthJudge.HealthResult;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import org.junit.jupiter.api.Test;
 
 class HealthJudgeTest {
     private static final HealthTrigger.Settings SETTINGS = new HealthTrigger.Settings(
-            List.of("x"), Duration.ofSeconds(1), Duration.ofSeconds(1), 3, 4, Duration.ofSeconds(100), false);
+            Optional.of(List.of("x")),
+            Duration.ofSeconds(1),
+            Duration.ofSeconds(1),
+            3,
+            4,
+            Duration.ofSeconds(100),
+            false);
 
     private final HealthJudge judge = new HealthJudge(SETTINGS);
     private long nowNs = -5;
@@ -72,7 +79,7 @@ class HealthJudgeTest {
         long timeNs = 0;
         for (boolean well : answers) {
             good = well ? good + 1 : 0;
-            if (good >= SETTINGS.recoveries()) {
+            if (good >= SETTINGS.healthRecoveries()) {
                 movedSinceRecovery = 0;
             }
             timeNs += Duration.ofSeconds(1000).toNanos();

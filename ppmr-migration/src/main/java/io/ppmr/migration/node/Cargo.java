@@ -108,12 +108,12 @@ public final class Cargo {
         }
         long bytes = Long.parseLong(data.group(1));
         Long before = dataBytes.put(path, bytes);
-        if (bytes() > policy.limitBytes()) {
+        if (bytes() > policy.copyLimit()) {
             return refused(
                     rank,
                     file,
                     "the files that are carried have " + bytes() + " bytes, and copy_limit allows "
-                            + policy.limitBytes(),
+                            + policy.copyLimit(),
                     "raise copy_limit in [files] at both nodes, or share the folder");
         }
         long needed = neededBytes.merge(room.group(1), bytes - (before == null ? 0 : before), Long::sum);

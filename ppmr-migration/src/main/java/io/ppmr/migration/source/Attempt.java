@@ -147,8 +147,8 @@ final class Attempt {
         this.choice = subject.pages();
         this.originals = subject.originals();
         this.keeping = subject.keeping();
-        this.leastRate = new LeastRate(settings.bounds());
-        this.workRoot = settings.workDirectory().resolve(subject.migrationId() + "." + number);
+        this.leastRate = new LeastRate(settings.limits().minRate(), settings.rateTime());
+        this.workRoot = settings.node().workDirectory().resolve(subject.migrationId() + "." + number);
         NodeFacts here = subject.service().node().facts();
         for (int place = 0; place < plan.legs().size(); place++) {
             sessions.add(new SourceSession(subject, number, plan, place, here, activity));
@@ -208,7 +208,7 @@ final class Attempt {
                             job.user(),
                             sessions.get(place).imageDirectory(rank),
                             workRoot.resolve("rank-" + rank),
-                            settings.checkpointDeadline(),
+                            settings.limits().checkpointDeadline(),
                             originals.stoppedByJob(rank),
                             Optional.ofNullable(pods.get(rank)),
                             sessions.get(place).lengthsWhenStopped()));
@@ -260,7 +260,7 @@ final class Attempt {
             if (endedCheckpoints == job.ranks().size()) {
                 originals.lookAtHeld(job, this::whyOtherFiles);
             }
-            RightsBounds bounds = new RightsBounds(settings.bounds().rankFiles(), workRoot, calledOff);
+            RightsBounds bounds = new RightsBounds(settings.rankFiles(), workRoot, calledOff);
             session(place).sayWhatItMay(held, bounds);
             record.written(session(place).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
@@ -421,7 +421,7 @@ final class Attempt {
     private boolean endByThemselves() {
         checkpoints.takeEnded().forEach(originals::held);
         long nowNs = System.nanoTime();
-        long leftNs = givenUpSinceNs + settings.discardDeadline().toNanos() - nowNs;
+        long leftNs = givenUpSinceNs + settings.limits().discardDeadline().toNanos() - nowNs;
         if (checkpoints.isEmpty()) {
             waitsFor = null;
             return true;
@@ -433,7 +433,7 @@ final class Attempt {
                     "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): they are ended,"
                             + " and what they write fails with EIO from now on, which may end the processes themselves",
                     checkpoints.ranks(),
-                    settings.discardDeadline().toSeconds());
+                    settings.limits().discardDeadline().toSeconds());
             return false;
         }
         waitsFor = "it waits until the checkpoints of ranks " + checkpoints.ranks()

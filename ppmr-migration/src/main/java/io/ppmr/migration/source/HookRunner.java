@@ -46,7 +46,7 @@ final class HookRunner {
         this.migrationId = migrationId;
         this.job = job;
         this.programs = service.programs();
-        this.workDirectory = service.settings().workDirectory().resolve("hooks-" + migrationId);
+        this.workDirectory = service.settings().node().workDirectory().resolve("hooks-" + migrationId);
     }
 
     /** Returns the directory in which hooks run, and the fence command. */

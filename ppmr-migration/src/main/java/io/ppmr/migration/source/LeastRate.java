@@ -1,5 +1,6 @@
 package io.ppmr.migration.source;
 
+import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
@@ -18,10 +19,13 @@ final class LeastRate {
     private final long[] bytesAt = new long[NOTES + 1];
     private long noted;
 
-    /** @param bounds how much is wanted, over how much time */
-    LeastRate(JobBounds bounds) {
-        leastRate = bounds.leastRate();
-        windowNs = bounds.rateTime().toNanos();
+    /**
+     * @param leastRate how many bytes a second are wanted
+     * @param rateTime over how much time that is counted
+     */
+    LeastRate(long leastRate, Duration rateTime) {
+        this.leastRate = leastRate;
+        windowNs = rateTime.toNanos();
     }
 
     /**

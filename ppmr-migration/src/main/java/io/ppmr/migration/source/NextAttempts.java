@@ -1,6 +1,5 @@
 package io.ppmr.migration.source;
 
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.os.HostPort;
 import java.net.InetSocketAddress;
 import java.util.ArrayDeque;
@@ -14,7 +13,7 @@ import java.util.Queue;
  * long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's worker.
  */
 final class NextAttempts {
-    private final TransactionSettings settings;
+    private final MigrationLimits limits;
     private final boolean checkpointsHeldRanks;
     private final Queue<InetSocketAddress> spares;
     /** The plan with the first of the spares. */
@@ -28,8 +27,8 @@ final class NextAttempts {
      * @param checkpointsHeldRanks whether a rank that is held can be checkpointed again
      * @param spares who is asked, in this order
      */
-    NextAttempts(TransactionSettings settings, boolean checkpointsHeldRanks, List<InetSocketAddress> spares) {
-        this.settings = settings;
+    NextAttempts(MigrationLimits limits, boolean checkpointsHeldRanks, List<InetSocketAddress> spares) {
+        this.limits = limits;
         this.checkpointsHeldRanks = checkpointsHeldRanks;
         this.spares = new ArrayDeque<>(spares);
     }
@@ -74,8 +73,8 @@ final class NextAttempts {
      */
     boolean mayFollow(int place, long pausedNs, boolean held) {
         return place >= 0
-                && begun < settings.attempts()
-                && pausedNs < settings.pauseBudget().toNanos()
+                && begun < limits.attempts()
+                && pausedNs < limits.pauseBudget().toNanos()
                 && (!held || checkpointsHeldRanks);
     }
 

@@ -60,7 +60,7 @@ final class OrderedMigration {
         Keeping keeping = new Keeping(
                 order.keep(),
                 new Keeping.ImageOrigin(id, job.name(), job.checkpointer().name(), job.user()),
-                settings.workDirectory(),
+                settings.node().workDirectory(),
                 settings.authenticator());
         record.keeps(keeping);
         MigrationSecret secret = MigrationSecret.random();
@@ -77,7 +77,7 @@ final class OrderedMigration {
         service.note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), addresses));
         HookRunner hooks = new HookRunner(id, job.notes(), service, false);
         NextAttempts nextAttempts =
-                new NextAttempts(settings.transaction(), job.checkpointer().checkpointsHeldRanks(), spares);
+                new NextAttempts(settings.limits(), job.checkpointer().checkpointsHeldRanks(), spares);
         List<PlannedRank> planned = plan.legs().stream()
                 .flatMap(leg -> originals.planned(leg).stream())
                 .toList();

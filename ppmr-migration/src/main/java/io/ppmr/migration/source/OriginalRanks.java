@@ -115,7 +115,7 @@ final class OriginalRanks {
     void requireMovable(Job job, SourceSettings settings, Preparation preparation)
             throws IOException, CheckpointException {
         RightsBounds bounds =
-                new RightsBounds(settings.bounds().rankFiles(), settings.workDirectory(), preparation::isOver);
+                new RightsBounds(settings.rankFiles(), settings.node().workDirectory(), preparation::isOver);
         Map<Integer, List<ProcessIdentity>> trees = trees();
         for (Map.Entry<Integer, List<ProcessIdentity>> tree : trees.entrySet()) {
             preparation.requireTime();

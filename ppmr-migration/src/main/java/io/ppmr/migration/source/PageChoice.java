@@ -104,7 +104,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             CarryPolicy carry, Map<Integer, List<ProcessIdentity>> trees, Preparation preparation)
             throws CheckpointException {
         boolean[] found = {false};
-        if (carry.copied().isEmpty()) {
+        if (carry.copy().isEmpty()) {
             return false;
         }
         for (List<ProcessIdentity> tree : trees.values()) {

@@ -107,7 +107,7 @@ final class ParticipantLinks {
                     () -> service.connector(HostPort.ofParticipant(participant).lookUp()),
                     participant,
                     attempt,
-                    service.settings().silenceLimit(),
+                    service.settings().node().silenceLimit(),
                     new ControlMessage.Participation(migrationId, "", secret),
                     (message, lengthBytes) -> heard.onEvent(new Attempt.InboxEvent(
                             attempt, participant, new SessionEvent.MessageReceived(message, lengthBytes))));

@@ -47,7 +47,7 @@ final class RecordedMigration {
                 id,
                 service.processes(),
                 service.surroundings(),
-                service.settings().workDirectory(),
+                service.settings().node().workDirectory(),
                 held,
                 records);
         JobNotes job = jobs.apply(name, List.copyOf(ranks.keySet()));

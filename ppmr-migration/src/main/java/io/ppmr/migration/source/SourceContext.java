@@ -54,7 +54,7 @@ record SourceContext(
 
     /** Makes connections to a target. */
     Connector connector(InetSocketAddress target) {
-        return connector(target, settings.connectDeadline(), null);
+        return connector(target, settings.connecting().connectDeadline(), null);
     }
 
     /** @param from as in {@link Connector} */

@@ -93,8 +93,8 @@ final class SourceEffects implements EffectExecutor {
         this.events = events;
         SourceSettings settings = service.settings();
         TransactionTimes times = TransactionTimes.usual(
-                settings.silenceLimit().toNanos(),
-                settings.transaction().pauseBudget().toNanos());
+                settings.node().silenceLimit().toNanos(),
+                settings.limits().pauseBudget().toNanos());
         this.coordinator = new Coordinator(migrationId, times, this);
     }
 
@@ -119,7 +119,7 @@ final class SourceEffects implements EffectExecutor {
             return Execution.DONE;
         }
         if (effect instanceof Effect.FenceParticipant fence
-                && service.settings().transaction().fence().isEmpty()) {
+                && service.settings().fence().isEmpty()) {
             coordinator.notFenced(fence.participant());
             return Execution.DONE;
         }
@@ -198,7 +198,7 @@ final class SourceEffects implements EffectExecutor {
             return done(actions::reconnect);
         }
         if (effect instanceof Effect.FenceParticipant fence) {
-            Fence command = service.settings().transaction().fence().orElseThrow();
+            Fence command = service.settings().fence().orElseThrow();
             return done(
                     () -> actions.fence(command, fence.participant(), off -> events.fenced(fence.participant(), off)));
         }

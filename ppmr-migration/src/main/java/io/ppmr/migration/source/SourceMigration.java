@@ -104,11 +104,11 @@ final class SourceMigration
         this.number = number;
         this.starts = starts;
         SourceSettings settings = service.settings();
-        this.inbox = new MigrationInbox(settings.silenceLimit().dividedBy(2));
+        this.inbox = new MigrationInbox(settings.node().silenceLimit().dividedBy(2));
         this.links = new ParticipantLinks(service, id(), parts.secret(), inbox::add);
         this.attempts = attempts.apply(this);
         this.actions = new SourceActions(service, parts.job(), record, originals, parts.hooks(), this.attempts);
-        this.outlook = new MigrationOutlook(record, settings.decisionDeadline(), reported);
+        this.outlook = new MigrationOutlook(record, settings.limits().decisionDeadline(), reported);
         try (LogContext.Scope about = LogContext.migration(id())) {
             this.worker = new SerialWorker("ppmr-migration-work", this.attempts, inbox::wake);
         }
@@ -297,7 +297,7 @@ final class SourceMigration
         return QuietPoll.clampMs(
                 outlook.dueNs(coordinator.nextDeadlineNs() - nowNs()),
                 QUIET_POLL_MS,
-                service.settings().silenceLimit());
+                service.settings().node().silenceLimit());
     }
 
     /** Does what has come to it otherwise than by a message, and what is due by now. */
@@ -446,7 +446,7 @@ final class SourceMigration
 
     @Override
     public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
-        return coordinator.ruling(word, service.settings().transaction().fence().isPresent());
+        return coordinator.ruling(word, service.settings().fence().isPresent());
     }
 
     @Override

@@ -104,7 +104,7 @@ public final class SourceService implements AutoCloseable {
     /** Mounts, and takes up what an earlier run has left; when it returns a migration may be asked for. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
-                view, settings.mountPoint(), MountOptions.named("ppmr-source").forAllUsers());
+                view, settings.node().mount(), MountOptions.named("ppmr-source").forAllUsers());
         context = new SourceContext(
                 settings,
                 pool,
@@ -112,7 +112,7 @@ public final class SourceService implements AutoCloseable {
                 view,
                 transports,
                 metrics,
-                MappedJournal.in(settings.transaction().journal()),
+                MappedJournal.in(settings.journal()),
                 new ProcessTable(),
                 NativePrograms.fromSystemProperty(),
                 surroundings,
@@ -122,7 +122,9 @@ public final class SourceService implements AutoCloseable {
         removeLeftCopies();
         recover();
         LOG.info(
-                "source is ready: images are written to {}, spare nodes: {}", settings.mountPoint(), settings.spares());
+                "source is ready: images are written to {}, spare nodes: {}",
+                settings.node().mount(),
+                settings.spares());
     }
 
     /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */
@@ -284,7 +286,7 @@ public final class SourceService implements AutoCloseable {
     /** Removes copies that an earlier run was writing when it died; on a thread of its own, as that disk may hang. */
     private void removeLeftCopies() throws IOException {
         List<KeptImageNote> own = new ArrayList<>();
-        for (KeptImageNote note : KeptImageNote.left(settings.workDirectory())) {
+        for (KeptImageNote note : KeptImageNote.left(settings.node().workDirectory())) {
             if (context.journal().records(note.migrationId()).isEmpty()) {
                 LOG.warn("{} is of a migration that this journal does not know: it is let alone", note.file());
             } else {
@@ -301,7 +303,7 @@ public final class SourceService implements AutoCloseable {
     private void recover() throws IOException {
         List<String> open = context.journal().open();
         WorkDirectories.removeEnded(
-                settings.workDirectory(),
+                settings.node().workDirectory(),
                 (id, attempt) ->
                         !open.contains(id) && !context.journal().records(id).isEmpty());
         for (String id : open) {

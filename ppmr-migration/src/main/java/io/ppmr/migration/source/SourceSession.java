@@ -192,7 +192,7 @@ final class SourceSession {
     }
 
     Path imageDirectory(int rank) {
-        return settings.mountPoint().resolve(directory).resolve("rank-" + rank);
+        return settings.node().mount().resolve(directory).resolve("rank-" + rank);
     }
 
     /**
@@ -204,10 +204,11 @@ final class SourceSession {
     String begin(Cancellation cancellation, SessionListener after) throws IOException, InterruptedException {
         Connector.Control control = connector.control();
         link = new ControlLink(
-                control.channel(), attempt, settings.silenceLimit().toNanos());
-        TcpTransport tcp = new TcpTransport(deadline -> connector.data(control.session(), settings.dataConnections()));
-        TransportChoice.Proposal transport =
-                service.transports().propose(connector.target(), tcp, settings.connectDeadline());
+                control.channel(), attempt, settings.node().silenceLimit().toNanos());
+        TcpTransport tcp = new TcpTransport(deadline ->
+                connector.data(control.session(), settings.connecting().connections()));
+        TransportChoice.Proposal transport = service.transports()
+                .propose(connector.target(), tcp, settings.connecting().connectDeadline());
         end = new SourceEnd(service.claims(), this::onMessage);
         if (!transport.leavesTheChoice()) {
             path = transport.connect(service.pool(), end::lost);
@@ -228,7 +229,7 @@ final class SourceSession {
                 job.name(),
                 job.checkpointer().name(),
                 service.pool().geometry().chunkBytes(),
-                settings.dataConnections(),
+                settings.connecting().connections(),
                 job.user().uid(),
                 job.user().gid(),
                 leg().ranks(),
@@ -290,10 +291,10 @@ final class SourceSession {
         RailConnector opener = new RailConnector(
                 service.pool(),
                 settings.authenticator(),
-                settings.connectDeadline(),
+                settings.connecting().connectDeadline(),
                 control.session(),
                 attempt,
-                settings.dataConnections(),
+                settings.connecting().connections(),
                 service.transports().direct());
         TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
         if (attachment.message().direct()) {
@@ -430,7 +431,7 @@ final class SourceSession {
      */
     void carry(HeldRank held, Supplier<Map<Integer, List<ProcessIdentity>>> trees)
             throws IOException, CheckpointException, InterruptedException {
-        if (comparison == null || settings.files().carry().copied().isEmpty()) {
+        if (comparison == null || settings.files().carry().copy().isEmpty()) {
             return;
         }
         comparison.whileHeld();
@@ -472,8 +473,9 @@ final class SourceSession {
         send(new ControlMessage.CarriedFiles(
                 rank, files.stream().map(CarriedFile::path).toList(), replacing));
         DepartingFiles departing =
-                new DepartingFiles(looker, stream, settings.files().carry().limitBytes() - sentBytes);
-        FutureTask<Long> sending = new FutureTask<>(() -> departing.send(files, settings.checkpointDeadline()));
+                new DepartingFiles(looker, stream, settings.files().carry().copyLimit() - sentBytes);
+        FutureTask<Long> sending =
+                new FutureTask<>(() -> departing.send(files, settings.limits().checkpointDeadline()));
         Thread thread = new Thread(sending, "ppmr-departing-files");
         thread.setDaemon(true);
         thread.start();
@@ -536,7 +538,7 @@ final class SourceSession {
 
     /** The job is stopped meanwhile, and this thread is the one that would otherwise see to the pause budget. */
     private void requirePauseLeft(int rank) throws CheckpointException {
-        Duration budget = service.settings().transaction().pauseBudget();
+        Duration budget = service.settings().limits().pauseBudget();
         if (!budget.isZero() && subject.record().pausedNs() > budget.toNanos()) {
             throw new CheckpointException("the pause budget of " + budget.toSeconds()
                     + " s is used up while the files of rank " + rank + " travel (files.copy). Remedy: raise"
@@ -545,7 +547,8 @@ final class SourceSession {
     }
 
     private void awaitPlaced(int rank) throws IOException, CheckpointException, InterruptedException {
-        long deadlineNs = System.nanoTime() + settings.checkpointDeadline().toNanos();
+        long deadlineNs =
+                System.nanoTime() + settings.limits().checkpointDeadline().toNanos();
         SessionEvent answer = null;
         while (answer == null && System.nanoTime() - deadlineNs < 0 && failure() == null && !over.getAsBoolean()) {
             requirePauseLeft(rank);

@@ -159,7 +159,9 @@ final class Admission {
                         tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED),
                         left.room())
                 .forEach(finding -> findings.add(
-                        settings.ignoredChecks().contains(finding.check()) ? finding.atMostAWarning() : finding));
+                        settings.rules().ignoredChecks().contains(finding.check())
+                                ? finding.atMostAWarning()
+                                : finding));
         for (Finding finding : findings) {
             if (finding.level() == Finding.Level.WARN) {
                 LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());
@@ -222,7 +224,7 @@ final class Admission {
         JobUser user = new JobUser(begin.uid(), begin.gid());
         whyNotFor(user).ifPresent(reasons::add);
         checkpointer(begin.checkpointer())
-                .filter(tool -> !settings.trusts(user, tool))
+                .filter(tool -> !settings.tools().trusts(user, tool))
                 .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
                         + " restarts as root and opens the paths that the image names as root, and this node does not"
                         + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
@@ -247,7 +249,7 @@ final class Admission {
 
     /** Returns why nothing is done here for a user; empty if it may be. */
     Optional<String> whyNotFor(JobUser user) {
-        return user.uid() == 0 && !settings.allowRootJobs()
+        return user.uid() == 0 && !settings.rules().allowRootJobs()
                 ? Optional.of("its processes belong to root, and this node restores none of root's (allow_root_jobs)")
                 : reasonAgainst(user);
     }
@@ -262,7 +264,7 @@ final class Admission {
         try {
             Optional<Set<Integer>> groups = Accounts.groupsOf(user.uid());
             if (groups.isEmpty()) {
-                return settings.unknownUsers() && user.gid() != 0
+                return settings.rules().unknownUsers() && user.gid() != 0
                         ? Optional.empty()
                         : Optional.of("this node's user database knows no user " + user.uid() + ", and the source says"
                                 + " that its group is " + user.gid() + ". Remedy: give this node the user database of"
@@ -308,10 +310,10 @@ final class Admission {
 
     /** Files that travel with a job wait in staging beside its image. */
     private Optional<String> whyNotCarried(Begin begin, Introduction heard) {
-        if (begin.carriedBytes() > settings.carry().limitBytes()) {
+        if (begin.carriedBytes() > settings.carry().copyLimit()) {
             return Optional.of("files of the source's node with " + begin.carriedBytes() + " bytes would travel with"
                     + " the job, and this node's copy_limit allows "
-                    + settings.carry().limitBytes() + ". Remedy: raise copy_limit in [files] of its configuration");
+                    + settings.carry().copyLimit() + ". Remedy: raise copy_limit in [files] of its configuration");
         }
         long waitingBytes = heard.job().residentBytes() - heard.job().streamableBytes() + begin.carriedBytes();
         return begin.carriedBytes() == 0 || waitingBytes <= heard.stagingBytes()
@@ -323,7 +325,7 @@ final class Admission {
 
     /** Returns the tool that restores the images of a checkpointer, if this node is configured for it. */
     private Optional<Checkpointer> checkpointer(String name) {
-        return settings.checkpointers().stream()
+        return settings.tools().checkpointers().stream()
                 .filter(candidate -> candidate.name().equals(name))
                 .findFirst();
     }

@@ -63,8 +63,9 @@ final class JobCommands {
      * the service it may be told again.
      */
     void resumed(String migrationId, List<PlannedRank> here) {
-        Optional<JobCommand> hook =
-                placement == null ? Optional.empty() : service.settings().resumed(placement.job());
+        Optional<JobCommand> hook = placement == null
+                ? Optional.empty()
+                : service.settings().commands().resumed(placement.job());
         if (hook.isEmpty()) {
             return;
         }
@@ -88,7 +89,7 @@ final class JobCommands {
                     migrationId);
             return;
         }
-        Optional<JobCommand> hook = service.settings().reconnect(placement.job());
+        Optional<JobCommand> hook = service.settings().commands().reconnect(placement.job());
         if (hook.isEmpty()) {
             LOG.warn(
                     "migration {}: decided without its source, and there is no [reconnect.{}] here, so job {} is not"
@@ -111,7 +112,7 @@ final class JobCommands {
     private void run(String name, JobCommand hook, String migrationId, Map<String, String> about, String withoutIt) {
         RankMap map = RankMap.of(placement.places());
         JobUser user = new JobUser(placement.uid(), placement.gid());
-        Path work = service.settings().workDirectory().resolve(name + "-" + migrationId);
+        Path work = service.settings().node().workDirectory().resolve(name + "-" + migrationId);
         SiteCommand command = new SiteCommand(name, hook.words(), Optional.of(user), hook.deadline());
         try {
             Map<String, String> environment = new HashMap<>(map.write(work));

@@ -116,8 +116,8 @@ final class Restoration {
         this.transfer = transfer;
         this.service = service;
         this.copies = copies;
-        this.imageRoot = service.settings().mountPoint().resolve(directory);
-        this.workRoot = service.settings().workDirectory().resolve(directory);
+        this.imageRoot = service.settings().node().mount().resolve(directory);
+        this.workRoot = service.settings().node().workDirectory().resolve(directory);
     }
 
     /** Begins to start a restart for every rank; each waits for its image. */
@@ -127,8 +127,8 @@ final class Restoration {
         restarts.start(begin.ranks(), rank -> {
             Path work = WorkDirectories.create(workRoot, rank);
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
-            RankCommand restart = checkpointer.restart(
-                    new RestartTask(rank, user, images, work, service.settings().restartDeadline(), enclosure(rank)));
+            RankCommand restart = checkpointer.restart(new RestartTask(
+                    rank, user, images, work, service.settings().rules().restartDeadline(), enclosure(rank)));
             OrphanedCommand.note(workRoot, restart.started());
             return restart;
         });
@@ -269,9 +269,9 @@ final class Restoration {
                         carry.rank(),
                         new FilePlacement(name, new JobUser(begin.uid(), begin.gid()), entries),
                         stream.get(),
-                        policy.limitBytes(),
+                        policy.copyLimit(),
                         carriedBytes,
-                        service.settings().restartDeadline(),
+                        service.settings().rules().restartDeadline(),
                         service.placements(),
                         service.programs(),
                         workRoot));

@@ -122,7 +122,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         this.copies = RestoredRanks.recorded(id, records);
         this.voted = !records.isEmpty();
         this.jobCommands = new JobCommands(service, records);
-        long silenceNs = settings.silenceLimit().toNanos();
+        long silenceNs = settings.node().silenceLimit().toNanos();
         TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
         this.participant = new Participant(
                 id,
@@ -285,7 +285,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
                 step(QuietPoll.clampMs(
                         operators.isAsked() ? 0 : participant.nextDeadlineNs() - clock.getAsLong(),
                         QUIET_POLL_MS,
-                        settings.silenceLimit()));
+                        settings.node().silenceLimit()));
             } while (!isOver());
             conversationOver.run();
             long deadlineNs = System.nanoTime() + LAST_WORDS_NS;
@@ -581,7 +581,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
                 () -> new Connector(HostPort.ofParticipant(to).lookUp(), settings.authenticator(), CONNECT_DEADLINE),
                 to,
                 about,
-                settings.silenceLimit(),
+                settings.node().silenceLimit(),
                 new ControlMessage.Participation(id, self, secret),
                 (answer, lengthBytes) -> onPeerReply(to, about, answer, lengthBytes));
     }
@@ -655,7 +655,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
                 .get()
                 .start(
                         node,
-                        settings.workDirectory().resolve("fence-" + id),
+                        settings.node().workDirectory().resolve("fence-" + id),
                         service.programs(),
                         () -> clock.getAsLong() - untilNs < 0,
                         off -> inbox.add(() -> participant.fenceEnded(off, clock.getAsLong())));

@@ -94,7 +94,7 @@ public final class TargetService implements AutoCloseable {
         this.clock = clock;
         this.node = node;
         this.transports = transports;
-        for (int i = 0; i < settings.migrations(); i++) {
+        for (int i = 0; i < settings.rules().migrations(); i++) {
             receiveBuffers.add(
                     ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
         }
@@ -109,14 +109,14 @@ public final class TargetService implements AutoCloseable {
                 Path.of("/"),
                 settings.transfer().stagingLimitBytes(),
                 settings.pool().chunkBytes(),
-                settings.checkpointers())::facts;
+                settings.tools().checkpointers())::facts;
     }
 
     /** For {@code df}: pools and staging, of which there is no more than its disk has left. */
     private ArrivingImageView.StorageUse room() {
         TransferSettings transfer = settings.transfer();
-        long poolBytes = settings.pool().poolBytes() * settings.migrations();
-        long stagingBytes = transfer.stagingLimitBytes() * settings.migrations();
+        long poolBytes = settings.pool().poolBytes() * settings.rules().migrations();
+        long stagingBytes = transfer.stagingLimitBytes() * settings.rules().migrations();
         long stagedBytes = metrics.hops().stagingUsedBytes();
         try {
             long diskBytes = Files.getFileStore(transfer.stagingDirectory()).getUsableSpace();
@@ -130,7 +130,7 @@ public final class TargetService implements AutoCloseable {
     /** Mounts, recovers what an earlier run has left, and listens; when it returns a migration may come. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
-                view, settings.mountPoint(), MountOptions.named("ppmr-target").forAllUsers());
+                view, settings.node().mount(), MountOptions.named("ppmr-target").forAllUsers());
         journal = MappedJournal.in(settings.journal());
         NativePrograms programs = NativePrograms.fromSystemProperty();
         TargetContext context = new TargetContext(
@@ -148,7 +148,7 @@ public final class TargetService implements AutoCloseable {
         sessions.recover();
         listener = new PeerListener(settings.listen(), settings.authenticator(), sessions::serve);
         sessions.listener(listener);
-        LOG.info("target is ready: images at {}, sources at {}", settings.mountPoint(), listener.address());
+        LOG.info("target is ready: images at {}, sources at {}", settings.node().mount(), listener.address());
     }
 
     /** Returns the address that sources connect to. */

@@ -185,7 +185,7 @@ final class TargetSessions {
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
-            Restoration.endAbandoned(settings.workDirectory(), this::wasVoted);
+            Restoration.endAbandoned(settings.node().workDirectory(), this::wasVoted);
             recovered.add(service.placements().recover((id, attempt) -> filesOutcome(open, id, attempt)));
             for (String move : service.surroundings().arriving()) {
                 if (!wasVoted(move)) {
@@ -193,7 +193,7 @@ final class TargetSessions {
                 }
             }
             WorkDirectories.removeEnded(
-                    settings.workDirectory(),
+                    settings.node().workDirectory(),
                     (id, attempt) -> !open.contains(id) && !journal.records(id).isEmpty());
             for (String id : open) {
                 TargetMigration migration = migration(id);
@@ -253,7 +253,7 @@ final class TargetSessions {
             // A later attempt may be under way by now.
             int last = migration.attempt();
             WorkDirectories.removeEnded(
-                    settings.workDirectory(), (id, attempt) -> id.equals(migration.id()) && attempt <= last);
+                    settings.node().workDirectory(), (id, attempt) -> id.equals(migration.id()) && attempt <= last);
         } catch (IOException e) {
             LOG.warn("what migration {} has in the work directory stays there: {}", migration.id(), e.getMessage());
         } catch (InterruptedException e) {
@@ -271,14 +271,16 @@ final class TargetSessions {
     }
 
     private Backlog inbox() {
-        Duration patience = settings.silenceLimit().dividedBy(2);
-        return new Backlog(INBOX_BYTES / Math.max(1, settings.migrations()), patience);
+        Duration patience = settings.node().silenceLimit().dividedBy(2);
+        return new Backlog(INBOX_BYTES / Math.max(1, settings.rules().migrations()), patience);
     }
 
     /** Serves one control connection to its end, on the connection's thread. */
     void serve(SocketChannel channel, SessionId session) throws IOException, InterruptedException {
         ControlLink link = new ControlLink(
-                channel, ControlLink.OF_FIRST_FRAME, settings.silenceLimit().toNanos());
+                channel,
+                ControlLink.OF_FIRST_FRAME,
+                settings.node().silenceLimit().toNanos());
         // The agent, and all threads that work for this connection, have the peer from here.
         try (LogContext.Scope about = LogContext.peer(addressOf(link));
                 ConnectionEvents events = new ConnectionEvents(early);
@@ -286,7 +288,7 @@ final class TargetSessions {
                         service.programs(),
                         digests,
                         admission::whyNotFor,
-                        settings.ignoredChecks().contains("files"),
+                        settings.rules().ignoredChecks().contains("files"),
                         () -> events.loss().isPresent(),
                         settings.carry())) {
             TargetEnd end = new TargetEnd(link, events);

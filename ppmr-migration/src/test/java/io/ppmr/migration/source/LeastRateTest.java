@@ -12,7 +12,7 @@ class LeastRateTest {
     private static final long MIB = 1 << 20;
     private static final long WANTED = 30 * MIB;
 
-    private final LeastRate rate = new LeastRate(JobBounds.USUAL);
+    private final LeastRate rate = new LeastRate(1 << 20, Duration.ofSeconds(30));
 
     private Optional<String> after(double idleSeconds, long bytes) {
         return rate.tooSlow((long) (idleSeconds * TimeUnit.SECONDS.toNanos(1)), bytes);
@@ -68,7 +68,7 @@ class LeastRateTest {
 
     @Test
     void shouldWantNothingWhereThereIsNoBound() {
-        LeastRate none = new LeastRate(new JobBounds(1, 0, Duration.ofSeconds(30)));
+        LeastRate none = new LeastRate(0, Duration.ofSeconds(30));
         assertEquals(Optional.empty(), none.tooSlow(TimeUnit.HOURS.toNanos(1), 0));
         assertEquals(Optional.empty(), none.tooSlow(TimeUnit.HOURS.toNanos(2), 0));
     }

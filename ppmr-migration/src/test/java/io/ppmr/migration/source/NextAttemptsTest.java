@@ -2,10 +2,8 @@ package io.ppmr.migration.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -13,11 +11,11 @@ import org.junit.jupiter.api.Test;
 
 /** The spare that takes the place of a target that has failed. */
 class NextAttemptsTest {
-    private static final TransactionSettings SETTINGS =
-            new TransactionSettings(Path.of("journal"), Duration.ofMinutes(5), 3, Optional.empty());
+    private static final MigrationLimits LIMITS =
+            new MigrationLimits(Duration.ZERO, Duration.ZERO, Duration.ZERO, Duration.ofMinutes(5), 3, 0);
 
     private final MigrationPlan first = MigrationPlan.spread(List.of(0, 1), List.of(node(1), node(2)));
-    private final NextAttempts attempts = new NextAttempts(SETTINGS, true, List.of(node(1), node(3), node(4)));
+    private final NextAttempts attempts = new NextAttempts(LIMITS, true, List.of(node(1), node(3), node(4)));
 
     private static InetSocketAddress node(int port) {
         return new InetSocketAddress(InetAddress.getLoopbackAddress(), port);

@@ -13,12 +13,13 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import io.ppmr.migration.node.JobFiles;
 import io.ppmr.migration.node.NodeProbe;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.migration.source.JobHooks.JobNotes;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.os.BootClock;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.protocol.control.MigrationSecret;
@@ -170,19 +171,16 @@ class SourceMigrationTest {
         FairClaims claims = new FairClaims(pool);
         Path work = directory.resolve("work");
         SourceSettings settings = new SourceSettings(
-                directory.resolve("mount"),
-                work,
+                new NodeSettings(directory.resolve("mount"), work, LIMIT),
+                directory.resolve("journal"),
                 pool.geometry(),
                 new PreSharedKey("a key that only this test knows, 32+".getBytes(StandardCharsets.US_ASCII)),
                 new SpareNodes.Listed(List.of()),
-                1,
-                LIMIT,
-                LIMIT,
-                LIMIT,
-                LIMIT,
-                LIMIT,
-                new TransactionSettings(directory.resolve("journal"), Duration.ofMinutes(5), 1, Optional.empty()),
-                JobBounds.USUAL,
+                new SourceSettings.Connecting(1, LIMIT),
+                new MigrationLimits(LIMIT, LIMIT, LIMIT, Duration.ofMinutes(5), 1, 1 << 20),
+                SourceSettings.USUAL_RATE_TIME,
+                RightsBounds.USUAL_FILES,
+                Optional.empty(),
                 JobFiles.USUAL);
         return new SourceContext(
                 settings,
@@ -191,7 +189,7 @@ class SourceMigrationTest {
                 new OutgoingImageView(),
                 TransportChoice.tcp(),
                 new SourceMetrics(new SimpleMeterRegistry(), pool, claims),
-                MappedJournal.in(settings.transaction().journal()),
+                MappedJournal.in(settings.journal()),
                 new ProcessTable(),
                 new NativePrograms(directory),
                 RankSurroundings.NONE,
@@ -215,7 +213,7 @@ class SourceMigrationTest {
                 "m-1",
                 service.processes(),
                 RankSurroundings.NONE,
-                service.settings().workDirectory(),
+                service.settings().node().workDirectory(),
                 List.of(new PlannedRank(0, "127.0.0.1:9", List.of(root))),
                 List.of());
         HangingAttempts attempts = new HangingAttempts();

@@ -7,6 +7,7 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.target.Admission.AvailableRoom;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.protocol.control.ControlMessage.Begin;
 import io.ppmr.protocol.control.JobFacts;
 import io.ppmr.protocol.control.MigrationSecret;
@@ -15,9 +16,7 @@ import io.ppmr.target.session.TransferSettings;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -37,18 +36,10 @@ class AvailableRoomTest {
                 POOL,
                 new TransferSettings(staging, 0, 0, Duration.ZERO),
                 null,
-                List.of(),
-                null,
-                null,
-                2,
-                null,
+                new RestoreTools(List.of()),
+                new TargetRules(null, false, true, 2, List.of()),
                 Optional.empty(),
-                false,
-                true,
-                Set.of(),
-                Map.of(),
-                Map.of(),
-                Map.of(),
+                TargetSettings.Commands.NONE,
                 CarryPolicy.NONE,
                 RightsBounds.USUAL_FILES);
     }

@@ -15,18 +15,20 @@ import io.ppmr.checkpoint.RightsBounds;
 import io.ppmr.checkpoint.files.CarryPolicy;
 import io.ppmr.migration.RankSurroundings;
 import io.ppmr.migration.node.JobFiles;
+import io.ppmr.migration.node.NodeSettings;
 import io.ppmr.migration.source.Job;
-import io.ppmr.migration.source.JobBounds;
 import io.ppmr.migration.source.JobHooks;
 import io.ppmr.migration.source.JobHooks.JobNotes;
+import io.ppmr.migration.source.MigrationLimits;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.source.SourceService;
 import io.ppmr.migration.source.SourceSettings;
-import io.ppmr.migration.source.SourceSettings.TransactionSettings;
 import io.ppmr.migration.source.SpareNodes;
+import io.ppmr.migration.target.TargetRules;
 import io.ppmr.migration.target.TargetService;
 import io.ppmr.migration.target.TargetSettings;
+import io.ppmr.migration.target.TargetSettings.RestoreTools;
 import io.ppmr.protocol.data.RdmaMode;
 import io.ppmr.target.session.TransferSettings;
 import io.ppmr.testbed.Patience;
@@ -51,7 +53,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -98,23 +99,18 @@ class RdmaMigrationInGuest {
         target = new TargetService(
                 new TargetSettings(
                         new InetSocketAddress(RdmaPair.target(), 0),
-                        Files.createDirectory(directory.resolve("target")),
-                        Files.createDirectory(directory.resolve("target-work")),
+                        new NodeSettings(
+                                Files.createDirectory(directory.resolve("target")),
+                                Files.createDirectory(directory.resolve("target-work")),
+                                SILENCE),
+                        directory.resolve("target-journal"),
                         geometry,
                         new TransferSettings(Path.of("/dev/shm"), 0, 16 * MIB, SILENCE),
                         key,
-                        List.of(checkpointer()),
-                        LONG,
-                        SILENCE,
-                        1,
-                        directory.resolve("target-journal"),
+                        new RestoreTools(List.of(checkpointer())),
+                        new TargetRules(LONG, false, true, 1, List.of()),
                         Optional.empty(),
-                        false,
-                        true,
-                        Set.of(),
-                        Map.of(),
-                        Map.of(),
-                        Map.of(),
+                        TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
                         RightsBounds.USUAL_FILES),
                 new TransportChoice(
@@ -124,19 +120,19 @@ class RdmaMigrationInGuest {
         target.start();
         source = new SourceService(
                 new SourceSettings(
-                        Files.createDirectory(directory.resolve("source")),
-                        Files.createDirectory(directory.resolve("source-work")),
+                        new NodeSettings(
+                                Files.createDirectory(directory.resolve("source")),
+                                Files.createDirectory(directory.resolve("source-work")),
+                                SILENCE),
+                        directory.resolve("source-journal"),
                         geometry,
                         key,
                         SpareNodes.of(target.address()),
-                        2,
-                        CONNECT,
-                        LONG,
-                        LONG,
-                        LONG,
-                        SILENCE,
-                        new TransactionSettings(directory.resolve("source-journal"), LONG, 1, Optional.empty()),
-                        JobBounds.USUAL,
+                        new SourceSettings.Connecting(2, CONNECT),
+                        new MigrationLimits(LONG, LONG, LONG, LONG, 1, 1 << 20),
+                        SourceSettings.USUAL_RATE_TIME,
+                        RightsBounds.USUAL_FILES,
+                        Optional.empty(),
                         JobFiles.USUAL),
                 new TransportChoice(
                         TransportChoice.Preference.RDMA,

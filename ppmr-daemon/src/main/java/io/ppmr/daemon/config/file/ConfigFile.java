@@ -4,7 +4,11 @@ import io.ppmr.daemon.config.file.ConfigException.Mistake;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ValueType.BadValueException;
 import io.ppmr.os.SecretWords;
+import io.ppmr.os.config.Key;
 import java.io.IOException;
+import java.lang.reflect.Array;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.RecordComponent;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
@@ -13,6 +17,7 @@ import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -41,6 +46,7 @@ public final class ConfigFile {
     private final ValueType.Reading reading;
     private final List<Mistake> mistakes = new ArrayList<>();
     private final ResolvedValues resolved = new ResolvedValues();
+    private final Map<Class<? extends Record>, Section<?>> once = new HashMap<>();
     private final TomlTable root;
 
     /**
@@ -149,28 +155,26 @@ public final class ConfigFile {
         return resolved;
     }
 
-    /** Returns true if a key stands at its top, before any section. */
-    public boolean says(ConfigKey<?> key) {
-        return root.contains(key.name());
-    }
-
-    /** Returns true if a section, or a kind of them, stands in it. */
-    public boolean has(ConfigSection section) {
-        return root.contains(List.of(section.name()));
+    /** Returns true if a key or a section stands at its top. */
+    public boolean says(String name) {
+        return root.contains(List.of(name));
     }
 
     /** The names under which a section stands, whatever is wrong in it. */
-    public Set<String> names(ConfigSection section) {
-        return root.get(List.of(section.name())) instanceof TomlTable tables ? tables.keySet() : Set.of();
+    public Set<String> names(Class<? extends Record> type) {
+        return root.get(List.of(ConfigSection.of(type).name())) instanceof TomlTable tables
+                ? tables.keySet()
+                : Set.of();
     }
 
     /**
      * The top of the file; reports what stands there and does not belong there.
      *
+     * @param type the record of its keys
      * @param known the names of all keys and sections that may stand there
      * @param elsewhere what is said of names that belong into files of another kind
      */
-    public Section top(List<String> known, Map<String, String> elsewhere) {
+    public <R extends Record> Section<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {
         for (String name : root.keySet()) {
             if (!known.contains(name) && elsewhere.containsKey(name)) {
                 mistake(line(root, name), name, elsewhere.get(name));
@@ -178,23 +182,33 @@ public final class ConfigFile {
                 reportUnknown(root, "", name, known);
             }
         }
-        return new Section("", "", 0, root);
+        return new Section<>(type, new Place("", "", 0, root));
     }
 
-    /** A section that stands once; where it is missing, its defaults hold. */
-    public Section section(ConfigSection section) {
+    /** A section that stands once, read at the first call; where it is missing, its defaults hold. */
+    public <R extends Record> Section<R> section(Class<R> type) {
+        // Each was put there under its own type.
+        @SuppressWarnings("unchecked")
+        Section<R> section = (Section<R>) once.computeIfAbsent(type, unused -> read(type));
+        return section;
+    }
+
+    private <R extends Record> Section<R> read(Class<R> type) {
+        ConfigSection section = ConfigSection.of(type);
         Object found = root.get(List.of(section.name()));
         if (found != null && !(found instanceof TomlTable)) {
             mistake(line(root, section.name()), section.name(), "must be a section: " + section.heading());
         }
         TomlTable table = found instanceof TomlTable known ? known : Toml.parse("");
-        reportUnknown(table, section.name() + ".", keys(section));
-        return new Section(section.name() + ".", section.heading(), line(root, section.name()), table);
+        reportUnknown(table, section.name() + ".", section.names());
+        return new Section<>(
+                type, new Place(section.name() + ".", section.heading(), line(root, section.name()), table));
     }
 
     /** The sections of one kind, by their names, in the file's order. */
-    public Map<String, Section> sections(ConfigSection section) {
-        Map<String, Section> all = new LinkedHashMap<>();
+    public <R extends Record> Map<String, Section<R>> sections(Class<R> type) {
+        ConfigSection section = ConfigSection.of(type);
+        Map<String, Section<R>> all = new LinkedHashMap<>();
         Object found = root.get(List.of(section.name()));
         if (found == null) {
             return all;
@@ -206,9 +220,9 @@ public final class ConfigFile {
         for (String name : tables.keySet()) {
             String path = section.name() + "." + name;
             if (tables.get(List.of(name)) instanceof TomlTable table) {
-                reportUnknown(table, path + ".", keys(section));
+                reportUnknown(table, path + ".", section.names());
                 String heading = "[" + section.name() + "." + ResolvedValues.name(name) + "]";
-                all.put(name, new Section(path + ".", heading, line(tables, name), table));
+                all.put(name, new Section<>(type, new Place(path + ".", heading, line(tables, name), table)));
             } else {
                 mistake(
                         line(tables, name),
@@ -230,10 +244,6 @@ public final class ConfigFile {
                     .sorted(Comparator.comparingInt(Mistake::line))
                     .toList());
         }
-    }
-
-    private static List<String> keys(ConfigSection section) {
-        return section.keys().stream().map(ConfigKey::name).toList();
     }
 
     private void reportUnknown(TomlTable table, String prefix, List<String> known) {
@@ -289,61 +299,104 @@ public final class ConfigFile {
         R of(T value) throws BadValueException, IOException;
     }
 
-    /** A section as it stands in the file. */
-    public final class Section {
-        private final String prefix;
-        private final String heading;
-        private final int headingLine;
-        private final TomlTable table;
+    /**
+     * The place of a section in the file.
+     *
+     * @param prefix what stands before its keys in messages
+     * @param heading as in the file; empty for the top
+     * @param headingLine 0 where there is none
+     * @param table what stands in it
+     */
+    private record Place(String prefix, String heading, int headingLine, TomlTable table) {}
 
-        private Section(String prefix, String heading, int headingLine, TomlTable table) {
-            this.prefix = prefix;
-            this.heading = heading;
-            this.headingLine = headingLine;
-            this.table = table;
+    /**
+     * A section as it was read: its values, and where they stand, for mistakes that other values show. Where a mistake
+     * was reported a value is the default, so that the reading goes on; null, 0 or false where there is none.
+     *
+     * @param <R> the record that declares its keys
+     */
+    public final class Section<R extends Record> {
+        private final ConfigSection declared;
+        private final Place place;
+        private final Map<Class<?>, List<Section<?>>> entries = new HashMap<>();
+        private final R values;
+
+        private Section(Class<R> type, Place place) {
+            this.declared = ConfigSection.of(type);
+            this.place = place;
+            this.values = make(type);
         }
 
-        public boolean has(ConfigKey<?> key) {
-            return table.contains(List.of(key.name()));
+        /** Returns its values. */
+        public R values() {
+            return values;
         }
 
-        /**
-         * The value. Where a mistake was reported it is the default, so that the reading goes on; null where there is
-         * none.
-         */
-        public <T> T get(ConfigKey<T> key) {
-            Object written = table.get(List.of(key.name()));
-            if (written == null && key.required()) {
-                bad(key, "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
+        private <G> G make(Class<G> type) {
+            RecordComponent[] components = type.getRecordComponents();
+            Class<?>[] types = new Class<?>[components.length];
+            Object[] arguments = new Object[components.length];
+            for (int i = 0; i < components.length; i++) {
+                types[i] = components[i].getType();
+                arguments[i] = components[i].isAnnotationPresent(Key.class)
+                        ? argument(types[i], get(declared.key(ConfigKey.nameOf(components[i]))))
+                        : make(types[i]);
             }
-            T value = written == null ? null : parsed(key, written);
-            String origin = file + ":" + line(key);
+            try {
+                Constructor<G> constructor = type.getDeclaredConstructor(types);
+                constructor.setAccessible(true);
+                return constructor.newInstance(arguments);
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(type + " cannot be made of its keys", e);
+            }
+        }
+
+        private static Object argument(Class<?> type, Object value) {
+            if (type == Optional.class) {
+                return Optional.ofNullable(value);
+            }
+            return value != null || !type.isPrimitive() ? value : Array.get(Array.newInstance(type, 1), 0);
+        }
+
+        /** Returns true if one of its keys stands in the file. */
+        public boolean has(String key) {
+            return place.table().contains(List.of(declared.key(key).name()));
+        }
+
+        private Object get(ConfigKey key) {
+            Object written = place.table().get(List.of(key.name()));
+            if (written == null && key.required()) {
+                bad(key.name(), "is missing; it must be " + key.type().form() + " (" + key.doc() + ")");
+            }
+            Object value = written == null ? null : parsed(key, written);
+            String origin = file + ":" + line(key.name());
             if (value == null) {
                 written = key.defaultValue();
                 value = written == null ? null : parsed(key, written);
                 origin = value == null ? "not set" : "default";
             }
-            if (!(value instanceof TomlArray)) {
-                derived(key, value instanceof Path ? value : written, origin);
+            if (value instanceof TomlArray tables) {
+                return entries(key, tables);
             }
+            derived(key.name(), value instanceof Path ? value : written, origin);
             return value;
         }
 
-        private <T> T parsed(ConfigKey<T> key, Object written) {
+        private Object parsed(ConfigKey key, Object written) {
             try {
-                T value = key.type().parse(written, reading);
+                Object value = key.type().parse(written, reading);
                 if (value instanceof List<?> list) {
                     requireHidden(key, list);
                 }
                 return value;
             } catch (BadValueException e) {
-                bad(key, e.getMessage());
+                bad(key.name(), e.getMessage());
                 return null;
             }
         }
 
         /** A password in a command is refused in a file that every user of the node can read. */
-        private void requireHidden(ConfigKey<?> key, List<?> list) {
+        private void requireHidden(ConfigKey key, List<?> list) {
             List<String> words = list.stream()
                     .filter(String.class::isInstance)
                     .map(String.class::cast)
@@ -351,25 +404,26 @@ public final class ConfigFile {
             SecretWords.in(words)
                     .filter(behind -> isOpenToOthers())
                     .ifPresent(behind -> bad(
-                            key,
+                            key.name(),
                             "has what looks like a password, behind " + behind + ", and others than the owner can read "
                                     + file + ": put the password into a file of its own, mode 0600, which the command"
                                     + " is given the name of (fence.password_file), or chmod 0600 " + file));
         }
 
-        /** The value, whatever else is wrong in the file; throws if there is none that can be meant. */
-        public <T> T require(ConfigKey<T> key) throws ConfigException {
-            int before = mistakes.size();
-            T value = get(key);
-            if (mistakes.size() > before) {
+        /** Throws, with all mistakes so far, if one of them is about this key. */
+        public void require(String key) throws ConfigException {
+            String path = place.prefix() + declared.key(key).name();
+            if (mistakes.stream().anyMatch(mistake -> mistake.key().equals(path))) {
                 requireGood();
             }
-            return value;
         }
 
-        /** Looks up a value on this node; null where it is not set, is bad, or the file is for another node. */
-        public <T, R> R here(ConfigKey<T> key, Lookup<T, R> lookup) {
-            T value = get(key);
+        /**
+         * Looks up the value of a key on this node; null where the file is for another node.
+         *
+         * @param value of the key; null, which gives null, where it is not set or is bad
+         */
+        public <T, L> L here(String key, T value, Lookup<T, L> lookup) {
             try {
                 return value == null || !reading.here() ? null : lookup.of(value);
             } catch (BadValueException | IOException e) {
@@ -380,38 +434,60 @@ public final class ConfigFile {
 
         /** Returns true if nothing is wrong so far with any of its keys. */
         public boolean isGood() {
-            return mistakes.stream().noneMatch(mistake -> mistake.key().startsWith(prefix));
+            return mistakes.stream().noneMatch(mistake -> mistake.key().startsWith(place.prefix()));
         }
 
         /** Reports a mistake about one of its keys. */
-        public void bad(ConfigKey<?> key, String text) {
-            mistake(line(key), prefix + key.name(), text);
+        public void bad(String key, String text) {
+            mistake(line(key), place.prefix() + declared.key(key).name(), text);
+        }
+
+        /** Returns what a key must be, as it follows "must be". */
+        public String form(String key) {
+            return declared.key(key).type().form();
         }
 
         /** Returns the line of a key; of its section's heading if the key is not set. */
-        private int line(ConfigKey<?> key) {
-            int line = ConfigFile.line(table, key.name());
-            return line == 0 ? headingLine : line;
+        private int line(String key) {
+            int line = ConfigFile.line(place.table(), key);
+            return line == 0 ? place.headingLine() : line;
         }
 
         /** Notes what holds for a key, and by what. */
-        public void derived(ConfigKey<?> key, Object value, String reason) {
-            resolved.add(prefix, heading, key.name(), value, reason);
+        public void derived(String key, Object value, String reason) {
+            resolved.add(place.prefix(), place.heading(), key, value, reason);
         }
 
-        /** The entries of a list of tables. */
-        public List<Section> tables(ConfigKey<TomlArray> key, ConfigSection entry) {
-            List<Section> all = new ArrayList<>();
-            TomlArray array = get(key);
-            for (int i = 0; array != null && i < array.size(); i++) {
-                String path = prefix + key.name() + "[" + i + "].";
-                TomlTable one = array.getTable(i);
-                reportUnknown(one, path, keys(entry));
-                String inner =
-                        heading.isEmpty() ? key.name() : heading.substring(1, heading.length() - 1) + "." + key.name();
-                all.add(new Section(path, "[[" + inner + "]]", line(key), one));
+        /** Leaves a key out of the resolved values, where it means nothing. */
+        public void leaveOut(String key) {
+            resolved.remove(place.prefix(), declared.key(key).name());
+        }
+
+        /** Returns the entries of its list of such tables, in order; none where there is no such list. */
+        public <E extends Record> List<Section<E>> entries(Class<E> type) {
+            List<Section<E>> all = new ArrayList<>();
+            for (Section<?> entry : entries.getOrDefault(type, List.of())) {
+                // They were made of this type.
+                @SuppressWarnings("unchecked")
+                Section<E> known = (Section<E>) entry;
+                all.add(known);
             }
             return all;
+        }
+
+        private List<Object> entries(ConfigKey key, TomlArray array) {
+            Class<? extends Record> type = key.entries().orElseThrow();
+            List<Section<?>> all = new ArrayList<>();
+            for (int i = 0; i < array.size(); i++) {
+                String path = place.prefix() + key.name() + "[" + i + "].";
+                TomlTable one = array.getTable(i);
+                reportUnknown(one, path, ConfigSection.of(type).names());
+                String outer = place.heading();
+                String inner = outer.isEmpty() ? key.name() : outer.substring(1, outer.length() - 1) + "." + key.name();
+                all.add(new Section<>(type, new Place(path, "[[" + inner + "]]", line(key.name()), one)));
+            }
+            entries.put(type, all);
+            return all.stream().<Object>map(Section::values).toList();
         }
     }
 }

@@ -1,56 +1,54 @@
 package io.ppmr.daemon.config.file;
 
+import io.ppmr.os.config.Key;
+import io.ppmr.os.config.Section;
+import java.lang.reflect.ParameterizedType;
+import java.lang.reflect.RecordComponent;
+import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
 
 /**
- * A section of a configuration file, in which its keys are declared. All of that happens while the class is initialized
- * that declares them; from then on it is immutable.
+ * Describes a section of a configuration file, as the record declares it that its values become. Immutable.
  *
- * @param name as in {@code [name]}; empty for the top of the file
+ * @param type the record
+ * @param name as in {@code [name]}; empty for the top of the file and for entries of a list
  * @param many whether it stands once for each of several names, as {@code [name.NAME]}
  * @param doc what it is for
  * @param keys its keys, in the order of the documentation
- * @param keysOfWhole those of the section that it is a part of
  */
-public record ConfigSection(
-        String name, boolean many, String doc, List<ConfigKey<?>> keys, List<ConfigKey<?>> keysOfWhole) {
-    /** The top of a file, before any section, which begins with keys that are declared elsewhere. */
-    public static ConfigSection top(String doc, ConfigSection first) {
-        return new ConfigSection("", false, doc, new ArrayList<>(first.keys), new ArrayList<>());
+public record ConfigSection(Class<? extends Record> type, String name, boolean many, String doc, List<ConfigKey> keys) {
+    private static final ClassValue<ConfigSection> ALL = new ClassValue<>() {
+        @Override
+        protected ConfigSection computeValue(Class<?> type) {
+            return described(type.asSubclass(Record.class));
+        }
+    };
+
+    /** Describes the section that a record declares. */
+    public static ConfigSection of(Class<? extends Record> type) {
+        return ALL.get(type);
     }
 
-    /** One that stands once, as {@code [name]}. */
-    public static ConfigSection once(String name, String doc) {
-        return new ConfigSection(name, false, doc, new ArrayList<>(), new ArrayList<>());
+    private static ConfigSection described(Class<? extends Record> type) {
+        Section section = type.getAnnotation(Section.class);
+        return section == null
+                ? new ConfigSection(type, "", false, "", keys(type))
+                : new ConfigSection(type, section.name(), section.many(), section.doc(), keys(type));
     }
 
-    /** One that stands once for each of several names, as {@code [name.NAME]}. */
-    public static ConfigSection many(String name, String doc) {
-        return new ConfigSection(name, true, doc, new ArrayList<>(), new ArrayList<>());
-    }
-
-    /** Some of the keys of this section, with a meaning of their own; what is declared there is this section's, too. */
-    public ConfigSection part() {
-        return new ConfigSection(name, many, doc, new ArrayList<>(), keys);
-    }
-
-    public <T> ConfigKey<T> required(String key, ValueType<T> type, String meaning) {
-        return add(new ConfigKey<>(key, type, true, null, meaning));
-    }
-
-    public <T> ConfigKey<T> optional(String key, ValueType<T> type, String meaning) {
-        return add(new ConfigKey<>(key, type, false, null, meaning));
-    }
-
-    public <T> ConfigKey<T> withDefault(String key, ValueType<T> type, Object defaultValue, String meaning) {
-        return add(new ConfigKey<>(key, type, false, defaultValue, meaning));
-    }
-
-    public <T> ConfigKey<T> add(ConfigKey<T> key) {
-        keys.add(key);
-        keysOfWhole.add(key);
-        return key;
+    private static List<ConfigKey> keys(Class<?> type) {
+        List<ConfigKey> keys = new ArrayList<>();
+        for (RecordComponent component : type.getRecordComponents()) {
+            if (component.isAnnotationPresent(Key.class)) {
+                keys.add(ConfigKey.of(component));
+            } else {
+                keys.addAll(keys(component.getType()));
+            }
+        }
+        return List.copyOf(keys);
     }
 
     /** Returns its heading as it is written in the file. */
@@ -58,16 +56,67 @@ public record ConfigSection(
         return name.isEmpty() ? "the top of the file" : many ? "[" + name + ".NAME]" : "[" + name + "]";
     }
 
+    /** Returns the names of its keys. */
+    public List<String> names() {
+        return keys.stream().map(ConfigKey::name).toList();
+    }
+
+    /** Returns a key of it; one that it does not have is a defect. */
+    ConfigKey key(String key) {
+        return keys.stream()
+                .filter(one -> one.name().equals(key))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException(type + " declares no key " + key));
+    }
+
     /**
-     * A key of a configuration file: the only place where its name, form, default and meaning stand. Declared in its
-     * {@link ConfigSection}.
+     * Describes a key of a section, as a component of its record declares it.
      *
      * @param name in its section
      * @param type how it is written
-     * @param required whether the file must have it
+     * @param optional whether its value may be missing
      * @param defaultValue what holds without it, as it would stand in the file; null for nothing
+     * @param example a value of it, as it would stand in the file
      * @param doc what it is for
-     * @param <T> what its value becomes
+     * @param entries the record of each entry, if its value is a list of tables
      */
-    public record ConfigKey<T>(String name, ValueType<T> type, boolean required, Object defaultValue, String doc) {}
+    public record ConfigKey(
+            String name,
+            ValueType<?> type,
+            boolean optional,
+            Object defaultValue,
+            Object example,
+            String doc,
+            Optional<Class<? extends Record>> entries) {
+        static String nameOf(RecordComponent component) {
+            return component.getName().replaceAll("([A-Z])", "_$1").toLowerCase(Locale.ROOT);
+        }
+
+        private static ConfigKey of(RecordComponent component) {
+            Key key = component.getAnnotation(Key.class);
+            Type type = component.getGenericType();
+            boolean optional = component.getType() == Optional.class;
+            if (optional) {
+                type = ((ParameterizedType) type).getActualTypeArguments()[0];
+            }
+            return new ConfigKey(
+                    nameOf(component),
+                    JavaTypes.valueType(type, key),
+                    optional,
+                    key.value().isEmpty() ? null : ValueType.written(key.value()),
+                    ValueType.written(key.example()),
+                    key.doc(),
+                    JavaTypes.entries(type));
+        }
+
+        /** Returns true if the file must have it. */
+        public boolean required() {
+            return !optional && defaultValue == null;
+        }
+
+        /** Returns the record of its entries as a section, if its value is a list of tables. */
+        public Optional<ConfigSection> entrySection() {
+            return entries.map(ConfigSection::of);
+        }
+    }
 }

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import org.tomlj.Toml;
 import org.tomlj.TomlArray;
+import org.tomlj.TomlTable;
 
 /**
  * The values of a configuration file with defaults filled in and relative paths resolved, and where each value came
@@ -34,6 +35,10 @@ public final class ResolvedValues {
         groups.computeIfAbsent(path, unused -> new Group(heading, new LinkedHashMap<>()))
                 .values()
                 .put(key, new Value(value == null ? null : text(value), origin));
+    }
+
+    void remove(String path, String key) {
+        groups.get(path).values().remove(key);
     }
 
     /** The lines of a configuration file that means the same, each value followed by where it came from. */
@@ -68,6 +73,15 @@ public final class ResolvedValues {
         if (list != null) {
             return "["
                     + String.join(", ", list.stream().map(ResolvedValues::text).toList()) + "]";
+        }
+        if (value instanceof TomlTable table) {
+            return "{"
+                    + String.join(
+                            ", ",
+                            table.keySet().stream()
+                                    .map(key -> name(key) + " = " + text(table.get(List.of(key))))
+                                    .toList())
+                    + "}";
         }
         return value instanceof Number || value instanceof Boolean
                 ? value.toString()

@@ -10,15 +10,17 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.tomlj.Toml;
 import org.tomlj.TomlArray;
+import org.tomlj.TomlParseResult;
 import org.tomlj.TomlTable;
 
 /**
@@ -37,7 +39,8 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String SIZE_OR_AUTO_FORM = "\"auto\", or " + SIZE_FORM;
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
-    private static final String RANKS_FORM = "[{rank = 0, pid = 4711}]";
+    /** What stands as in the file; anything else is a text. */
+    private static final Pattern NO_TEXT = Pattern.compile("\\[.*|true|false|-?\\d+", Pattern.DOTALL);
 
     public static final ValueType<String> TEXT =
             new ValueType<>("a text in quotes", (value, reading) -> value instanceof String text ? text : null);
@@ -55,14 +58,13 @@ public record ValueType<T>(String form, Parser<T> parser) {
                     value.equals("0") || value.equals(0L) ? Long.valueOf(0) : amount(value, SIZE_FORM, SIZE_UNITS));
 
     /** Empty if the service is to choose. */
-    public static final ValueType<Optional<Long>> SIZE_OR_AUTO =
-            new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
-                if (value.equals("auto")) {
-                    return Optional.empty();
-                }
-                Long size = amount(value, SIZE_OR_AUTO_FORM, SIZE_UNITS);
-                return size == null ? null : Optional.of(size);
-            });
+    public static final ValueType<OptionalLong> SIZE_OR_AUTO = new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
+        if (value.equals("auto")) {
+            return OptionalLong.empty();
+        }
+        Long size = amount(value, SIZE_OR_AUTO_FORM, SIZE_UNITS);
+        return size == null ? null : OptionalLong.of(size);
+    });
 
     public static final ValueType<Duration> TIME = new ValueType<>(TIME_FORM, (value, reading) -> {
         Long millis = amount(value, TIME_FORM, TIME_UNITS);
@@ -74,18 +76,16 @@ public record ValueType<T>(String form, Parser<T> parser) {
 
     public static final ValueType<InetSocketAddress> ADDRESS = new ValueType<>(ADDRESS_FORM, ValueType::address);
 
-    public static final ValueType<List<String>> WORDS =
-            new ValueType<>("a list of words, such as [\"criu\"]", (value, reading) -> {
-                List<?> list = list(value);
-                return list != null && list.stream().allMatch(String.class::isInstance)
-                        ? list.stream().map(String.class::cast).toList()
-                        : null;
-            });
+    public static final ValueType<List<String>> WORDS = new ValueType<>("a list of words", (value, reading) -> {
+        List<?> list = list(value);
+        return list != null && list.stream().allMatch(String.class::isInstance)
+                ? list.stream().map(String.class::cast).toList()
+                : null;
+    });
 
     /** Absolute paths; TOML's characters stand for their bytes in UTF-8, as the kernel has them. */
     public static final ValueType<PathPatterns> PATHS = new ValueType<>(
-            "a list of absolute paths, in which * stands for any characters of a name and ** for anything, such as"
-                    + " [\"/run/nscd/*\"]",
+            "a list of absolute paths, in which * stands for any characters of a name and ** for anything",
             (value, reading) -> {
                 List<String> words = WORDS.parse(value, reading);
                 try {
@@ -112,7 +112,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
 
     /** Their names are looked up when they are used. */
     public static final ValueType<List<InetSocketAddress>> ADDRESSES =
-            new ValueType<>("a list of addresses, such as [\"node-07:7411\", \"node-08:7411\"]", (value, reading) -> {
+            new ValueType<>("a list of addresses", (value, reading) -> {
                 List<InetSocketAddress> addresses = new ArrayList<>();
                 for (String word : WORDS.parse(value, reading)) {
                     addresses.add(ADDRESS.parse(word, new Reading(reading.folder(), false)));
@@ -129,7 +129,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
 
     /** Users or groups. */
     public static final ValueType<List<Object>> NAMES_OR_NUMBERS =
-            new ValueType<>("a list of names in quotes or numbers, such as [\"alice\", 1234]", (value, reading) -> {
+            new ValueType<>("a list of names in quotes or numbers", (value, reading) -> {
                 List<Object> all = new ArrayList<>();
                 List<?> list = list(value);
                 for (Object one : list == null ? List.of() : list) {
@@ -137,9 +137,6 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 }
                 return list == null ? null : List.copyOf(all);
             });
-
-    /** A list of tables, which their section reads. */
-    public static final ValueType<TomlArray> TABLES = tables(RANKS_FORM);
 
     /**
      * The circumstances in which a value is read.
@@ -162,8 +159,25 @@ public record ValueType<T>(String form, Parser<T> parser) {
         T parse(Object value, Reading reading) throws BadValueException;
     }
 
+    /** Gives what the parser makes of a default or an example; a text stands there without its quotes. */
+    static Object written(String text) {
+        if (!NO_TEXT.matcher(text).matches()) {
+            return text;
+        }
+        TomlParseResult parsed = Toml.parse("value = " + text);
+        if (parsed.hasErrors()) {
+            throw new IllegalArgumentException(text + " is no value: " + parsed.errors());
+        }
+        return parsed.get("value");
+    }
+
+    /** The same form with an example. */
+    ValueType<T> suchAs(String example) {
+        return new ValueType<>(form + ", such as " + example, parser);
+    }
+
     /** A list of tables, which their section reads; the example follows "such as". */
-    public static ValueType<TomlArray> tables(String example) {
+    static ValueType<TomlArray> tables(String example) {
         String form = "a list of tables, such as " + example;
         return new ValueType<>(form, (value, reading) -> {
             if (value instanceof TomlArray empty && empty.isEmpty()) {
@@ -183,14 +197,15 @@ public record ValueType<T>(String form, Parser<T> parser) {
                         : null);
     }
 
-    public static <E extends Enum<E>> ValueType<E> choice(Class<E> type) {
-        String names = Arrays.stream(type.getEnumConstants())
-                .map(constant -> '"' + constant.name().toLowerCase(Locale.ROOT) + '"')
-                .collect(Collectors.joining(", "));
-        return new ValueType<>("one of " + names, (value, reading) -> Arrays.stream(type.getEnumConstants())
-                .filter(constant -> constant.name().toLowerCase(Locale.ROOT).equals(value))
-                .findFirst()
-                .orElse(null));
+    /** One of the constants of an enum, in lower case. */
+    static <E> ValueType<E> choice(Class<E> type) {
+        Map<String, E> constants = new LinkedHashMap<>();
+        for (E constant : type.getEnumConstants()) {
+            constants.put(((Enum<?>) constant).name().toLowerCase(Locale.ROOT), constant);
+        }
+        String names = constants.keySet().stream().map(name -> '"' + name + '"').collect(Collectors.joining(", "));
+        return new ValueType<>(
+                "one of " + names, (value, reading) -> value instanceof String name ? constants.get(name) : null);
     }
 
     /** The value of what stands in the file. */
@@ -237,10 +252,13 @@ public record ValueType<T>(String form, Parser<T> parser) {
     }
 
     private static BadValueException bad(Object value, String form) {
-        String shown = value instanceof String text
+        return new BadValueException(shown(value) + " will not do; it must be " + form);
+    }
+
+    private static String shown(Object value) {
+        return value instanceof String text
                 ? "\"" + text + "\""
                 : value instanceof Number || value instanceof Boolean ? value.toString() : "what stands there";
-        return new BadValueException(shown + " will not do; it must be " + form);
     }
 
     /** Null for a path with a NUL in it, or with characters that this node's names do not have. */

@@ -1,0 +1,31 @@
+package io.ppmr.migration.target;
+
+import io.ppmr.os.config.Key;
+import java.time.Duration;
+import java.util.List;
+
+/** The rules by which a target takes part in migrations, with their keys. Immutable. */
+public record TargetRules(
+        @Key(value = "1h", doc = "how long a restart may take in all", example = "30m")
+        Duration restartDeadline,
+
+        @Key(value = "false", doc = "whether processes of root may be restored here", example = "true")
+        boolean allowRootJobs,
+
+        @Key(
+                value = "false",
+                doc = "whether jobs may be restored whose user this node's user database does not know; the group that"
+                        + " the source names is then believed, unless it is root's",
+                example = "true")
+        boolean unknownUsers,
+
+        @Key(
+                value = "2",
+                doc = "how many migrations it takes part in at once, each with a pool of its own",
+                example = "4",
+                least = 1,
+                most = 32)
+        int migrations,
+
+        @Key(value = "[]", doc = "checks of ppmr doctor whose failure is only a warning here", example = "[\"cpu\"]")
+        List<String> ignoredChecks) {}
