@@ -39,7 +39,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String SIZE_OR_AUTO_FORM = "\"auto\", or " + SIZE_FORM;
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
-    /** What stands as in the file; anything else is a text. */
+    /** Values that stand as in the file; anything else is a text. */
     private static final Pattern NO_TEXT = Pattern.compile("\\[.*|true|false|-?\\d+", Pattern.DOTALL);
 
     public static final ValueType<String> TEXT =
