@@ -34,7 +34,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             many = true,
             doc = "What root grants to users who run [pods](pods.md) of that kind; without any no user can run one.")
     record PodKeys(
-            PodTemplate.Network network,
+            PodTemplate.PodNetwork network,
 
             @Key(
                     doc = "which users may have which addresses, and so how many pods; no address in two of them",
@@ -42,7 +42,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             List<ShareKeys> shares,
 
             PodTemplate.Mounts mounts,
-            PodTemplate.Limits limits,
+            PodTemplate.PodLimits limits,
 
             @Key(
                     doc = "which [checkpointers.NAME], one of type criu that runs as root, moves them; without it they"
@@ -67,7 +67,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     }
 
     static PodConfig read(ConfigFile file) {
-        ConfigFile.Section<PodSettings> runtime = file.section(PodSettings.class);
+        ConfigFile.FileSection<PodSettings> runtime = file.section(PodSettings.class);
         PodSettings settings = runtime.values();
         if (settings.program().isEmpty()) {
             runtime.bad("program", "is empty: name the runtime, such as [\"crun\"]");
@@ -87,9 +87,9 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     }
 
     private static PodTemplate template(
-            String name, ConfigFile file, ConfigFile.Section<PodKeys> section, PodSettings.Cgroups cgroups) {
+            String name, ConfigFile file, ConfigFile.FileSection<PodKeys> section, PodSettings.Cgroups cgroups) {
         PodKeys keys = section.values();
-        PodTemplate.Network network = keys.network();
+        PodTemplate.PodNetwork network = keys.network();
         // As the kernel takes names of network interfaces, and nothing that ip(8) would take for a word of its own.
         if (network.bridge() != null && !network.bridge().matches("[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")) {
             section.bad(
@@ -98,7 +98,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         if (!network.macPrefix().matches("[0-9a-f][26ae]:[0-9a-f]{2}")) {
             section.bad("mac_prefix", "must be two bytes such as \"02:50\", the first ending in 2, 6, a or e");
         }
-        PodTemplate.Limits limits = keys.limits();
+        PodTemplate.PodLimits limits = keys.limits();
         if (cgroups == PodSettings.Cgroups.DISABLED
                 && (limits.memory().isPresent() || limits.tasks().isPresent())) {
             section.bad(
@@ -114,11 +114,11 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return new PodTemplate(name, network, shares(section), keys.mounts(), limits, keys.checkpointer());
     }
 
-    private static List<PodTemplate.Share> shares(ConfigFile.Section<PodKeys> template) {
+    private static List<PodTemplate.Share> shares(ConfigFile.FileSection<PodKeys> template) {
         int prefix = template.values().network().prefix();
         Optional<Ipv4Address> gateway = template.values().network().gateway();
         List<PodTemplate.Share> shares = new ArrayList<>();
-        for (ConfigFile.Section<ShareKeys> entry : template.entries(ShareKeys.class)) {
+        for (ConfigFile.FileSection<ShareKeys> entry : template.entries(ShareKeys.class)) {
             ShareKeys keys = entry.values();
             Integer uid = entry.here("user", keys.user(), JobUsers::user);
             if (uid != null && uid == 0) {
@@ -146,7 +146,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     }
 
     /** Returns true if there is an address and a host can have it; reports one that none can have. */
-    private static boolean isHost(ConfigFile.Section<ShareKeys> entry, String key, Ipv4Address address, int prefix) {
+    private static boolean isHost(
+            ConfigFile.FileSection<ShareKeys> entry, String key, Ipv4Address address, int prefix) {
         if (address != null && !address.isHost(prefix)) {
             entry.bad(key, "must be the IPv4 address of a host, such as \"10.20.0.10\"");
             return false;
@@ -156,7 +157,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
 
     /** A pod's cable is called by its address, whatever the bridge. */
     private static void requireApart(
-            ConfigFile.Section<PodKeys> section,
+            ConfigFile.FileSection<PodKeys> section,
             String other,
             List<PodTemplate.Share> ours,
             List<PodTemplate.Share> theirs) {
@@ -174,7 +175,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         }
     }
 
-    private static void requireDirectories(ConfigFile.Section<PodKeys> section, String key, List<String> words) {
+    private static void requireDirectories(ConfigFile.FileSection<PodKeys> section, String key, List<String> words) {
         for (String word : words) {
             Path path = path(word);
             if (!path.isAbsolute() || path.getParent() == null || !path.equals(path.normalize())) {

@@ -29,7 +29,7 @@ public record PodSettings(
 
         @Key(
                 value = "cgroupfs",
-                doc = "who makes the pods' cgroups: the runtime itself, systemd, or nobody; then pods have no limits",
+                doc = "who makes the pods' cgroups: the runtime itself, systemd, or none; then pods have no limits",
                 example = "systemd")
         Cgroups cgroups,
 

@@ -18,13 +18,18 @@ import java.util.stream.Stream;
  * @param checkpointer the name of that by which they are moved; empty if they are not
  */
 public record PodTemplate(
-        String name, Network network, List<Share> shares, Mounts mounts, Limits limits, Optional<String> checkpointer) {
+        String name,
+        PodNetwork network,
+        List<Share> shares,
+        Mounts mounts,
+        PodLimits limits,
+        Optional<String> checkpointer) {
     public PodTemplate {
         shares = List.copyOf(shares);
     }
 
     /** The network of pods, with its keys. */
-    public record Network(
+    public record PodNetwork(
             @Key(doc = "the bridge of this node that they are plugged into", example = "br0")
             String bridge,
 
@@ -76,7 +81,7 @@ public record PodTemplate(
     }
 
     /** The limits of a pod, with their keys. */
-    public record Limits(
+    public record PodLimits(
             @Key(value = "1g", doc = "the size of /tmp, which is memory", example = "4g")
             long tmp,
 

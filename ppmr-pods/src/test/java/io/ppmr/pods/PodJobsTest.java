@@ -44,10 +44,10 @@ class PodJobsTest {
     private static PodTemplate template(String name, Optional<String> checkpointer) {
         return new PodTemplate(
                 name,
-                new PodTemplate.Network("br0", 24, Optional.empty(), Optional.empty(), "02:50", 1500),
+                new PodTemplate.PodNetwork("br0", 24, Optional.empty(), Optional.empty(), "02:50", 1500),
                 List.of(),
                 new PodTemplate.Mounts(List.of(), List.of()),
-                new PodTemplate.Limits(1, 1, Optional.empty(), Optional.empty()),
+                new PodTemplate.PodLimits(1, 1, Optional.empty(), Optional.empty()),
                 checkpointer);
     }
 

@@ -280,7 +280,7 @@ public record CheckpointerConfig(
     }
 
     /** Users whom this node does not know are a mistake: a name that is misspelt trusts nobody. */
-    private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.Section<Keys> section) {
+    private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.FileSection<Keys> section) {
         Set<Integer> uids = new TreeSet<>();
         for (Object user : file.here() ? section.values().trustedUsers() : List.of()) {
             try {
@@ -292,7 +292,7 @@ public record CheckpointerConfig(
         return uids;
     }
 
-    private static CheckpointerSettings settings(ConfigFile.Section<Keys> section) {
+    private static CheckpointerSettings settings(ConfigFile.FileSection<Keys> section) {
         Keys keys = section.values();
         if (keys.type() == null) {
             return null;
@@ -315,7 +315,7 @@ public record CheckpointerConfig(
         };
     }
 
-    private static void refuseUnless(boolean fits, ConfigFile.Section<Keys> section, Class<? extends Record> keys) {
+    private static void refuseUnless(boolean fits, ConfigFile.FileSection<Keys> section, Class<? extends Record> keys) {
         if (!fits) {
             for (String key : ConfigSection.of(keys).names()) {
                 if (section.has(key)) {
@@ -326,7 +326,7 @@ public record CheckpointerConfig(
         }
     }
 
-    private static CheckpointerSettings criu(ConfigFile.Section<Keys> section) {
+    private static CheckpointerSettings criu(ConfigFile.FileSection<Keys> section) {
         CriuKeys keys = section.values().criu();
         NamespacePolicy namespaces = section.values().namespaces();
         if (keys.program().isEmpty()) {
@@ -365,7 +365,7 @@ public record CheckpointerConfig(
                 keys.landlock());
     }
 
-    private static CheckpointerSettings command(ConfigFile.Section<Keys> section) {
+    private static CheckpointerSettings command(ConfigFile.FileSection<Keys> section) {
         CommandKeys keys = section.values().command();
         List<String> checkpoint = commandWords(section, "checkpoint", keys.checkpoint());
         List<String> restart = commandWords(section, "restart", keys.restart());
@@ -395,14 +395,14 @@ public record CheckpointerConfig(
     }
 
     private static List<String> commandWords(
-            ConfigFile.Section<Keys> section, String key, Optional<List<String>> words) {
+            ConfigFile.FileSection<Keys> section, String key, Optional<List<String>> words) {
         if (!section.has(key)) {
             section.bad(key, "is missing; a checkpointer of type command needs it, " + section.form(key));
         }
         return words.orElse(List.of());
     }
 
-    private static Map<String, String> suffixes(ConfigFile.Section<Keys> section, List<String> rules) {
+    private static Map<String, String> suffixes(ConfigFile.FileSection<Keys> section, List<String> rules) {
         Map<String, String> suffixes = new HashMap<>();
         for (String rule : rules) {
             int equals = rule.indexOf('=');

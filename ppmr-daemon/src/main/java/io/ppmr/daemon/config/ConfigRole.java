@@ -36,7 +36,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
     }
 
     /** The top of a file of this role; reports what stands there and does not belong there. */
-    <R extends Record> ConfigFile.Section<R> topOf(ConfigFile file, Class<R> keys) {
+    <R extends Record> ConfigFile.FileSection<R> topOf(ConfigFile file, Class<R> keys) {
         ConfigRole other = isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
         String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s, since it "
                 + (isTarget() ? "says listen" : "does not say listen") + ": take it out";

@@ -71,10 +71,10 @@ final class RailConfig {
     private RailConfig() {}
 
     /** The rails of a source's file. */
-    static List<RailSettings> ofSource(ConfigFile.Section<?> top) {
+    static List<RailSettings> ofSource(ConfigFile.FileSection<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
-        for (ConfigFile.Section<SourceRail> entry : top.entries(SourceRail.class)) {
+        for (ConfigFile.FileSection<SourceRail> entry : top.entries(SourceRail.class)) {
             SourceRail rail = entry.values();
             if (hasName(entry, rail.network(), names)) {
                 rails.add(new RailSettings(
@@ -90,10 +90,10 @@ final class RailConfig {
     }
 
     /** The rails of a target's file. */
-    static List<RailSettings> ofTarget(ConfigFile.Section<?> top) {
+    static List<RailSettings> ofTarget(ConfigFile.FileSection<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
-        for (ConfigFile.Section<TargetRail> entry : top.entries(TargetRail.class)) {
+        for (ConfigFile.FileSection<TargetRail> entry : top.entries(TargetRail.class)) {
             Network network = entry.values().network();
             InetSocketAddress listen = entry.values().address();
             boolean hasName = hasName(entry, network, names);
@@ -113,7 +113,7 @@ final class RailConfig {
     }
 
     /** Returns true if it has a name; reports one that is bad. */
-    private static boolean hasName(ConfigFile.Section<?> entry, Network network, Set<String> names) {
+    private static boolean hasName(ConfigFile.FileSection<?> entry, Network network, Set<String> names) {
         String name = network.name();
         if (name != null && (name.isBlank() || !names.add(name))) {
             entry.bad(
@@ -124,14 +124,14 @@ final class RailConfig {
         return name != null;
     }
 
-    private static void requireFew(ConfigFile.Section<?> top, List<RailSettings> rails) {
+    private static void requireFew(ConfigFile.FileSection<?> top, List<RailSettings> rails) {
         if (rails.size() > MAX_RAILS) {
             top.bad("rails", "has " + rails.size() + " rails; a node has at most " + MAX_RAILS);
         }
     }
 
     /** Reports more connections than a session takes. */
-    static void requireFewConnections(ConfigFile.Section<?> top, List<RailSettings> rails, int connectionsEach) {
+    static void requireFewConnections(ConfigFile.FileSection<?> top, List<RailSettings> rails, int connectionsEach) {
         if (rails.size() * connectionsEach > RailReceiver.MOST_CONNECTIONS) {
             top.bad(
                     "rails",

@@ -68,7 +68,7 @@ public record ServiceConfig(
 
     /** Reads it. */
     static <R extends Record & ServiceKeys.Top> ServiceConfig read(
-            ConfigFile file, ConfigFile.Section<R> top, List<RailSettings> rails) {
+            ConfigFile file, ConfigFile.FileSection<R> top, List<RailSettings> rails) {
         ServiceKeys keys = top.values().service();
         Path mount = keys.node().mount();
         Path work = keys.node().workDirectory();
@@ -82,7 +82,7 @@ public record ServiceConfig(
                     .forEach(rail -> top.bad(
                             "transport", "is rdma, and rail " + rail.name() + " travels by tcp: take one of both out"));
         }
-        ConfigFile.Section<PoolKeys> pool = file.section(PoolKeys.class);
+        ConfigFile.FileSection<PoolKeys> pool = file.section(PoolKeys.class);
         return new ServiceConfig(
                 keys,
                 top.values().journal(),
@@ -120,7 +120,7 @@ public record ServiceConfig(
                 .toList();
     }
 
-    private static PoolGeometry pool(ConfigFile.Section<PoolKeys> section) {
+    private static PoolGeometry pool(ConfigFile.FileSection<PoolKeys> section) {
         long size = section.values().size();
         OptionalLong wanted = section.values().chunk();
         long chunk = wanted.orElse(PoolGeometry.MIN_CHUNK_BYTES);
@@ -141,7 +141,7 @@ public record ServiceConfig(
         }
     }
 
-    private static ControlAccess access(ConfigFile.Section<?> top, ControlKeys keys) {
+    private static ControlAccess access(ConfigFile.FileSection<?> top, ControlKeys keys) {
         ControlAccess.ControlGroup group = top.here(
                 "control_group",
                 keys.controlGroup().orElse(null),
@@ -149,7 +149,7 @@ public record ServiceConfig(
         return new ControlAccess(Optional.ofNullable(group), keys.statusForAll());
     }
 
-    private static Optional<InetSocketAddress> metrics(ConfigFile.Section<MetricsKeys> section) {
+    private static Optional<InetSocketAddress> metrics(ConfigFile.FileSection<MetricsKeys> section) {
         String address = section.values().address();
         InetSocketAddress shown = section.here(
                 "port", section.values().port().orElse(null), port -> new InetSocketAddress(address, port));
@@ -174,7 +174,7 @@ public record ServiceConfig(
         return commands;
     }
 
-    private static Optional<Fence> fence(ConfigFile.Section<FenceKeys> section) {
+    private static Optional<Fence> fence(ConfigFile.FileSection<FenceKeys> section) {
         FenceKeys keys = section.values();
         List<String> words = keys.command().orElse(List.of());
         Path password = keys.passwordFile().orElse(null);
@@ -233,7 +233,7 @@ public record ServiceConfig(
     /** The top of a file, in which these keys are good. */
     private static ServiceKeys.Top topOf(ConfigFile opened, String... required) throws ConfigException {
         ConfigRole role = ConfigRole.of(opened);
-        ConfigFile.Section<?> top = role.topOf(opened, role.top());
+        ConfigFile.FileSection<?> top = role.topOf(opened, role.top());
         for (String key : required) {
             top.require(key);
         }

@@ -204,9 +204,9 @@ public record SourceConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section<SourceTop> top = ROLE.topOf(file, SourceTop.class);
+        ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofSource(top));
-        ConfigFile.Section<SpareKeys> target = file.section(SpareKeys.class);
+        ConfigFile.FileSection<SpareKeys> target = file.section(SpareKeys.class);
         SourceSettings.Connecting connecting = target.values().connecting();
         RailConfig.requireFewConnections(top, service.rails(), connecting.connections());
         SourceSettings settings = new SourceSettings(
@@ -240,7 +240,7 @@ public record SourceConfig(
 
     /** The health command, if there is one. Without {@code trigger_job} it moves the job that users announce. */
     private static Optional<HealthTrigger.Settings> health(
-            ConfigFile.Section<HealthTrigger.Settings> section, boolean movesJobs) {
+            ConfigFile.FileSection<HealthTrigger.Settings> section, boolean movesJobs) {
         HealthTrigger.Settings settings = section.values();
         if (settings.health().isEmpty()) {
             return Optional.empty();
@@ -253,7 +253,7 @@ public record SourceConfig(
         return Optional.of(settings);
     }
 
-    private static SpareNodes spares(ConfigFile.Section<SpareKeys> target) {
+    private static SpareNodes spares(ConfigFile.FileSection<SpareKeys> target) {
         SpareKeys keys = target.values();
         List<String> given =
                 Stream.of("address", "addresses", "command").filter(target::has).toList();
@@ -309,10 +309,10 @@ public record SourceConfig(
         return jobs;
     }
 
-    private static List<ConfiguredJob.RankSource> ranks(ConfigFile.Section<JobKeys> job) {
+    private static List<ConfiguredJob.RankSource> ranks(ConfigFile.FileSection<JobKeys> job) {
         List<ConfiguredJob.RankSource> ranks = new ArrayList<>();
         Set<Integer> seen = new HashSet<>();
-        for (ConfigFile.Section<RankKeys> entry : job.entries(RankKeys.class)) {
+        for (ConfigFile.FileSection<RankKeys> entry : job.entries(RankKeys.class)) {
             RankKeys keys = entry.values();
             if (keys.rank() != null && !seen.add(keys.rank())) {
                 entry.bad("rank", "rank " + keys.rank() + " stands there twice: number each process once");
@@ -328,9 +328,9 @@ public record SourceConfig(
         return ranks;
     }
 
-    private static Map<Integer, String> others(ConfigFile.Section<JobKeys> job) {
+    private static Map<Integer, String> others(ConfigFile.FileSection<JobKeys> job) {
         Map<Integer, String> others = new TreeMap<>();
-        for (ConfigFile.Section<OtherKeys> entry : job.entries(OtherKeys.class)) {
+        for (ConfigFile.FileSection<OtherKeys> entry : job.entries(OtherKeys.class)) {
             Integer rank = entry.values().rank();
             String node = entry.values().node();
             if (node != null && !node.matches("[^\\s\\p{Cntrl}]{1,255}")) {
@@ -354,7 +354,7 @@ public record SourceConfig(
         return words.map(command -> new SiteCommand(name, command, Optional.ofNullable(user), deadline));
     }
 
-    private static String triggerJob(ConfigFile.Section<SourceTop> top, Map<String, ConfiguredJob> jobs) {
+    private static String triggerJob(ConfigFile.FileSection<SourceTop> top, Map<String, ConfiguredJob> jobs) {
         String trigger = top.values().triggerJob().orElse(null);
         if (trigger == null) {
             if (jobs.size() != 1) {

@@ -80,7 +80,7 @@ public record TargetConfig(
             @Key(
                     value = "60s",
                     doc = "how long nothing at all may move before a migration fails, and a restart that has read all"
-                            + " may stand still",
+                            + " may make no progress",
                     example = "2m")
             Duration stallLimit,
 
@@ -169,11 +169,11 @@ public record TargetConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
-        ConfigFile.Section<TargetTop> top = ROLE.topOf(file, TargetTop.class);
+        ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
         NodeSettings node = service.keys().node();
         TargetRules rules = top.values().rules();
-        ConfigFile.Section<StagingKeys> staging = file.section(StagingKeys.class);
+        ConfigFile.FileSection<StagingKeys> staging = file.section(StagingKeys.class);
         long stagingLimitBytes = staging.values().limit();
         if (service.pool() != null
                 && stagingLimitBytes > 0
@@ -219,7 +219,8 @@ public record TargetConfig(
         return new TargetConfig(service, settings, parts, service.rootsCommands(tools, parts), ownStaging);
     }
 
-    private static Optional<OwnStaging> ownStaging(Path work, ConfigFile.Section<StagingKeys> staging, int migrations) {
+    private static Optional<OwnStaging> ownStaging(
+            Path work, ConfigFile.FileSection<StagingKeys> staging, int migrations) {
         long limitBytes = staging.values().limit();
         if (limitBytes == 0) {
             return Optional.empty();
@@ -256,7 +257,7 @@ public record TargetConfig(
     /** The other targets of a migration promise something for the window and a quarter more, and not for longer. */
     private static void requirePromise(ConfigFile file, Fence fence, Duration silence) {
         Duration most = Duration.ofNanos(TransactionTimes.LONGEST_PROMISE_NS / 5 * 4);
-        ConfigFile.Section<ServiceKeys.FenceKeys> section = file.section(ServiceKeys.FenceKeys.class);
+        ConfigFile.FileSection<ServiceKeys.FenceKeys> section = file.section(ServiceKeys.FenceKeys.class);
         if (fence.delay().plus(fence.deadline()).plus(silence).compareTo(most) > 0) {
             section.bad(
                     "delay",
@@ -265,7 +266,7 @@ public record TargetConfig(
         }
     }
 
-    private static void requireIgnorable(ConfigFile.Section<TargetTop> top, TargetRules rules) {
+    private static void requireIgnorable(ConfigFile.FileSection<TargetTop> top, TargetRules rules) {
         for (String name : rules.ignoredChecks()) {
             if (!PairCheck.IGNORABLE.contains(name)) {
                 top.bad(

@@ -25,7 +25,7 @@ public record MigrationLimits(
 
         @Key(
                 value = "10m",
-                doc = "how long a job may stand still; past it the migration is rolled back, unless a target has"
+                doc = "how long a job may be stopped; past it the migration is rolled back, unless a target has"
                         + " voted",
                 example = "30m")
         Duration pauseBudget,

@@ -46,7 +46,7 @@ public final class ConfigFile {
     private final ValueType.Reading reading;
     private final List<Mistake> mistakes = new ArrayList<>();
     private final ResolvedValues resolved = new ResolvedValues();
-    private final Map<Class<? extends Record>, Section<?>> once = new HashMap<>();
+    private final Map<Class<? extends Record>, FileSection<?>> once = new HashMap<>();
     private final TomlTable root;
 
     /**
@@ -174,7 +174,7 @@ public final class ConfigFile {
      * @param known the names of all keys and sections that may stand there
      * @param elsewhere what is said of names that belong into files of another kind
      */
-    public <R extends Record> Section<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {
+    public <R extends Record> FileSection<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {
         for (String name : root.keySet()) {
             if (!known.contains(name) && elsewhere.containsKey(name)) {
                 mistake(line(root, name), name, elsewhere.get(name));
@@ -182,18 +182,18 @@ public final class ConfigFile {
                 reportUnknown(root, "", name, known);
             }
         }
-        return new Section<>(type, new Place("", "", 0, root));
+        return new FileSection<>(type, new Place("", "", 0, root));
     }
 
     /** A section that stands once, read at the first call; where it is missing, its defaults hold. */
-    public <R extends Record> Section<R> section(Class<R> type) {
+    public <R extends Record> FileSection<R> section(Class<R> type) {
         // Each was put there under its own type.
         @SuppressWarnings("unchecked")
-        Section<R> section = (Section<R>) once.computeIfAbsent(type, unused -> read(type));
+        FileSection<R> section = (FileSection<R>) once.computeIfAbsent(type, unused -> read(type));
         return section;
     }
 
-    private <R extends Record> Section<R> read(Class<R> type) {
+    private <R extends Record> FileSection<R> read(Class<R> type) {
         ConfigSection section = ConfigSection.of(type);
         Object found = root.get(List.of(section.name()));
         if (found != null && !(found instanceof TomlTable)) {
@@ -201,14 +201,14 @@ public final class ConfigFile {
         }
         TomlTable table = found instanceof TomlTable known ? known : Toml.parse("");
         reportUnknown(table, section.name() + ".", section.names());
-        return new Section<>(
+        return new FileSection<>(
                 type, new Place(section.name() + ".", section.heading(), line(root, section.name()), table));
     }
 
     /** The sections of one kind, by their names, in the file's order. */
-    public <R extends Record> Map<String, Section<R>> sections(Class<R> type) {
+    public <R extends Record> Map<String, FileSection<R>> sections(Class<R> type) {
         ConfigSection section = ConfigSection.of(type);
-        Map<String, Section<R>> all = new LinkedHashMap<>();
+        Map<String, FileSection<R>> all = new LinkedHashMap<>();
         Object found = root.get(List.of(section.name()));
         if (found == null) {
             return all;
@@ -222,7 +222,7 @@ public final class ConfigFile {
             if (tables.get(List.of(name)) instanceof TomlTable table) {
                 reportUnknown(table, path + ".", section.names());
                 String heading = "[" + section.name() + "." + ResolvedValues.name(name) + "]";
-                all.put(name, new Section<>(type, new Place(path + ".", heading, line(tables, name), table)));
+                all.put(name, new FileSection<>(type, new Place(path + ".", heading, line(tables, name), table)));
             } else {
                 mistake(
                         line(tables, name),
@@ -315,13 +315,13 @@ public final class ConfigFile {
      *
      * @param <R> the record that declares its keys
      */
-    public final class Section<R extends Record> {
+    public final class FileSection<R extends Record> {
         private final ConfigSection declared;
         private final Place place;
-        private final Map<Class<?>, List<Section<?>>> entries = new HashMap<>();
+        private final Map<Class<?>, List<FileSection<?>>> entries = new HashMap<>();
         private final R values;
 
-        private Section(Class<R> type, Place place) {
+        private FileSection(Class<R> type, Place place) {
             this.declared = ConfigSection.of(type);
             this.place = place;
             this.values = make(type);
@@ -464,12 +464,12 @@ public final class ConfigFile {
         }
 
         /** Returns the entries of its list of such tables, in order; none where there is no such list. */
-        public <E extends Record> List<Section<E>> entries(Class<E> type) {
-            List<Section<E>> all = new ArrayList<>();
-            for (Section<?> entry : entries.getOrDefault(type, List.of())) {
+        public <E extends Record> List<FileSection<E>> entries(Class<E> type) {
+            List<FileSection<E>> all = new ArrayList<>();
+            for (FileSection<?> entry : entries.getOrDefault(type, List.of())) {
                 // They were made of this type.
                 @SuppressWarnings("unchecked")
-                Section<E> known = (Section<E>) entry;
+                FileSection<E> known = (FileSection<E>) entry;
                 all.add(known);
             }
             return all;
@@ -477,17 +477,17 @@ public final class ConfigFile {
 
         private List<Object> entries(ConfigKey key, TomlArray array) {
             Class<? extends Record> type = key.entries().orElseThrow();
-            List<Section<?>> all = new ArrayList<>();
+            List<FileSection<?>> all = new ArrayList<>();
             for (int i = 0; i < array.size(); i++) {
                 String path = place.prefix() + key.name() + "[" + i + "].";
                 TomlTable one = array.getTable(i);
                 reportUnknown(one, path, ConfigSection.of(type).names());
                 String outer = place.heading();
                 String inner = outer.isEmpty() ? key.name() : outer.substring(1, outer.length() - 1) + "." + key.name();
-                all.add(new Section<>(type, new Place(path, "[[" + inner + "]]", line(key.name()), one)));
+                all.add(new FileSection<>(type, new Place(path, "[[" + inner + "]]", line(key.name()), one)));
             }
             entries.put(type, all);
-            return all.stream().<Object>map(Section::values).toList();
+            return all.stream().<Object>map(FileSection::values).toList();
         }
     }
 }
