@@ -77,7 +77,9 @@ class BorrowedUserFileIT {
                 assertTrue(said.contains("is no pipe and no socket"), said);
             }
             String said = borrow(attacker);
-            assertTrue(said.startsWith(MOST_UNCLOSED + " files that processes have put") && said.contains("Remedy: "));
+            assertTrue(
+                    said.startsWith(MOST_UNCLOSED + " files that processes have replaced sockets") && said.contains("Remedy: "),
+                    said);
             assertTrue(borrow(pipe).startsWith(MOST_UNCLOSED + " files"), "no further thread is risked");
             assertTrue(asked.get() > 0, "the filesystem was asked, and does not answer");
             answers.countDown();
