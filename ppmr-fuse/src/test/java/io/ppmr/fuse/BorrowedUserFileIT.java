@@ -78,7 +78,8 @@ class BorrowedUserFileIT {
             }
             String said = borrow(attacker);
             assertTrue(
-                    said.startsWith(MOST_UNCLOSED + " files that processes have replaced sockets") && said.contains("Remedy: "),
+                    said.startsWith(MOST_UNCLOSED + " files that processes have replaced sockets")
+                            && said.contains("Remedy: "),
                     said);
             assertTrue(borrow(pipe).startsWith(MOST_UNCLOSED + " files"), "no further thread is risked");
             assertTrue(asked.get() > 0, "the filesystem was asked, and does not answer");

@@ -2,6 +2,7 @@ package io.ppmr.pods;
 
 import io.ppmr.os.Ipv4Address;
 import io.ppmr.os.config.Key;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -74,9 +75,11 @@ public record PodTemplate(
                             + " moved a pod needs them at both nodes",
                     example = "[\"/home\"]")
             List<String> writableMounts) {
-        /** Lists all of them. */
+        /** Lists all of them, each as the kernel shows it: without a slash at its end. */
         List<String> all() {
-            return Stream.concat(mounts.stream(), writableMounts.stream()).toList();
+            return Stream.concat(mounts.stream(), writableMounts.stream())
+                    .map(word -> Path.of(word).toString())
+                    .toList();
         }
     }
 

@@ -454,7 +454,7 @@ class PodPeersIT {
         Path other = testbed.folder().resolve("other-key");
         KeyFile.create(other);
         String stranger = tell(other, "10.20.0.12", "10000");
-        assertFalse(stranger.contains("Told"), stranger);
+        assertFalse(stranger.contains("AddressAwayAck"), stranger);
         assertTrue(stranger.contains("Exception"), stranger);
         // A node of the same site: what it says of others' addresses, and of what is stopped, is not believed.
         for (String address : List.of("10.20.0.203", "192.0.2.1", "10.20.0.9", "::1", "10.20.0.012")) {
@@ -471,7 +471,7 @@ class PodPeersIT {
         assertTrue(tooLong.contains("Exception"), tooLong);
         assertEquals("", tables(c, server).strip());
         // With the key, and of an address that may move: that is a node which moves it, and its word ends by itself.
-        assertTrue(tell(key, "10.20.0.12", "2000").contains("Told[pods=1]"));
+        assertTrue(tell(key, "10.20.0.12", "2000").contains("AddressAwayAck[pods=1]"));
         assertTrue(tables(c, server).contains(TABLE));
         Conditions.until(LEASE_ENDS, "the lease ends", () -> tables(c, server).isBlank());
         assertFalse(c.said(server).contains("lost"), c.said(server));
@@ -489,11 +489,11 @@ class PodPeersIT {
         for (int round = 0; round < 3; round++) {
             // A word that it made itself, before and after it has said itself that the address is away; and a short
             // one.
-            assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("Told"));
+            assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));
             assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).lock())
-                    .contains("Told"));
-            assertTrue(tell(key, "10.20.0.12", "0", "0%063d".formatted(round)).contains("Told"));
+                    .contains("AddressAwayAck"));
+            assertTrue(tell(key, "10.20.0.12", "0", "0%063d".formatted(round)).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));
         }
         assertEquals(atFirst, backoff(), "it waits longer from try to try");

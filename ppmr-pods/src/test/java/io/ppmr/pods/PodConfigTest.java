@@ -54,7 +54,7 @@ class PodConfigTest {
                     {user = 4711, first = "10.20.0.10", last = "10.20.1.19"},
                     {user = 4712, first = "10.20.2.0", last = "10.20.2.0"}]
                 mounts = ["/usr"]
-                writable_mounts = ["/home"]
+                writable_mounts = ["/home/"]
                 tmp = "2g"
                 shm = "3g"
                 memory = "64g"
@@ -83,7 +83,7 @@ class PodConfigTest {
                 List.of(mpi.limits().tmp(), mpi.limits().shm()));
         assertEquals(Optional.of(64L << 30), mpi.limits().memory());
         assertEquals(Optional.of(4096), mpi.limits().tasks());
-        assertEquals(List.of("/home"), mpi.mounts().writableMounts());
+        assertEquals(List.of("/usr", "/home"), mpi.mounts().all(), "as the kernel and CRIU name them");
         PodTemplate small = pods.templates().get("small");
         assertEquals("02:50", small.network().macPrefix());
         assertFalse(small.mounts().mounts().isEmpty());

@@ -114,10 +114,10 @@ public record CheckpointerConfig(
                     example = "[\"/usr/sbin/criu\"]")
             List<String> program,
 
-            @Key(value = "[]", doc = "criu: further arguments of criu dump", example = "[\"--tcp-established\"]")
+            @Key(value = "[]", doc = "criu: further arguments of criu dump", example = "[\"--ghost-limit\", \"64M\"]")
             List<String> dumpArguments,
 
-            @Key(value = "[]", doc = "criu: further arguments of criu restore", example = "[\"--tcp-established\"]")
+            @Key(value = "[]", doc = "criu: further arguments of criu restore", example = "[\"--shell-job\"]")
             List<String> restoreArguments,
 
             @Key(
@@ -331,7 +331,6 @@ public record CheckpointerConfig(
         NamespacePolicy namespaces = section.values().namespaces();
         if (keys.program().isEmpty()) {
             section.bad("program", "is empty: name the program, such as [\"criu\"]");
-            return null;
         }
         boolean asJobUser = section.values().asJobUser().orElse(false);
         if (asJobUser && namespaces == NamespacePolicy.NEVER) {
@@ -339,20 +338,20 @@ public record CheckpointerConfig(
                     "namespaces",
                     "is never, and as_job_user is true: CRIU as the job's user restores ranks in namespaces of their"
                             + " own; leave it at auto");
-            return null;
         }
         if (asJobUser && keys.pages() == PagePolicy.STREAMED) {
             section.bad(
                     "pages",
                     "is streamed, and as_job_user is true: pages are streamed by a CRIU that runs as root alone; leave"
                             + " it at auto");
-            return null;
         }
         for (String path : keys.externalSockets()) {
             if (!path.startsWith("/")) {
                 section.bad("external_sockets", "'" + path + "' is no absolute path: write it as /run/nscd/socket");
-                return null;
             }
+        }
+        if (!section.isGood()) {
+            return null;
         }
         return new CheckpointerSettings.Criu(
                 keys.program(),

@@ -147,7 +147,7 @@ public final class WarmUp implements AutoCloseable {
             LOG.info("warm-up: {} migrations in {} s", moved, seconds(startNs));
         } catch (TimeoutException e) {
             LOG.info(
-                    "warm-up: stopped after {} of {} migrations ({} s limit); the first migration may be slow",
+                    "warm-up: stopped after {} of {} migrations in {} s; the first migration may be slow",
                     moved,
                     migrations,
                     seconds(startNs));
