@@ -20,7 +20,7 @@ record BriefMigration(Moves work, ReportListener reported) implements OwnedMigra
 
     @Override
     public void run() throws InterruptedException {
-        reported.last(work.call());
+        reported.report(work.call(), true);
     }
 
     @Override

@@ -72,7 +72,7 @@ final class MigrationOutlook {
     void over() throws InterruptedException {
         if (!isReported) {
             isReported = true;
-            ended.ifPresent(reported::last);
+            ended.ifPresent(report -> reported.report(report, true));
             return;
         }
         try {
@@ -88,7 +88,7 @@ final class MigrationOutlook {
     void isNotTakenDown() {
         if (!isReported && ended.isPresent()) {
             isReported = true;
-            reported.early(ended.get());
+            reported.report(ended.get(), false);
         }
     }
 
@@ -119,7 +119,7 @@ final class MigrationOutlook {
             early = SideTask.start(
                     "ppmr-report",
                     () -> {
-                        reported.early(record.report(MigrationReport.Outcome.IN_DOUBT, words));
+                        reported.report(record.report(MigrationReport.Outcome.IN_DOUBT, words), false);
                         return true;
                     },
                     () -> LOG.trace("migration {} is reported as in doubt", id));

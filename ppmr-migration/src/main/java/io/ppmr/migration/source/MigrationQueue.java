@@ -318,17 +318,7 @@ public final class MigrationQueue {
      */
     synchronized void carryOn(String id, Function<ReportListener, OwnedMigration> made, Cancellation cancellation) {
         Underway one = new Underway(new Started(id, ""), Optional.empty(), cancellation);
-        OwnedMigration migration = made.apply(new ReportListener() {
-            @Override
-            public void early(MigrationReport report) {
-                reported(one);
-            }
-
-            @Override
-            public void last(MigrationReport report) {
-                reported(one);
-            }
-        });
+        OwnedMigration migration = made.apply((report, isOver) -> reported(one));
         one.migration = Optional.of(migration);
         one.older = true;
         underway = Optional.of(one);
@@ -413,8 +403,8 @@ public final class MigrationQueue {
     }
 
     /**
-     * Looks hear that a migration is called off. One that hangs all the same, as on a disk that is gone, keeps the node
-     * to itself, and nobody else waiting: nothing is done to the job, now or later.
+     * A look ends soon when its migration is called off. If it hangs, as on a disk that is gone, the migration keeps
+     * the node, and its report is given: nothing is done to the job, now or later.
      */
     private void awaitUnlessCancelled(Underway current, Request request, Future<?> made) throws InterruptedException {
         long sinceNs = 0;
@@ -448,17 +438,7 @@ public final class MigrationQueue {
                 order,
                 current.cancellation,
                 progress -> tell(current, progress),
-                new ReportListener() {
-                    @Override
-                    public void early(MigrationReport report) {
-                        MigrationQueue.this.ended(current, request, new Event.Ended(report), false);
-                    }
-
-                    @Override
-                    public void last(MigrationReport report) {
-                        MigrationQueue.this.ended(current, request, new Event.Ended(report), true);
-                    }
-                });
+                (report, isOver) -> ended(current, request, new Event.Ended(report), isOver));
     }
 
     private void tell(Underway current, MigrationProgress progress) {

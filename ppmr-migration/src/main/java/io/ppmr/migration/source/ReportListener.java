@@ -1,10 +1,12 @@
 package io.ppmr.migration.source;
 
-/** Is told how a migration went, once, by one of these; perhaps on another thread than the migration's. */
+/** Receives the report of a migration, once; perhaps on another thread than the migration's. */
+@FunctionalInterface
 interface ReportListener {
-    /** Reports early, because clients wait: the migration has the node until its end. */
-    void early(MigrationReport report);
-
-    /** Nothing of it is left. */
-    void last(MigrationReport report);
+    /**
+     * Receives it.
+     *
+     * @param isOver whether nothing of the migration is left; else it has the node until then
+     */
+    void report(MigrationReport report, boolean isOver);
 }

@@ -223,17 +223,7 @@ public final class SourceService implements AutoCloseable {
             throws InterruptedException {
         MigrationRecord record =
                 new MigrationRecord(id, order.job().checkpointer().name(), context, watcher);
-        ReportListener told = new ReportListener() {
-            @Override
-            public void early(MigrationReport report) {
-                reported.early(ended(report));
-            }
-
-            @Override
-            public void last(MigrationReport report) {
-                reported.last(ended(report));
-            }
-        };
+        ReportListener told = (report, isOver) -> reported.report(ended(report), isOver);
         try {
             requireMount();
             return OrderedMigration.of(context, record, order, cancellation, told);
@@ -245,23 +235,10 @@ public final class SourceService implements AutoCloseable {
     }
 
     private static ReportListener logged(ReportListener reported) {
-        return new ReportListener() {
-            @Override
-            public void early(MigrationReport report) {
-                log(report);
-                reported.early(report);
-            }
-
-            @Override
-            public void last(MigrationReport report) {
-                log(report);
-                reported.last(report);
-            }
+        return (report, isOver) -> {
+            LOG.info("migration {}: {} {}", report.migrationId(), report.outcome(), report.reason());
+            reported.report(report, isOver);
         };
-    }
-
-    private static void log(MigrationReport report) {
-        LOG.info("migration {}: {} {}", report.migrationId(), report.outcome(), report.reason());
     }
 
     /** Refuses a migration if the mount is gone: its images would be written into the directory below, or nowhere. */

@@ -71,7 +71,7 @@ class MigrationQueueTest {
         MigrationReport inDoubt = report(id, Outcome.IN_DOUBT);
         return new BriefMigration(
                 () -> {
-                    reported.early(inDoubt);
+                    reported.report(inDoubt, false);
                     go.await();
                     return inDoubt;
                 },

@@ -229,16 +229,9 @@ class SourceMigrationTest {
                 made -> attempts,
                 0,
                 coordinator -> coordinator.start(attempts.plan().addresses(), List.of(), BootClock.nowNs()),
-                new ReportListener() {
-                    @Override
-                    public void early(MigrationReport early) {
-                        throw new AssertionError(early.toString());
-                    }
-
-                    @Override
-                    public void last(MigrationReport last) {
-                        report.complete(last);
-                    }
+                (given, isOver) -> {
+                    assertTrue(isOver, given::toString);
+                    report.complete(given);
                 });
         thread = new Thread(
                 () -> {
