@@ -69,11 +69,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final String PAGES_STREAM = "pages.stream";
 
-    /** CRIU 4.2 has made the numbers of pages in its page server's frames wider. */
-    private static final int FRAME_BYTES = 24;
-
-    private static final int FRAME_BYTES_SINCE_4_2 = 32;
-
     /** These leave locks of the network or remapped links in the kernel when a checkpoint with lazy pages fails. */
     private static final Set<String> LEAVING_TRACES = Set.of("--tcp-established", "--link-remap", "--external");
 
@@ -288,8 +283,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     String.join(" ", settings.program()) + " does not say its version, so CRIU cannot be run here");
         }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
-            return Optional.of(
-                    "the frames of this CRIU's page server are not known (" + version + "): those of 4.0 to 4.2 are");
+            return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");
         }
         if (kit.versions()
                 .says(settings.program(), List.of("check", "--feature", "uffd-noncoop"))
@@ -335,12 +329,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         } catch (IOException | NumberFormatException e) {
             return Optional.of(PIPE_LIMIT + " cannot be read (" + e.getMessage() + ")");
         }
-    }
-
-    private int frameBytes() {
-        return compare(kit.versions().of(settings.program()).orElse(""), 4, 2) < 0
-                ? FRAME_BYTES
-                : FRAME_BYTES_SINCE_4_2;
     }
 
     @Override
@@ -565,8 +553,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
             command.addAll(Command.words(
-                    "%s source --frame-bytes %s --images %s --scratch %s",
-                    kit.programs().pages(), frameBytes(), images, log.getParent()));
+                    "%s source --images %s --scratch %s --root %s",
+                    kit.programs().pages(),
+                    images,
+                    log.getParent(),
+                    inside ? kit.pidFor(task) : task.root().pid()));
             for (ProcessIdentity process : stopped) {
                 command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
             }
@@ -606,15 +597,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<Path> pids = Optional.empty();
         if (streamed) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
-            Path daemonLog = kit.freshFile(task.workDirectory(), user, name + "-pages.log");
             command.addAll(Command.words(
-                    "%s target --frame-bytes %s --images %s --pids-file %s --",
-                    kit.programs().pages(), frameBytes(), images, pids.get()));
-            command.addAll(settings.program());
-            command.addAll(Command.words(
-                    "lazy-pages --images-dir %s --work-dir %s --log-file %s --page-server --ps-socket {socket}"
-                            + " --status-fd {status} --",
-                    images, work, daemonLog));
+                    "%s target --images %s --work %s --pids-file %s --",
+                    kit.programs().pages(), images, work, pids.get()));
         }
         command.addAll(settings.program());
         command.addAll(Command.words(

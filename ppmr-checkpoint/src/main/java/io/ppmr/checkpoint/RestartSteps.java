@@ -1,7 +1,6 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
-import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.checkpoint.ToolProcess.LogWords;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -213,7 +212,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         endNamespace();
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
         all.addAll(kit.table().trees(seen));
-        kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
+        kit.signals().killChildrenFirst(all);
         // A copy that was made in the moment in which its restart was killed, in a session of its own, was not seen.
         mark.endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {

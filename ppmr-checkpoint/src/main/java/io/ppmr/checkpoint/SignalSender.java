@@ -8,6 +8,7 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
@@ -195,13 +196,25 @@ public final class SignalSender {
         List<ProcessIdentity> find() throws CheckpointException;
     }
 
-    /** Kills what is found, again and again; false if some of it is still there when the time is over. */
+    /** Kills what is found until nothing is found; false if some of it is still there when the time is over. */
     boolean killAll(Duration limit, Members members) throws CheckpointException {
         return Polling.until(limit, () -> {
             List<ProcessIdentity> left = members.find();
-            sendAll(Signal.KILL, left);
+            killChildrenFirst(left);
             return left.isEmpty();
         });
+    }
+
+    /**
+     * Kills processes in the reverse order. A copy that is not whole is killed before the helper that keeps its memory
+     * registered: it never runs on pages that are missing.
+     *
+     * @param processes each one before its children
+     */
+    void killChildrenFirst(Collection<ProcessIdentity> processes) throws CheckpointException {
+        List<ProcessIdentity> reversed = new ArrayList<>(processes);
+        Collections.reverse(reversed);
+        sendAll(Signal.KILL, reversed);
     }
 
     /**
