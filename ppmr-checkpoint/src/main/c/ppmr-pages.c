@@ -986,7 +986,7 @@ static int run_source(const char *images_path, const char *scratch_path, int roo
     write_list(images, &order);
     pthread_t writer = start_thread(write_stream);
     read_pages(&order, originals);
-    /* While CRIU waits in its page server no signal sets the processes going; afterwards one could. */
+    /* While CRIU waits in its page server no signal continues the processes; afterwards one could. */
     if (waitpid(criu, NULL, WNOHANG) != 0) {
         dump_pid = 0;
         fail("CRIU ended before all pages were read, so the processes may have run meanwhile");
@@ -1008,7 +1008,7 @@ static int run_source(const char *images_path, const char *scratch_path, int roo
 
 /*
  * The descriptors of the copies' memory. As long as one process has them the memory stays registered, so a thread of a
- * copy that needs a missing page blocks, also when somebody continues it (SIGCONT).
+ * copy that needs a missing page blocks, also if it is continued (SIGCONT).
  */
 static struct {
     pthread_mutex_t lock;
@@ -1377,7 +1377,7 @@ static void wake_page(const struct arriving *of, uint64_t address)
     }
 }
 
-/* A page that is not there yet comes by itself, and wakes whoever waits for it. */
+/* A page that is not there yet comes by itself, and wakes the threads that wait for it. */
 static void answer_fault(struct arriving *of, uint64_t address)
 {
     address -= address % PAGE;
@@ -1520,7 +1520,7 @@ static void write_pids(const char *path)
     }
 }
 
-/* Listens at the name by which CRIU's processes connect. The directory is root's own, so nobody else can. */
+/* Listens at the name by which CRIU's processes connect. The directory is root's own, so no other user can. */
 static int listen_in(const char *work_path)
 {
     int work = open_directory(work_path);
