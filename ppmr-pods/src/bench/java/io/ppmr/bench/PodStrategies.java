@@ -307,7 +307,7 @@ final class PodStrategies {
         Path network = Files.createFile(folder.resolve("network"));
         b.run("unshare", "--net=" + network, "--", "true");
         String lay = "nsenter --net=\"$1\" -- ip link add eth0 address $2 type veth peer name $3 netns $$";
-        b.run("sh", "-c", lay, "sh", network.toString(), pod.mac(), pod.link());
+        b.run("sh", "-c", lay, "sh", network.toString(), pod.addresses().mac(), pod.link());
         b.run(
                 "nsenter",
                 "--net=" + network,

@@ -138,8 +138,7 @@ final class PodAgentCommand implements Callable<Integer> {
             }
             return 0;
         }
-        PodOrder order = new PodOrder(
-                place.pod(), null, null, null, null, List.of(), null, null, OUTPUT, null, List.of("sh", "-c", command));
+        PodOrder order = PodOrder.inPod(place.pod(), List.of("sh", "-c", command)).withOutput(OUTPUT);
         try (PodClient client = new PodClient(place.socket())) {
             Pods.Executed started = client.execute(order, true);
             return started.exitCode();

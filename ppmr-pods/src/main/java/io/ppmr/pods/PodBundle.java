@@ -84,7 +84,7 @@ record PodBundle(Path folder, Path podInit) {
         ObjectNode config = MAPPER.createObjectNode();
         config.put("ociVersion", "1.0.2").put("hostname", pod.name());
         config.putObject("root").put("path", ROOT).put("readonly", true);
-        config.set("process", process(pod, groups, pod.environment(), words));
+        config.set("process", process(pod, groups, pod.specification().environment(), words));
         config.set("mounts", mounts);
         config.set("linux", linux(template, cgroup, PodRuntime.networkFile(folder)));
         // A call of the profile that the runtime does not know would else stay open.

@@ -189,7 +189,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         }
         ProcessTable processes = new ProcessTable();
         pods.forEach((folder, pod) -> {
-            if (pod.begun() && pod.move() == null && processes.isAlive(pod.init())) {
+            if (pod.begun() && !pod.moves() && processes.isAlive(pod.init())) {
                 try {
                     Path network = PodRuntime.networkFile(folder);
                     findings.add(retries(pod, network));

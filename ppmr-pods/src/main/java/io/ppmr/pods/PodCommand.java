@@ -3,6 +3,7 @@ package io.ppmr.pods;
 import io.ppmr.cli.SocketArgument;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.migration.RequestException;
+import io.ppmr.protocol.control.PodSpecification;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.time.Duration;
@@ -72,8 +73,8 @@ public final class PodCommand implements Runnable {
 
         private PodOrder order(
                 String name, String job, String template, String address, String user, List<String> command) {
-            return new PodOrder(
-                    name, job, template, address, user, environment, directory, input, output, error, command);
+            PodSpecification specification = new PodSpecification(name, job, template, environment, command);
+            return new PodOrder(specification, address, user, directory, input, output, error);
         }
 
         private boolean given() {
@@ -177,7 +178,11 @@ public final class PodCommand implements Runnable {
             for (PodStatus pod : pods) {
                 out().println(String.format(
                         "%-24s %-15s %-12s %4d processes  %s",
-                        pod.name(), pod.address(), pod.template(), pod.processes(), String.join(" ", pod.command())));
+                        pod.name(),
+                        pod.address(),
+                        pod.specification().template(),
+                        pod.processes(),
+                        String.join(" ", pod.specification().command())));
             }
         }
     }
@@ -191,14 +196,14 @@ public final class PodCommand implements Runnable {
             PodStatus pod = client.showPod(name);
             PrintWriter out = out();
             out.println("pod        " + pod.name() + ", " + pod.state());
-            out.println("job        " + pod.job());
-            out.println("template   " + pod.template());
-            out.println("address    " + pod.address() + (pod.address6().isEmpty() ? "" : ", " + pod.address6()) + ", "
-                    + pod.mac());
+            out.println("job        " + pod.specification().job());
+            out.println("template   " + pod.specification().template());
+            out.println("address    " + String.join(", ", pod.addresses().all()) + ", "
+                    + pod.addresses().mac());
             out.println("cable      " + pod.link() + " in bridge " + pod.bridge());
             out.println("processes  " + pod.processes() + ", its init is PID " + pod.init());
             out.println("started    " + Instant.ofEpochMilli(pod.startedAtMs()).truncatedTo(ChronoUnit.SECONDS));
-            out.println("command    " + String.join(" ", pod.command()));
+            out.println("command    " + String.join(" ", pod.specification().command()));
         }
     }
 
@@ -281,8 +286,8 @@ public final class PodCommand implements Runnable {
     }
 
     private static boolean isOf(String job, PodStatus pod) {
-        return job.equals(pod.job())
-                || job.equals(pod.name().substring(0, pod.name().indexOf('/') + 1) + pod.job());
+        return job.equals(pod.specification().job())
+                || job.equals(pod.name().substring(0, pod.name().indexOf('/') + 1) + pod.specification().job());
     }
 
     private static Streams or(Streams streams) {

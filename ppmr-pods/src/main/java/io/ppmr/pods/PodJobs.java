@@ -64,7 +64,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
     }
 
     private static JobName name(PodRecord pod) {
-        return new JobName(pod.uid(), pod.jobName());
+        return new JobName(pod.uid(), pod.specification().job());
     }
 
     private static boolean belongsTo(int uid, String user) {
@@ -113,7 +113,8 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
             Optional<String> tool = pods.checkpointerOf(pod).filter(checkpointers::containsKey);
             Optional<PodFacts> known = pods.facts(pod);
             if (known.isEmpty() || tool.isEmpty()) {
-                throw new RequestException("pod " + pod.fullName() + " is not moved: [pods." + pod.template()
+                throw new RequestException("pod " + pod.fullName() + " is not moved: [pods."
+                        + pod.specification().template()
                         + "] of this source's configuration names no checkpointer. Remedy: the operator writes there"
                         + " checkpointer = \"NAME\" of a [checkpointers.NAME]");
             }

@@ -32,7 +32,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -96,8 +95,8 @@ final class PodMoves implements RankSurroundings {
             all = pods.records();
         }
         all.stream()
-                .filter(pod -> pod.move() != null)
-                .forEach(pod -> notices.leaves(pod.move(), pod.address(), pod.returnToken()));
+                .filter(PodRecord::moves)
+                .forEach(pod -> notices.leaves(pod.move().migration(), pod.address(), pod.move().token()));
     }
 
     /** Returns whether a move is not over; a record that cannot be read counts as one of a move that continues. */
@@ -149,11 +148,12 @@ final class PodMoves implements RankSurroundings {
     @Override
     public Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException {
         PodRecord pod = byInit(init);
-        if (pod.move() != null && !pod.move().equals(move)) {
-            throw new IOException("pod " + pod.fullName() + " is being moved by migration " + pod.move());
+        if (pod.moves() && !pod.movesBy(move)) {
+            throw new IOException("pod " + pod.fullName() + " is being moved by migration "
+                    + pod.move().migration());
         }
         ReturnToken token = ReturnToken.of(secret, pod.address());
-        pod.moving(move, token).write(pods.folderOf(pod));
+        pod.leaving(move, token).write(pods.folderOf(pod));
         long network = PodRuntime.number(networkOf(pod));
         notices.leaves(move, pod.address(), token);
         quiet.mute(pods.folderOf(pod), pod, networkOf(pod));
@@ -171,8 +171,8 @@ final class PodMoves implements RankSurroundings {
     private List<String> mountsOf(PodRecord pod) throws IOException {
         return pods.facts(pod)
                 .map(PodFacts::mounts)
-                .orElseThrow(() -> new IOException("pod " + pod.fullName() + " is of [pods." + pod.template()
-                        + "], which is not in this node's configuration"));
+                .orElseThrow(() -> new IOException("pod " + pod.fullName() + " is of [pods."
+                        + pod.specification().template() + "], which is not in this node's configuration"));
     }
 
     /** Names a mount in the image; both sides make the same name of its path. */
@@ -202,8 +202,8 @@ final class PodMoves implements RankSurroundings {
     @Override
     public void ended(String move) throws IOException {
         for (PodRecord pod : pods.moving(move)) {
-            if (!pod.arriving()) {
-                notices.hasGone(move, pod.address(), pod.returnToken());
+            if (!pod.arrives()) {
+                notices.hasGone(move, pod.address(), pod.move().token());
                 pods.takeAway(pod);
             }
         }
@@ -222,7 +222,7 @@ final class PodMoves implements RankSurroundings {
             List<Finding> findings = new ArrayList<>();
             reasons.forEach((pod, against) -> {
                 if (against.isEmpty()) {
-                    findings.add(Finding.ok(Finding.PODS, "the pod can continue here, at " + pod.address()));
+                    findings.add(Finding.ok(Finding.PODS, "the pod can continue here, at " + pod.addresses().address()));
                 }
                 against.forEach(reason -> findings.add(Finding.fail(Finding.PODS, reason, "")));
             });
@@ -234,28 +234,28 @@ final class PodMoves implements RankSurroundings {
     }
 
     private List<String> reasonsAgainst(PodFacts pod) throws IOException {
-        Optional<Ipv4Address> address = Ipv4Address.parse(pod.address());
-        Optional<PodTemplate> found = pods.template(pod.template());
+        Optional<Ipv4Address> address = Ipv4Address.parse(pod.addresses().address());
+        Optional<PodTemplate> found = pods.template(pod.specification().template());
         if (found.isEmpty()
                 || address.isEmpty()
-                || !PodOrder.isName(pod.name())
-                || !PodOrder.isName(pod.job())
+                || !PodOrder.isName(pod.specification().name())
+                || !PodOrder.isName(pod.specification().job())
                 || !found.get().grants(pod.uid(), address.get())) {
-            return List.of("no [pods." + pod.template() + "] of this node grants " + pod.address() + " to user "
+            return List.of("no [pods." + pod.specification().template() + "] of this node grants " + pod.addresses().address() + " to user "
                     + Integer.toUnsignedString(pod.uid()) + ": write the same template on both nodes");
         }
         PodTemplate template = found.get();
         List<String> reasons = new ArrayList<>();
-        String same = ": write the same [pods." + pod.template() + "] on both nodes";
-        if (!template.macOf(address.get()).equals(pod.mac())
+        String same = ": write the same [pods." + pod.specification().template() + "] on both nodes";
+        if (!template.macOf(address.get()).equals(pod.addresses().mac())
                 || template.network().prefix() != pod.prefixBits()) {
-            reasons.add("the pod has " + pod.mac() + " and a network of " + pod.prefixBits()
+            reasons.add("the pod has " + pod.addresses().mac() + " and a network of " + pod.prefixBits()
                     + " bits, here it would have " + template.macOf(address.get()) + " and "
                     + template.network().prefix() + same);
         }
-        if (!template.address6Of(address.get()).equals(pod.address6())) {
+        if (!template.address6Of(address.get()).equals(pod.addresses().address6())) {
             reasons.add("the pod has "
-                    + (pod.address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.address6())
+                    + (pod.addresses().address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.addresses().address6())
                     + ", here it would have "
                     + (template.network().network6().isEmpty() ? "none" : template.address6Of(address.get()))
                     + " (network6)"
@@ -290,9 +290,9 @@ final class PodMoves implements RankSurroundings {
     private Optional<String> taken(PodFacts pod) throws IOException {
         synchronized (pods) {
             return pods.records().stream()
-                    .filter(other -> other.address().equals(pod.address())
-                            || (other.uid() == pod.uid() && other.name().equals(pod.name())))
-                    .map(other -> "pod " + other.fullName() + " of this node has that name, or " + pod.address()
+                    .filter(other -> other.address().equals(pod.addresses().address())
+                            || (other.uid() == pod.uid() && other.name().equals(pod.specification().name())))
+                    .map(other -> "pod " + other.fullName() + " of this node has that name, or " + pod.addresses().address()
                             + ": stop it")
                     .findFirst();
         }
@@ -306,13 +306,13 @@ final class PodMoves implements RankSurroundings {
         Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
                 .filter(pod -> reasons.get(pod).isEmpty())
                 .collect(Collectors.groupingBy(pod ->
-                        pods.template(pod.template()).orElseThrow().network().bridge()));
+                        pods.template(pod.specification().template()).orElseThrow().network().bridge()));
         for (Map.Entry<String, List<PodFacts>> asked : byBridge.entrySet()) {
             List<String> addresses =
-                    asked.getValue().stream().flatMap(PodMoves::addressesOf).toList();
+                    asked.getValue().stream().flatMap(pod -> pod.addresses().all().stream()).toList();
             Map<String, Set<String>> having = runtime.whoHas(asked.getKey(), addresses);
             for (PodFacts pod : asked.getValue()) {
-                for (String address : addressesOf(pod).toList()) {
+                for (String address : pod.addresses().all()) {
                     if (reasons.get(pod).isEmpty()) {
                         network(pod, asked.getKey(), address, having.getOrDefault(address, Set.of()))
                                 .ifPresent(reasons.get(pod)::add);
@@ -322,10 +322,6 @@ final class PodMoves implements RankSurroundings {
         }
     }
 
-    private static Stream<String> addressesOf(PodFacts pod) {
-        return Stream.of(pod.address(), pod.address6()).filter(address -> !address.isEmpty());
-    }
-
     /** @param having the MAC addresses of those who answer for the address at the bridge */
     private Optional<String> network(PodFacts pod, String bridge, String address, Set<String> having)
             throws IOException {
@@ -333,7 +329,7 @@ final class PodMoves implements RankSurroundings {
             return Optional.of("the address " + address + " is this node's own: free it");
         }
         Optional<String> other =
-                having.stream().filter(mac -> !mac.equals(pod.mac())).findFirst();
+                having.stream().filter(mac -> !mac.equals(pod.addresses().mac())).findFirst();
         if (other.isPresent()) {
             return Optional.of(
                     "the address " + address + " is in use at bridge " + bridge + ", by " + other.get() + ": free it");
@@ -347,35 +343,28 @@ final class PodMoves implements RankSurroundings {
 
     @Override
     public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts) throws IOException {
-        PodTemplate template = pods.template(facts.template())
-                .orElseThrow(() -> new IOException("there is no [pods." + facts.template() + "] on this node"));
-        String link = Ipv4Address.parse(facts.address())
-                .map(address -> "ppmr" + address.bytes("%02x", ""))
+        PodTemplate template = pods.template(facts.specification().template())
+                .orElseThrow(() -> new IOException("there is no [pods." + facts.specification().template() + "] on this node"));
+        String address = facts.addresses().address();
+        String link = Ipv4Address.parse(address)
+                .map(parsed -> "ppmr" + parsed.bytes("%02x", ""))
                 .orElseThrow(() -> new IOException("the pod's address is none"));
         PodRecord pod = new PodRecord(
+                facts.specification(),
                 facts.uid(),
                 facts.gid(),
-                facts.name(),
-                facts.template(),
-                facts.address(),
-                facts.mac(),
+                facts.addresses(),
                 template.network().bridge(),
                 link,
-                facts.environment(),
-                facts.command(),
+                template.mounts().all(),
                 facts.startedAtMs(),
                 null,
                 false,
-                move,
-                true,
-                template.mounts().all(),
                 0,
-                facts.address6(),
-                facts.job(),
-                ReturnToken.of(secret, facts.address()).text());
+                new PodRecord.PodMove(move, true, ReturnToken.of(secret, address)));
         try {
             pods.note(pod);
-            notices.leaves(move, pod.address(), pod.returnToken());
+            notices.leaves(move, pod.address(), pod.move().token());
             return make(pod, template);
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
@@ -410,7 +399,7 @@ final class PodMoves implements RankSurroundings {
     @Override
     public void restored(String move, PodFacts facts, ProcessIdentity init) throws IOException {
         PodRecord pod = pods.moving(move).stream()
-                .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.name()))
+                .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.specification().name()))
                 .findFirst()
                 .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
         // By its PID, which it has while its migration holds it.
@@ -425,9 +414,9 @@ final class PodMoves implements RankSurroundings {
     public void discard(String move) throws IOException {
         notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
-            if (pod.arriving()) {
+            if (pod.arrives()) {
                 // Its source tells the peers that it knows of, and this node need not be one.
-                notices.hasGone(move, pod.address(), pod.returnToken());
+                notices.hasGone(move, pod.address(), pod.move().token());
                 Path folder = pods.folderOf(pod);
                 endAllIn(folder, pod);
                 pods.remove(folder, pod);
@@ -506,8 +495,8 @@ final class PodMoves implements RankSurroundings {
         synchronized (pods) {
             return pods.offered()
                     ? pods.records().stream()
-                            .filter(PodRecord::arriving)
-                            .map(PodRecord::move)
+                            .filter(PodRecord::arrives)
+                            .map(pod -> pod.move().migration())
                             .distinct()
                             .toList()
                     : List.of();
@@ -527,7 +516,7 @@ final class PodMoves implements RankSurroundings {
         if (processes.isAlive(pod.init())) {
             runtime.setVethUp(pod);
             quiet.unmute(folder, network);
-            notices.isBack(move, pod.address(), pod.returnToken());
+            notices.isBack(move, pod.address(), pod.move().token());
             runtime.announce(pod, network);
             runtime.resetTcpTimers(PodRuntime.number(network));
         }

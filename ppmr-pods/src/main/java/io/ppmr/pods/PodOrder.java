@@ -1,7 +1,9 @@
 package io.ppmr.pods;
 
 import com.fasterxml.jackson.annotation.JsonInclude;
+import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.migration.RequestException;
+import io.ppmr.protocol.control.PodSpecification;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,44 +14,55 @@ import java.util.regex.Pattern;
  * Holds what a user picks for a pod or for a further command in one. Nothing in it is a path that root opens: directory
  * and files are opened in the pod, by the user. Immutable; a request of the control socket.
  *
- * @param name what the user calls the pod; of a further command the full name, UID/NAME, will do too
- * @param job the job that the pod belongs to; null for one of its own; of no use for a further command
- * @param template which {@code [pods.NAME]}; null where there is only one; of no use for a further command
- * @param address which of the user's addresses; null for the first that is free; of no use for a further command
- * @param user whose the pod is to be, for root alone; null for the user who asks
- * @param environment NAME=VALUE each
+ * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
+ *     are not read
+ * @param address which of the user's addresses; null for the first that is free; not read for a further command
+ * @param user the pod's user, for root alone; null for the caller
  * @param directory where the command begins; null for /tmp
- * @param input what it reads; null for /dev/null
- * @param output what its standard output is appended to; null for /dev/null
+ * @param input the file of its standard input; null for /dev/null
+ * @param output the file that its standard output is appended to; null for /dev/null
  * @param error the same for its standard error; null for where the output goes
- * @param command the program and its arguments
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 public record PodOrder(
-        String name,
-        String job,
-        String template,
+        @JsonUnwrapped PodSpecification specification,
         String address,
         String user,
-        List<String> environment,
         String directory,
         String input,
         String output,
-        String error,
-        List<String> command) {
+        String error) {
     private static final Pattern NAME = Pattern.compile("[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?");
     private static final Pattern VARIABLE = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*=.*", Pattern.DOTALL);
     private static final int MAX_WORDS = 4096;
     private static final String INIT = "/ppmr-pod-init";
 
-    public PodOrder {
-        // What stands in the lists and is no text is refused as a text that will not do.
-        environment = texts(environment);
-        command = texts(command);
+    /** Returns an order of a further command in a pod. */
+    public static PodOrder inPod(String name, List<String> command) {
+        return new PodOrder(
+                new PodSpecification(name, null, null, List.of(), command), null, null, null, null, null, null);
     }
 
-    private static List<String> texts(List<?> words) {
-        return words == null ? List.of() : words.stream().map(String::valueOf).toList();
+    /** Returns the same order, whose output goes to a file in the pod. */
+    public PodOrder withOutput(String file) {
+        return new PodOrder(specification, address, user, directory, input, file, error);
+    }
+
+    /** Returns the same order for another user's pod, for root alone. */
+    public PodOrder forUser(String owner) {
+        return new PodOrder(specification, address, owner, directory, input, output, error);
+    }
+
+    String name() {
+        return specification.name();
+    }
+
+    private List<String> command() {
+        return specification.command();
+    }
+
+    private List<String> environment() {
+        return specification.environment();
     }
 
     /** Returns true if a pod can have that name: it is also its host name. */
@@ -59,19 +72,19 @@ public record PodOrder(
 
     /** Throws if a command cannot be meant like that. */
     void requireCommand() throws RequestException {
-        if (command.isEmpty() || command.get(0).isEmpty()) {
+        if (command().isEmpty() || command().get(0).isEmpty()) {
             throw new RequestException("there is no command to run in the pod: give one behind --");
         }
-        if (command.size() > MAX_WORDS || environment.size() > MAX_WORDS) {
+        if (command().size() > MAX_WORDS || environment().size() > MAX_WORDS) {
             throw new RequestException("a command has at most " + MAX_WORDS + " words, and as many variables");
         }
-        for (String variable : environment) {
+        for (String variable : environment()) {
             if (!VARIABLE.matcher(variable).matches()) {
                 throw new RequestException("a variable of the environment is written NAME=VALUE");
             }
         }
-        List<String> all = new ArrayList<>(command);
-        all.addAll(environment);
+        List<String> all = new ArrayList<>(command());
+        all.addAll(environment());
         for (String stream : new String[] {directory, input, output, error}) {
             all.add(stream == null ? "" : stream);
         }
@@ -87,7 +100,7 @@ public record PodOrder(
         for (String variable : base) {
             byName.put(nameOf(variable), variable);
         }
-        for (String variable : environment) {
+        for (String variable : environment()) {
             byName.put(nameOf(variable), variable);
         }
         return List.copyOf(byName.values());
@@ -108,7 +121,7 @@ public record PodOrder(
         add(words, "--output", output);
         add(words, "--error", error);
         words.add("--");
-        words.addAll(command);
+        words.addAll(command());
         return words;
     }
 

@@ -68,7 +68,7 @@ final class PodPeers {
         for (PodRecord pod : pods.running()) {
             if (!pod.address().equals(address.toString())) {
                 peers.add(pod);
-            } else if (pod.move() == null && !isBack) {
+            } else if (!pod.moves() && !isBack) {
                 throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
             }
         }
@@ -161,7 +161,7 @@ final class PodPeers {
                     .isPresent();
             try {
                 // Whose own cable is out says nothing to anybody.
-                if (pod.move() == null) {
+                if (!pod.moves()) {
                     quiet.muteTowards(
                             pod,
                             networkOf(pod),

@@ -144,7 +144,7 @@ record PodQuiet(PodRuntime runtime) {
     void muteTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {
         String table = AWAY + address.bytes("%02x", "");
-        boolean both = !address6.isEmpty() && !pod.address6().isEmpty();
+        boolean both = !address6.isEmpty() && !pod.addresses().address6().isEmpty();
         List<String> commands = new ArrayList<>();
         commands.add("nft '" + fresh(table) + "; add chain netdev " + table + " out" + HOOK + "accept; }; "
                 + drop(table, "away", "ipv4_addr", "ip", address.toString(), limit)

@@ -2,7 +2,8 @@ package io.ppmr.pods;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.protocol.control.MigrationSecret;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.protocol.control.ReturnToken;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -16,131 +17,121 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Records a pod, in the pod's folder, which is root's alone: written before anything of the pod is
- * made, again when its init is there, and when its command has begun. So a service that dies at any moment finds
- * what it has to take away. Immutable.
+ * Records a pod, in a folder of the pod that only root may read. The service writes it before it makes anything of the
+ * pod, again when the init process exists, and again when the command began. So a service that starts after a crash
+ * finds what to remove. Immutable.
  *
- * @param uid whose it is
- * @param gid the user's group
- * @param name what the user calls it
- * @param template the kind of pod
- * @param address its IPv4 address
- * @param mac its MAC address
- * @param bridge what it is plugged into
- * @param link the node's end of its cable
- * @param environment what commands in it get, each NAME=VALUE
- * @param command what it was made for
- * @param startedAtMs when, in milliseconds since 1970 UTC
- * @param init its PID 1; null while it is being made
- * @param begun whether its command has begun; what has an init and no command is half made
- * @param move the migration by which it leaves, or by which and in which attempt it comes; null for none
- * @param arriving whether it comes: all of it is the migration's to take away
- * @param mounts directories of the node that it sees; null in a record of an earlier release
- * @param network the number of the network namespace that was made for it; 0 before, and in some of an earlier release
- * @param address6 its IPv6 address besides; empty for none
- * @param job the job that it belongs to; null for one of its own
- * @param token by which nodes believe that its address is back, as long as it moves; null for none
+ * @param specification the pod as its user ordered it, with its template and whole environment
+ * @param uid its user
+ * @param gid its user's group
+ * @param addresses its addresses
+ * @param bridge the bridge that its virtual cable is plugged into
+ * @param link the node's end of its virtual cable
+ * @param mounts directories of the node that it sees
+ * @param startedAtMs its start, in milliseconds since 1970 UTC
+ * @param init its PID 1; null while the service makes it
+ * @param begun whether its command began; a pod with an init and without a command is half made
+ * @param network the number of its network namespace; 0 before that exists
+ * @param move the migration that takes it away or brings it; null for none
  */
 public record PodRecord(
+        PodSpecification specification,
         int uid,
         int gid,
-        String name,
-        String template,
-        String address,
-        String mac,
+        PodAddresses addresses,
         String bridge,
         String link,
-        List<String> environment,
-        List<String> command,
+        List<String> mounts,
         long startedAtMs,
         ProcessIdentity init,
         boolean begun,
-        String move,
-        boolean arriving,
-        List<String> mounts,
         long network,
-        String address6,
-        String job,
-        String token) {
+        PodMove move) {
     private static final String FILE = "pod.json";
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
+    /**
+     * A migration of a pod.
+     *
+     * @param migration its name
+     * @param arriving whether it brings the pod: the pod is then the migration's to remove
+     * @param token proves to other nodes that the pod's address is back
+     */
+    public record PodMove(String migration, boolean arriving, ReturnToken token) {}
+
     public PodRecord {
-        environment = List.copyOf(environment);
-        command = List.copyOf(command);
-        // A record of an earlier release has none.
-        address6 = address6 == null ? "" : address6;
-        mounts = mounts == null ? null : List.copyOf(mounts);
+        mounts = List.copyOf(mounts);
     }
 
-    /** Gives the same with its init, and whether its command has begun. */
+    /** Returns the same pod with its init, and whether its command began. */
     PodRecord with(ProcessIdentity found, boolean nowBegun) {
-        return changed(found, nowBegun, move, arriving, network, token);
+        return changed(found, nowBegun, network, move);
     }
 
-    /** Gives the same, which leaves by a migration. */
-    PodRecord moving(String by, ReturnToken of) {
-        return changed(init, begun, by, false, network, of.text());
+    /** Returns the same pod, which leaves by a migration. */
+    PodRecord leaving(String migration, ReturnToken token) {
+        return changed(init, begun, network, new PodMove(migration, false, token));
     }
 
-    /** Gives the same, which is this node's, and moves by no migration any more. */
+    /** Returns the same pod, which belongs to this node and to no migration. */
     PodRecord settled() {
-        return changed(init, true, null, false, network, null);
+        return changed(init, true, network, null);
     }
 
-    /** Gives the token of its move; an earlier release has given none. */
-    ReturnToken returnToken() {
-        return token == null ? ReturnToken.of(MigrationSecret.NONE, address) : new ReturnToken(token);
-    }
-
-    /** Gives the same, in that network namespace. */
+    /** Returns the same pod, in that network namespace. */
     PodRecord into(long namespace) {
-        return changed(init, begun, move, arriving, namespace, token);
+        return changed(init, begun, namespace, move);
     }
 
-    private PodRecord changed(
-            ProcessIdentity found, boolean nowBegun, String by, boolean comes, long namespace, String of) {
+    private PodRecord changed(ProcessIdentity found, boolean nowBegun, long namespace, PodMove by) {
         return new PodRecord(
+                specification,
                 uid,
                 gid,
-                name,
-                template,
-                address,
-                mac,
+                addresses,
                 bridge,
                 link,
-                environment,
-                command,
+                mounts,
                 startedAtMs,
                 found,
                 nowBegun,
-                by,
-                comes,
-                mounts,
                 namespace,
-                address6,
-                job,
-                of);
+                by);
     }
 
-    /** Gives the full name, which no other user's pod has. */
+    /** Returns the name that its user gave it. */
+    String name() {
+        return specification.name();
+    }
+
+    /** Returns its IPv4 address. */
+    String address() {
+        return addresses.address();
+    }
+
+    /** Returns the full name, which no other user's pod has. */
     public String fullName() {
-        return Integer.toUnsignedString(uid) + "/" + name;
+        return Integer.toUnsignedString(uid) + "/" + name();
     }
 
-    /** Lists all addresses that it has. */
-    List<String> addresses() {
-        return address6.isEmpty() ? List.of(address) : List.of(address, address6);
+    /** Returns true while a migration takes it away or brings it. */
+    boolean moves() {
+        return move != null;
     }
 
-    /** Gives the name of the job that it belongs to: that of its own where it was given none. */
-    public String jobName() {
-        return job == null ? name : job;
+    /** Returns true if that migration takes it away or brings it. */
+    boolean movesBy(String migration) {
+        return move != null && move.migration().equals(migration);
     }
 
-    /** Gives the name of its folder, and what the runtime calls it. */
+    /** Returns true while a migration brings it. */
+    boolean arrives() {
+        return move != null && move.arriving();
+    }
+
+    /** Returns the name of its folder, which is also the name that the runtime knows. */
     String id() {
-        return Integer.toUnsignedString(uid) + "-" + name;
+        return Integer.toUnsignedString(uid) + "-" + name();
     }
 
     /** Writes it into a folder; it is on the disk when this returns. */

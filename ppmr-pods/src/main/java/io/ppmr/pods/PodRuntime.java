@@ -149,7 +149,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         // One that is tried out before its use refuses bind(2) meanwhile.
         template.network()
                 .network6()
-                .ifPresent(network -> inside.add("address add " + pod.address6() + "/" + network.prefixBits() + " dev "
+                .ifPresent(network -> inside.add("address add " + pod.addresses().address6() + "/" + network.prefixBits() + " dev "
                         + NETWORK_LINK + " nodad"));
         inside.add("link set dev " + NETWORK_LINK + " up");
         template.network().gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
@@ -181,7 +181,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
     void announce(PodRecord pod, Path network) throws IOException {
-        String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses());
+        String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses().all());
         inNetwork(network, List.of(tell)).requireOutput();
     }
 
@@ -247,7 +247,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 "sh -c %s sh %s " + NETWORK_LINK + " %s %s %s",
                 LAY,
                 file,
-                pod.mac(),
+                pod.addresses().mac(),
                 template.network().mtu(),
                 pod.link());
         Path batch = Files.write(folder.resolve("network"), inside(pod, template));

@@ -1,46 +1,41 @@
 package io.ppmr.pods;
 
 import com.fasterxml.jackson.annotation.JsonIgnore;
-import java.util.List;
+import com.fasterxml.jackson.annotation.JsonUnwrapped;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodSpecification;
 
 /**
- * Tells users of a pod. Immutable; an answer on the control socket.
+ * The status of a pod, for users. Immutable; an answer on the control socket.
  *
  * @param name its full name, UID/NAME
- * @param job the job that it belongs to, with whose pods it moves
+ * @param specification the pod as its user ordered it, without the environment
  * @param state {@code running}, {@code moving} while it is being moved, or {@code ended} for one whose command was over
  *     at once
- * @param template the kind of pod
- * @param address its IPv4 address
- * @param prefixBits how many leading bits of the address name the network; 0 if its template is gone
- * @param address6 its IPv6 address besides; empty for none
- * @param mac its MAC address
- * @param bridge what it is plugged into
- * @param link the node's end of its cable
- * @param init the PID of its init on the node; 0 if it has ended
+ * @param addresses its addresses
+ * @param prefixBits how many leading bits of the IPv4 address name the network; 0 if its template is gone
+ * @param bridge the bridge that its virtual cable is plugged into
+ * @param link the node's end of its virtual cable
+ * @param init the PID of its init on the node; 0 if it ended
  * @param processes how many processes are in it, with its init
- * @param startedAtMs when it was started, in milliseconds since 1970 UTC
- * @param command what it was made for
+ * @param startedAtMs its start, in milliseconds since 1970 UTC
  */
 public record PodStatus(
         String name,
-        String job,
+        PodSpecification specification,
         String state,
-        String template,
-        String address,
+        @JsonUnwrapped PodAddresses addresses,
         int prefixBits,
-        String address6,
-        String mac,
         String bridge,
         String link,
         int init,
         int processes,
-        long startedAtMs,
-        List<String> command) {
+        long startedAtMs) {
     private static final String MOVING = "moving";
 
-    public PodStatus {
-        command = List.copyOf(command);
+    /** Returns its IPv4 address. */
+    public String address() {
+        return addresses.address();
     }
 
     /** Returns true while a migration has it. */
@@ -52,7 +47,7 @@ public record PodStatus(
     static PodStatus running(PodRecord pod, int prefixBits, int processes) {
         return of(
                 pod,
-                pod.move() == null ? "running" : MOVING,
+                pod.moves() ? MOVING : "running",
                 prefixBits,
                 pod.init().pid(),
                 processes);
@@ -65,18 +60,14 @@ public record PodStatus(
     private static PodStatus of(PodRecord pod, String state, int prefixBits, int init, int processes) {
         return new PodStatus(
                 pod.fullName(),
-                pod.jobName(),
+                pod.specification().withoutEnvironment(),
                 state,
-                pod.template(),
-                pod.address(),
+                pod.addresses(),
                 prefixBits,
-                pod.address6(),
-                pod.mac(),
                 pod.bridge(),
                 pod.link(),
                 init,
                 processes,
-                pod.startedAtMs(),
-                pod.command());
+                pod.startedAtMs());
     }
 }

@@ -17,6 +17,7 @@ import io.ppmr.os.LibC;
 import io.ppmr.os.OutputBudget;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.os.RareLog;
+import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodFacts;
 import io.ppmr.transport.auth.PeerAuthenticator;
 import java.io.IOException;
@@ -177,7 +178,7 @@ public final class Pods {
             throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
                     + " its ends: name it so");
         }
-        if (order.job() != null && !PodOrder.isName(order.job())) {
+        if (!PodOrder.isName(order.specification().job())) {
             throw new RequestException("a job of pods has a name as a pod has, of up to 32 small letters, digits and"
                     + " hyphens, none of these at its ends: name it so");
         }
@@ -204,7 +205,7 @@ public final class Pods {
         LOG.info(
                 "pod {} of template {} runs at {}, its init is PID {}; user {} has asked for it",
                 made.fullName(),
-                made.template(),
+                made.specification().template(),
                 made.address(),
                 made.init().pid(),
                 caller.user());
@@ -238,7 +239,8 @@ public final class Pods {
             throw new RequestException("no template grants addresses to user " + Integer.toUnsignedString(uid)
                     + ": the operator names the user in shares of a [pods.NAME] of this node's configuration");
         }
-        String wanted = order.template() == null && granted.size() == 1 ? granted.get(0) : order.template();
+        String named = order.specification().template();
+        String wanted = named == null && granted.size() == 1 ? granted.get(0) : named;
         if (wanted == null || !granted.contains(wanted)) {
             throw new RequestException((wanted == null ? "there are several templates" : "no such template is yours")
                     + ": name one with --template, of " + String.join(", ", granted));
@@ -252,27 +254,18 @@ public final class Pods {
         List<PodRecord> others = records();
         Set<String> taken = others.stream().map(PodRecord::address).collect(Collectors.toSet());
         Ipv4Address address = addressFor(order, owner.uid(), template, taken);
-        List<String> environment = order.environmentOver(ENVIRONMENT);
         PodRecord pod = new PodRecord(
+                order.specification().granted(template.name(), order.environmentOver(ENVIRONMENT)),
                 owner.uid(),
                 owner.gid(),
-                order.name(),
-                template.name(),
-                address.toString(),
-                template.macOf(address),
+                new PodAddresses(address.toString(), template.address6Of(address), template.macOf(address)),
                 template.network().bridge(),
                 "ppmr" + address.bytes("%02x", ""),
-                environment,
-                order.command(),
+                template.mounts().all(),
                 System.currentTimeMillis(),
                 null,
                 false,
-                null,
-                false,
-                template.mounts().all(),
                 0,
-                template.address6Of(address),
-                order.job(),
                 null);
         note(pod);
         return pod;
@@ -429,7 +422,7 @@ public final class Pods {
     public synchronized List<PodRecord> running() throws IOException {
         return offered()
                 ? records().stream()
-                        .filter(pod -> !pod.arriving() && statusOf(pod).isPresent())
+                        .filter(pod -> !pod.arrives() && statusOf(pod).isPresent())
                         .toList()
                 : List.of();
     }
@@ -437,34 +430,28 @@ public final class Pods {
     /** Lists those that take part in a move. */
     synchronized List<PodRecord> moving(String move) throws IOException {
         return offered()
-                ? records().stream().filter(pod -> move.equals(pod.move())).toList()
+                ? records().stream().filter(pod -> pod.movesBy(move)).toList()
                 : List.of();
     }
 
     /** Describes one to the node that it goes to; empty if its template is gone. */
     public Optional<PodFacts> facts(PodRecord pod) {
-        return template(pod.template())
+        return template(pod.specification().template())
                 .map(template -> new PodFacts(
+                        pod.specification(),
                         pod.uid(),
                         pod.gid(),
-                        pod.name(),
-                        pod.jobName(),
-                        pod.template(),
-                        pod.address(),
-                        pod.address6(),
+                        pod.addresses(),
                         template.network().prefix(),
-                        pod.mac(),
                         template.network().mtu(),
-                        pod.mounts() == null ? template.mounts().all() : pod.mounts(),
-                        pod.environment(),
-                        pod.command(),
+                        pod.mounts(),
                         pod.startedAtMs(),
                         true));
     }
 
     /** Names the checkpointer by which a pod is moved; empty if it is not. */
     public Optional<String> checkpointerOf(PodRecord pod) {
-        return template(pod.template()).flatMap(PodTemplate::checkpointer);
+        return template(pod.specification().template()).flatMap(PodTemplate::checkpointer);
     }
 
     /** Lists the caller's pods, and everybody's to a caller who controls the service. */
@@ -505,7 +492,7 @@ public final class Pods {
         return pod.begun() && processes.isAlive(pod.init())
                 ? Optional.of(PodStatus.running(
                         pod,
-                        template(pod.template())
+                        template(pod.specification().template())
                                 .map(known -> known.network().prefix())
                                 .orElse(0),
                         processes.inNamespace(pod.init().pidNamespace()).size()))
@@ -528,8 +515,8 @@ public final class Pods {
                     + ": a user who controls the service may end it");
         }
         requireStill(pod);
-        List<String> environment = order.environmentOver(pod.environment());
-        List<String> words = detached ? order.initWords(true) : order.command();
+        List<String> environment = order.environmentOver(pod.specification().environment());
+        List<String> words = detached ? order.initWords(true) : order.specification().command();
         Command.CommandResult result = runtime.knows(folderOf(pod), pod)
                 ? executeByRuntime(pod, environment, words, output)
                 : enter(pod, environment, words, output);
@@ -581,8 +568,9 @@ public final class Pods {
     }
 
     private static void requireStill(PodRecord pod) throws RequestException {
-        if (pod.move() != null) {
-            throw new RequestException("pod " + pod.fullName() + " is being moved by migration " + pod.move()
+        if (pod.moves()) {
+            throw new RequestException("pod " + pod.fullName() + " is being moved by migration "
+                    + pod.move().migration()
                     + ": wait for its end, or cancel it");
         }
     }
@@ -610,7 +598,7 @@ public final class Pods {
         synchronized (this) {
             for (PodRecord pod : recordsOrWarn()) {
                 // What comes is for its migration to take away.
-                if (!pod.arriving() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
+                if (!pod.arrives() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
                     ended.add(pod);
                 }
             }
@@ -628,7 +616,7 @@ public final class Pods {
         PodRecord ended;
         synchronized (this) {
             ended = recordsOrWarn().stream()
-                    .filter(pod -> pod.id().equals(id) && pod.move() == null)
+                    .filter(pod -> pod.id().equals(id) && !pod.moves())
                     .filter(pod -> statusOf(pod).isEmpty() && takeOrWarn(pod))
                     .findFirst()
                     .orElse(null);

@@ -7,6 +7,7 @@ import io.ppmr.os.Command;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.testbed.MpiRing;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.Testbed;
@@ -67,7 +68,13 @@ class MpiPodsIT {
     void runPods() throws Exception {
         for (PodNode node : NODE) {
             PodOrder order = new PodOrder(
-                    "ring", null, "mpi", null, "1", null, null, null, null, null, List.of("sleep", "infinity"));
+                    new PodSpecification("ring", null, "mpi", List.of(), List.of("sleep", "infinity")),
+                    null,
+                    "1",
+                    null,
+                    null,
+                    null,
+                    null);
             try (PodClient client = new PodClient(node.socket())) {
                 client.runPod(order);
             }

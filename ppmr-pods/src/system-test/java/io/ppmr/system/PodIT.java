@@ -11,6 +11,7 @@ import io.ppmr.migration.RequestException;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.testbed.Conditions;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
@@ -406,7 +407,8 @@ class PodIT {
         Process byInput = keeping("first", first);
         Process bySignal = keeping("second", second);
         assertEquals(
-                List.of("kept", "kept"), a.list().stream().map(PodStatus::job).toList());
+                List.of("kept", "kept"),
+                a.list().stream().map(pod -> pod.specification().job()).toList());
         byInput.getOutputStream().close();
         assertTrue(byInput.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(first));
         assertEquals(0, byInput.exitValue(), Files.readString(first));
@@ -437,7 +439,13 @@ class PodIT {
     void shouldGiveEachAddressOnceWhenAllAreTaken() throws Exception {
         try (PodClient client = new PodClient(a.socket())) {
             PodOrder picked = new PodOrder(
-                    "picked", null, null, "10.20.0.13", "1", null, null, null, null, null, List.of("sleep", "600"));
+                    new PodSpecification("picked", null, null, List.of(), List.of("sleep", "600")),
+                    "10.20.0.13",
+                    "1",
+                    null,
+                    null,
+                    null,
+                    null);
             assertEquals("10.20.0.13", client.runPod(picked).address());
         }
         for (int number = 0; number < 4; number++) {

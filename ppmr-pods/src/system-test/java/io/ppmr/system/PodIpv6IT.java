@@ -120,14 +120,20 @@ class PodIpv6IT {
     void shouldGoOnWithBothConnectionsWhenAPodIsMovedThereAndBack() throws Exception {
         PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-e", SERVER);
         b.await(server, "listens");
-        assertEquals("fd00:20::a14:f", server.address6());
-        PodStatus client =
-                a.runPodAt("client", "10.20.0.12", "perl", "-e", CLIENT, server.address(), server.address6());
+        assertEquals("fd00:20::a14:f", server.addresses().address6());
+        PodStatus client = a.runPodAt(
+                "client",
+                "10.20.0.12",
+                "perl",
+                "-e",
+                CLIENT,
+                server.address(),
+                server.addresses().address6());
         requireMoreRounds(a, client);
         assertTrue(a.said(client).contains("from 10.20.0.12\nfrom fd00:20::a14:c\n"), a.said(client));
         PpmrCommand moved = a.move("1/client", b);
         assertEquals(0, moved.exitCode(), moved.said());
-        assertEquals("fd00:20::a14:c", client(b).address6());
+        assertEquals("fd00:20::a14:c", client(b).addresses().address6());
         requireMoreRounds(b, client(b));
         // And back, while its peer stays where it is.
         PpmrCommand back = b.move("1/client", a);
@@ -154,8 +160,14 @@ class PodIpv6IT {
     void shouldGoOnWithBothConnectionsWhenTheRestoreFails() throws Exception {
         PodStatus server = b.runPodAt("server", "10.20.0.15", "perl", "-e", SERVER);
         b.await(server, "listens");
-        PodStatus client =
-                a.runPodAt("client", "10.20.0.12", "perl", "-e", CLIENT, server.address(), server.address6());
+        PodStatus client = a.runPodAt(
+                "client",
+                "10.20.0.12",
+                "perl",
+                "-e",
+                CLIENT,
+                server.address(),
+                server.addresses().address6());
         requireMoreRounds(a, client);
         Files.createFile(b.folder().resolve("fail-one"));
         PpmrCommand failed = a.move("1/client", b);

@@ -546,7 +546,7 @@ class PodMoveIT {
                 List.of("both", "both"),
                 b.list("target").stream()
                         .filter(pod -> pod.name().startsWith("1/client"))
-                        .map(PodStatus::job)
+                        .map(pod -> pod.specification().job())
                         .toList());
         PpmrCommand back = b.move("1/both", a);
         assertEquals(0, back.exitCode(), back.said());

@@ -179,7 +179,7 @@ final class PodNode {
     /** Root has a pod of a user made. */
     PodStatus runFor(int uid, String name, String... command) throws IOException, RequestException {
         PodOrder order =
-                new PodOrder(name, null, null, null, "" + uid, null, null, null, "/tmp/out", null, List.of(command));
+                PodOrder.inPod(name, List.of(command)).forUser("" + uid).withOutput("/tmp/out");
         try (PodClient client = new PodClient(socket())) {
             return client.runPod(order);
         }
@@ -187,7 +187,7 @@ final class PodNode {
 
     /** Runs a further command, as root's word for the pod's user. */
     Pods.Executed execute(String pod, String... command) throws IOException, RequestException {
-        PodOrder order = new PodOrder(pod, null, null, null, null, null, null, null, null, null, List.of(command));
+        PodOrder order = PodOrder.inPod(pod, List.of(command));
         try (PodClient client = new PodClient(socket())) {
             return client.execute(order, false);
         }

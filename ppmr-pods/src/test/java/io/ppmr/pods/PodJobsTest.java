@@ -15,9 +15,9 @@ import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
 import io.ppmr.migration.source.MigrationQueue;
-import io.ppmr.os.Ipv4Address;
 import io.ppmr.os.ProcessIdentity;
-import io.ppmr.protocol.control.PodFacts;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -72,25 +72,17 @@ class PodJobsTest {
 
     private void pod(int uid, String name, String job, String template) throws IOException {
         PodRecord record = new PodRecord(
+                new PodSpecification(name, job, template, List.of(), List.of("true")),
                 uid,
                 100,
-                name,
-                template,
-                Ipv4Address.parse("10.20.0.10").orElseThrow().toString(),
-                "02:50:0a:14:00:0a",
+                new PodAddresses("10.20.0.10", "", "02:50:0a:14:00:0a"),
                 "br0",
                 "ppmr0a14000a",
                 List.of(),
-                List.of("true"),
                 1,
                 self,
                 true,
-                null,
-                false,
-                List.of(),
                 0,
-                "",
-                job,
                 null);
         Path folder = Files.createDirectory(directory.resolve(uid + "-" + name));
         Files.write(folder.resolve("pod.json"), new ObjectMapper().writeValueAsBytes(record));
@@ -109,17 +101,23 @@ class PodJobsTest {
         assertEquals(new JobUser(USER, 100), both.user());
         assertEquals(
                 List.of("first", "second"),
-                List.of(both.pods().get(0).name(), both.pods().get(1).name()));
+                List.of(
+                        both.pods().get(0).specification().name(),
+                        both.pods().get(1).specification().name()));
         assertEquals(2, both.ranks().size());
         assertEquals(
                 List.of("both"),
-                both.pods().values().stream().map(PodFacts::job).distinct().toList());
+                both.pods().values().stream()
+                        .map(pod -> pod.specification().job())
+                        .distinct()
+                        .toList());
         assertEquals(
                 "alone",
                 jobs.find(new JobName(USER, "alone"))
                         .orElseThrow()
                         .pods()
                         .get(0)
+                        .specification()
                         .job());
         // A pod of a job is moved with it, and by no name of its own.
         assertEquals(Optional.empty(), jobs.find(new JobName(USER, "first")));

@@ -10,6 +10,8 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.os.Command;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodSpecification;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -81,25 +83,17 @@ class PodRuntimeTest {
 
     private static PodRecord pod() {
         return new PodRecord(
+                new PodSpecification("client", null, "usual", List.of(), List.of("true")),
                 1,
                 1,
-                "client",
-                "usual",
-                "10.20.0.12",
-                MAC,
+                new PodAddresses("10.20.0.12", "", MAC),
                 "br0",
                 "ppmr0a14000c",
                 List.of(),
-                List.of("true"),
                 0,
                 null,
                 true,
-                null,
-                false,
-                List.of(),
                 0,
-                "",
-                "client",
                 null);
     }
 

@@ -3,6 +3,8 @@ package io.ppmr.pods;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.protocol.control.PodAddresses;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.transport.auth.PreSharedKey;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -54,25 +56,17 @@ class PodsTest {
 
     private static PodRecord pod() {
         return new PodRecord(
+                new PodSpecification("a", null, "mpi", List.of(), List.of("x")),
                 1,
                 1,
-                "a",
-                "mpi",
-                "10.20.0.12",
-                "02:50:0a:14:00:0c",
+                new PodAddresses("10.20.0.12", "", "02:50:0a:14:00:0c"),
                 "br0",
                 "ppmr0a14000c",
                 List.of(),
-                List.of("x"),
                 0,
                 null,
                 false,
-                null,
-                false,
-                List.of(),
                 0,
-                "",
-                null,
                 null);
     }
 

@@ -83,7 +83,8 @@ class ArchitectureTest {
                 }
             }
         }
-        ArchitectureRules.coreIsNamedAfterNoPart(ROOT, "io\\.ppmr\\.protocol\\.control\\.PodFacts")
+        ArchitectureRules.coreIsNamedAfterNoPart(
+                        ROOT, "io\\.ppmr\\.protocol\\.control\\.Pod(Facts|Specification|Addresses)")
                 .check(product);
     }
 

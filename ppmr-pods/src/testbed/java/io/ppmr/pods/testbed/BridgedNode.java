@@ -7,6 +7,7 @@ import io.ppmr.os.ProcStat;
 import io.ppmr.pods.PodClient;
 import io.ppmr.pods.PodOrder;
 import io.ppmr.pods.PodStatus;
+import io.ppmr.protocol.control.PodSpecification;
 import io.ppmr.testbed.Patience;
 import io.ppmr.testbed.ServiceProcess;
 import io.ppmr.testbed.TestNode;
@@ -297,7 +298,14 @@ public final class BridgedNode {
      */
     public PodStatus runPodOf(String job, String name, String at, String... command)
             throws IOException, RequestException {
-        PodOrder order = new PodOrder(name, job, null, at, USER, null, null, null, "/tmp/out", null, List.of(command));
+        PodOrder order = new PodOrder(
+                new PodSpecification(name, job, null, List.of(), List.of(command)),
+                at,
+                USER,
+                null,
+                null,
+                "/tmp/out",
+                null);
         try (PodClient client = new PodClient(socket())) {
             return client.runPod(order);
         }

@@ -65,14 +65,16 @@ final class FactsCodec {
     }
 
     private static void write(Bytes<?> out, int rank, PodFacts pod) {
-        out.writeInt(rank).writeInt(pod.uid()).writeInt(pod.gid());
-        MessageFields.writeTexts(out, pod.name(), pod.job(), pod.template(), pod.address(), pod.address6());
-        out.writeInt(pod.prefixBits());
-        MessageFields.writeText(out, pod.mac());
-        out.writeInt(pod.mtuBytes());
+        out.writeInt(rank);
+        PodSpecification specification = pod.specification();
+        MessageFields.writeTexts(out, specification.name(), specification.job(), specification.template());
+        MessageFields.writeTexts(out, specification.environment());
+        MessageFields.writeTexts(out, specification.command());
+        out.writeInt(pod.uid()).writeInt(pod.gid());
+        PodAddresses addresses = pod.addresses();
+        MessageFields.writeTexts(out, addresses.address(), addresses.address6(), addresses.mac());
+        out.writeInt(pod.prefixBits()).writeInt(pod.mtuBytes());
         MessageFields.writeTexts(out, pod.mounts());
-        MessageFields.writeTexts(out, pod.environment());
-        MessageFields.writeTexts(out, pod.command());
         out.writeLong(pod.startedAtMs());
         MessageFields.writeFlag(out, pod.answers());
     }
@@ -96,21 +98,24 @@ final class FactsCodec {
 
     private static PodFacts readPod(Bytes<?> in) throws ProtocolException {
         return new PodFacts(
+                readSpecification(in),
                 in.readInt(),
                 in.readInt(),
-                MessageFields.text(in),
-                MessageFields.text(in),
-                MessageFields.text(in),
-                MessageFields.text(in),
-                MessageFields.text(in),
+                new PodAddresses(MessageFields.text(in), MessageFields.text(in), MessageFields.text(in)),
                 in.readInt(),
-                MessageFields.text(in),
                 in.readInt(),
-                MessageFields.texts(in),
-                MessageFields.texts(in),
                 MessageFields.texts(in),
                 in.readLong(),
                 MessageFields.flag(in));
+    }
+
+    private static PodSpecification readSpecification(Bytes<?> in) throws ProtocolException {
+        return new PodSpecification(
+                MessageFields.text(in),
+                MessageFields.text(in),
+                MessageFields.text(in),
+                MessageFields.texts(in),
+                MessageFields.texts(in));
     }
 
     static void write(Bytes<?> out, List<Finding> findings) {

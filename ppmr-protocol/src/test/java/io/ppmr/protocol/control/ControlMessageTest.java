@@ -242,19 +242,13 @@ class ControlMessageTest {
     @Test
     void shouldReadPodsAsTheyWereWrittenWhenTheJobIsMadeOfThem() throws ProtocolException {
         PodFacts pod = new PodFacts(
+                new PodSpecification("ring", "rings", "mpi", List.of("A=b"), List.of("./ring", "5")),
                 1,
                 2,
-                "ring",
-                "rings",
-                "mpi",
-                "10.20.0.10",
-                "fd00:20::a14:a",
+                new PodAddresses("10.20.0.10", "fd00:20::a14:a", "02:50:0a:14:00:0a"),
                 24,
-                "02:50:0a:14:00:0a",
                 1500,
                 List.of("/usr"),
-                List.of("A=b"),
-                List.of("./ring", "5"),
                 7,
                 true);
         JobFacts job = new JobFacts("criu", 7, 0, List.of(8)).asPods(Map.of(0, pod, 5, pod.answering(false)));
