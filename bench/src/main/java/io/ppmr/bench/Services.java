@@ -129,10 +129,15 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
             throw new IOException(
                     "the migration ended with " + report.outcome() + ": " + report.reason() + "\n" + nodes.logEnds());
         }
-        Run run =
-                Run.migration(strategy, report.bytes(), report.seconds(), marks.phases(report), report.pauseSeconds());
+        Run run = Run.migration(
+                strategy,
+                report.images().bytes(),
+                report.times().seconds(),
+                marks.phases(report),
+                report.times().pauseSeconds());
         run.serviceCpuSeconds = cpuSeconds() - cpuBefore;
-        run.peakRssBytes = Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes());
+        run.peakRssBytes =
+                Math.max(report.memory().sourcePeakRssBytes(), report.memory().targetPeakRssBytes());
         return run;
     }
 
@@ -163,16 +168,17 @@ record Services(StageOptions options, TwoNodes nodes, ComputingJob job) {
         }
 
         private Map<String, double[]> phases(MigrationReport report) {
-            double begun = firstSent == 0 ? report.firstByteReadSeconds() : firstSent;
-            double end = Math.max(lastRead, report.lastByteWrittenSeconds());
+            double begun = firstSent == 0 ? report.times().firstByteReadSeconds() : firstSent;
+            double end = Math.max(lastRead, report.times().lastByteWrittenSeconds());
             Map<String, double[]> phases = new LinkedHashMap<>();
             phases.put("suspend", new double[] {0, begun});
-            phases.put("write", new double[] {begun, report.lastByteWrittenSeconds()});
+            phases.put("write", new double[] {begun, report.times().lastByteWrittenSeconds()});
             phases.put("transfer", new double[] {
-                firstArrived == 0 ? begun : firstArrived, Math.max(lastArrived, report.lastByteWrittenSeconds())
+                firstArrived == 0 ? begun : firstArrived,
+                Math.max(lastArrived, report.times().lastByteWrittenSeconds())
             });
-            phases.put("read", new double[] {report.firstByteReadSeconds(), end});
-            phases.put("reconnect", new double[] {end, report.seconds()});
+            phases.put("read", new double[] {report.times().firstByteReadSeconds(), end});
+            phases.put("reconnect", new double[] {end, report.times().seconds()});
             return phases;
         }
     }

@@ -217,8 +217,14 @@ final class PodStrategies {
         phases.put("until cable out", new double[] {0, out});
         phases.put("until cable in", new double[] {out, in});
         String strategy = PPMR + ", " + report.pages().split(":", 2)[0];
-        Run run = Run.migration(strategy, report.bytes(), in - out, phases, report.pauseSeconds());
-        run.peakRssBytes = Math.max(report.sourcePeakRssBytes(), report.targetPeakRssBytes());
+        Run run = Run.migration(
+                strategy,
+                report.images().bytes(),
+                in - out,
+                phases,
+                report.times().pauseSeconds());
+        run.peakRssBytes =
+                Math.max(report.memory().sourcePeakRssBytes(), report.memory().targetPeakRssBytes());
         return run;
     }
 

@@ -363,6 +363,17 @@ class AnnouncedJobsTest {
     }
 
     private static MigrationReport report(MigrationReport.Outcome outcome, List<MigrationReport.MovedRank> ranks) {
-        return new MigrationReport("id", "criu", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ranks, null, false);
+        return new MigrationReport(
+                "id",
+                "criu",
+                "",
+                outcome,
+                "",
+                MigrationReport.MovedImages.NONE,
+                MigrationReport.MigrationTimes.NONE,
+                MigrationReport.ServiceMemory.NONE,
+                ranks,
+                null,
+                false);
     }
 }

@@ -83,8 +83,8 @@ class BlcrPatternIT {
             try (ServicePair pair = new ServicePair(
                     directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
                 MigrationReport report = job.commits(pair);
-                assertEquals(bytes, report.bytes());
-                assertEquals(0, report.stagedBytes());
+                assertEquals(bytes, report.images().bytes());
+                assertEquals(0, report.images().stagedBytes());
             }
         }
     }
@@ -104,7 +104,7 @@ class BlcrPatternIT {
                 ServicePair pair = new ServicePair(
                         directory, ServicePair.Options.with(job.checkpointer()).stall(Duration.ofSeconds(8)))) {
             MigrationReport report = job.commits(pair);
-            assertEquals(0, report.stagedBytes());
+            assertEquals(0, report.images().stagedBytes());
         }
     }
 

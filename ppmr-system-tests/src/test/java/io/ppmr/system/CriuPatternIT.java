@@ -112,7 +112,9 @@ class CriuPatternIT {
         try (ReplayJob job = job(restore());
                 ServicePair pair = pair(job, 128 << 20)) {
             MigrationReport report = job.commits(pair);
-            assertTrue(report.stagedBytes() >= PAGES - (8 << 20), "staged " + report.stagedBytes());
+            assertTrue(
+                    report.images().stagedBytes() >= PAGES - (8 << 20),
+                    "staged " + report.images().stagedBytes());
         }
     }
 

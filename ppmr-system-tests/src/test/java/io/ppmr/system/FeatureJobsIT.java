@@ -145,7 +145,7 @@ class FeatureJobsIT {
                 return report.outcome() == Outcome.COMMITTED ? Optional.empty() : Optional.of(what);
             }
             return report.outcome() != Outcome.COMMITTED
-                            && report.pauseSeconds() == 0
+                            && report.times().pauseSeconds() == 0
                             && drawn.isNamedBy(report.reason())
                     ? Optional.empty()
                     : Optional.of(what);

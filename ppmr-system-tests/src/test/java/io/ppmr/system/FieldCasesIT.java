@@ -159,7 +159,7 @@ class FieldCasesIT {
         try (JobNodes.Running job = nodes.job(1, List.of("forged"))) {
             MigrationReport report = nodes.migrate("one");
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            assertEquals(0, report.pauseSeconds(), report.reason());
+            assertEquals(0, report.times().pauseSeconds(), report.reason());
             assertTrue(report.reason().contains("holds a lock"), report.reason());
             for (String log : List.of(nodes.source().log(), nodes.target().log())) {
                 assertFalse(log.contains("\u001b"), log);
@@ -331,7 +331,9 @@ class FieldCasesIT {
                 MigrationReport report = nodes.migrate("one");
                 assertEquals(Outcome.COMMITTED, report.outcome(), () -> report.reason() + "\n" + logEnds(nodes));
                 job.requireTurns(60);
-                assertTrue(report.pauseSeconds() < Patience.of(20), "it stood for " + report.pauseSeconds() + " s");
+                assertTrue(
+                        report.times().pauseSeconds() < Patience.of(20),
+                        "it stood for " + report.times().pauseSeconds() + " s");
             }
         }
     }

@@ -66,7 +66,7 @@ class KeepCostIT {
                 assertTrue(report.copy().kept(), report.copy().reason());
                 remove(Path.of(report.copy().directory()));
             }
-            return report.lastByteWrittenSeconds();
+            return report.times().lastByteWrittenSeconds();
         }
     }
 

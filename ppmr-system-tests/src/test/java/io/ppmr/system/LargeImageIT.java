@@ -81,9 +81,11 @@ class LargeImageIT {
                                 List.of("open image r", "read " + bytes + " 1m", "eof"));
                 ServicePair pair = pair(job, 0)) {
             MigrationReport report = job.commits(pair);
-            assertEquals(bytes, report.bytes());
-            assertEquals(0, report.stagedBytes());
-            System.out.printf("figure: %d bytes in one file streamed in %.1f s%n", bytes, report.seconds());
+            assertEquals(bytes, report.images().bytes());
+            assertEquals(0, report.images().stagedBytes());
+            System.out.printf(
+                    "figure: %d bytes in one file streamed in %.1f s%n",
+                    bytes, report.times().seconds());
         }
     }
 }

@@ -50,7 +50,9 @@ class LeastRateIT {
                             && report.reason().contains("(min_rate)"),
                     report.reason());
             assertTrue(report.slow(), report.reason());
-            assertTrue(report.seconds() < 30, () -> "it took " + report.seconds() + " s");
+            assertTrue(
+                    report.times().seconds() < 30,
+                    () -> "it took " + report.times().seconds() + " s");
             assertTrue(job.originalsRun(), "the job does not run where it was");
         }
     }
@@ -79,8 +81,8 @@ class LeastRateIT {
             MigrationReport report = job.commits(pair);
             assertTrue(slow.hasCarried(size), "it went over the slow link");
             assertTrue(
-                    report.lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
-                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+                    report.times().lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
+                    () -> "it was written in " + report.times().lastByteWrittenSeconds() + " s, which shows nothing");
             assertFalse(report.slow());
         }
     }
@@ -95,8 +97,8 @@ class LeastRateIT {
                 ServicePair pair = new ServicePair(directory, options(job))) {
             MigrationReport report = job.commits(pair);
             assertTrue(
-                    report.lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
-                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+                    report.times().lastByteWrittenSeconds() > RATE_TIME.toSeconds(),
+                    () -> "it was written in " + report.times().lastByteWrittenSeconds() + " s, which shows nothing");
         }
     }
 
@@ -116,8 +118,8 @@ class LeastRateIT {
             slow.leadTo(pair.target().address());
             MigrationReport report = job.commits(pair);
             assertTrue(
-                    report.lastByteWrittenSeconds() > 3 * SourceSettings.USUAL_RATE_TIME.toSeconds(),
-                    () -> "it was written in " + report.lastByteWrittenSeconds() + " s, which shows nothing");
+                    report.times().lastByteWrittenSeconds() > 3 * SourceSettings.USUAL_RATE_TIME.toSeconds(),
+                    () -> "it was written in " + report.times().lastByteWrittenSeconds() + " s, which shows nothing");
         }
     }
 }

@@ -316,8 +316,8 @@ class OldKernelIT {
         MigrationReport report = migrate(Optional.of(copies));
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
         // A node that starts programs slowly has a stall or two, for which a few chunks wait in staging.
-        assertTrue(report.stagedBytes() < report.bytes() / 8, () -> "it was staged: " + report);
-        assertTrue(report.bytes() > RANKS * (4L << 20));
+        assertTrue(report.images().stagedBytes() < report.images().bytes() / 8, () -> "it was staged: " + report);
+        assertTrue(report.images().bytes() > RANKS * (4L << 20));
         assertEquals(List.of("suspend", "reconnect"), events());
         assertEquals(List.of(), ranksIn(nodes.a()));
         List<ProcessIdentity> moved = ranksIn(nodes.b());
@@ -349,7 +349,7 @@ class OldKernelIT {
         MigrationReport report = migrate(Optional.empty());
         assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
         // A node that starts programs slowly has a stall or two, for which a few chunks wait in staging.
-        assertTrue(report.stagedBytes() < report.bytes() / 8, () -> "it was staged: " + report);
+        assertTrue(report.images().stagedBytes() < report.images().bytes() / 8, () -> "it was staged: " + report);
         goesOn(before);
     }
 

@@ -98,7 +98,7 @@ class ProportionIT {
             MigrationReport report = client.awaitReport(LIMIT, progress -> {});
             report.ranks().forEach(rank -> copies.addAll(rank.pids()));
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            return report.pauseSeconds();
+            return report.times().pauseSeconds();
         }
     }
 

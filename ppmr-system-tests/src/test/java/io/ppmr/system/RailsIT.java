@@ -133,7 +133,11 @@ class RailsIT {
                     note(progress);
                     watcher.accept(progress);
                 });
-                LOG.info("{} in {} s, bytes came for {} s", report.outcome(), report.seconds(), transferSeconds());
+                LOG.info(
+                        "{} in {} s, bytes came for {} s",
+                        report.outcome(),
+                        report.times().seconds(),
+                        transferSeconds());
                 return report;
             }
         }

@@ -56,7 +56,7 @@ class ReadOrderIT {
             try (ServicePair pair = pair(job, stagingBytes)) {
                 MigrationReport report = job.commits(pair);
                 if (stagingBytes == 0) {
-                    assertEquals(0, report.stagedBytes());
+                    assertEquals(0, report.images().stagedBytes());
                 }
             }
         }

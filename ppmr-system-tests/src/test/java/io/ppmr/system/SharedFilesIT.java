@@ -153,7 +153,7 @@ class SharedFilesIT {
             tell(node, "hang");
             MigrationReport report = nodes.migrate("one");
             assertNotEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertEquals(0, report.pauseSeconds(), report.reason());
+            assertEquals(0, report.times().pauseSeconds(), report.reason());
             assertTrue(report.reason().contains(net.toString()), report.reason());
             assertTrue(report.reason().contains("Remedy: "), report.reason());
             job.requireTurns();

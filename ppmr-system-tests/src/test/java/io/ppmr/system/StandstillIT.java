@@ -67,7 +67,7 @@ class StandstillIT {
                     report.reason().contains("the restarts of ranks [1] have read nothing, computed nothing")
                             && report.reason().contains("stall_limit"),
                     report.reason());
-            assertTrue(report.seconds() < 60, () -> "it took " + report.seconds() + " s");
+            assertTrue(report.times().seconds() < 60, () -> "it took " + report.times().seconds() + " s");
         }
     }
 
@@ -138,7 +138,7 @@ class StandstillIT {
                         .rank(List.of("stop", "open image wcx", "pause 3000", "write 2m", "close"), RESTART);
                 ServicePair pair = pair(job)) {
             MigrationReport report = job.commits(pair);
-            assertTrue(report.pauseSeconds() >= 2.5, () -> "a pause of " + report.pauseSeconds() + " s");
+            assertTrue(report.times().pauseSeconds() >= 2.5, () -> "a pause of " + report.times().pauseSeconds() + " s");
         }
     }
 

@@ -227,7 +227,7 @@ class StreamedCriuIT {
                                             + waiting.get(0) + " of PID " + waiting.get(0)
                                             + " has its stack pointer at .*"),
                     report.pages());
-            assertTrue(report.bytes() > PRIVATE_BYTES + (40 << 20), report.toString());
+            assertTrue(report.images().bytes() > PRIVATE_BYTES + (40 << 20), report.toString());
             Conditions.until(LIMIT, "the child's copy waits", () -> aligned(job).size() == 1);
             requireResult(job);
         }

@@ -60,7 +60,7 @@ class StreamedDelayIT {
             MigrationReport report = job.migrate(pair, criu, pid, "move-" + number, new Cancellation());
             seconds[number] = (System.nanoTime() - startNs) / 1e9;
             assertEquals(Outcome.COMMITTED, report.outcome(), report.reason());
-            assertTrue(link.hasCarried(report.bytes()), "the move went over the link");
+            assertTrue(link.hasCarried(report.images().bytes()), "the move went over the link");
             LOG.info("{}: {} s, {}", link.address(), seconds[number], report.pages());
             return report.ranks().get(0).pids().get(0);
         }

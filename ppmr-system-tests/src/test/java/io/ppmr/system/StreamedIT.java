@@ -26,8 +26,8 @@ class StreamedIT {
                 ServicePair pair = new ServicePair(directory, ServicePair.Options.with(job.checkpointer()))) {
             MigrationReport report = job.migrate(pair);
             assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason());
-            assertEquals(64 << 20, report.bytes());
-            assertEquals(0, report.stagedBytes());
+            assertEquals(64 << 20, report.images().bytes());
+            assertEquals(0, report.images().stagedBytes());
             assertTrue(job.originalsAreGone());
             assertTrue(job.copiesRun());
         }

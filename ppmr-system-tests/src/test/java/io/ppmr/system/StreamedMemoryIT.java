@@ -64,10 +64,11 @@ class StreamedMemoryIT {
                     report.outcome(),
                     () -> report.reason() + "; pages " + report.pages() + logs(nodes));
             assertTrue(report.pages().startsWith("streamed: "), report.pages());
-            assertTrue(report.bytes() > PROCESSES * bytesEach, report.toString());
-            assertTrue(report.stagedBytes() <= MOST_STAGED_BYTES, report.toString());
+            assertTrue(report.images().bytes() > PROCESSES * bytesEach, report.toString());
+            assertTrue(report.images().stagedBytes() <= MOST_STAGED_BYTES, report.toString());
             assertTrue(
-                    report.bytesReadWhenLastWritten() >= report.bytes() - POOLS * report.poolBytes(),
+                    report.images().bytesReadWhenLastWritten()
+                            >= report.images().bytes() - POOLS * report.memory().poolBytes(),
                     report.toString());
             job.markMoved(
                     nodes.b(), report.ranks().stream().collect(Collectors.toMap(MovedRank::rank, MovedRank::pids)));

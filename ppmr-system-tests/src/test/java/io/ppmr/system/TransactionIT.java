@@ -257,7 +257,9 @@ class TransactionIT {
             TargetService next = nodes.target("next", job.checkpointer());
             SourceService source = nodes.source("source", Duration.ofSeconds(2), target.address(), next.address());
             MigrationReport report = ends(begin(source, job.job()), Outcome.ROLLED_BACK, "pause budget");
-            assertTrue(report.pauseSeconds() >= 2, "the pause of " + report.pauseSeconds() + " s is reported");
+            assertTrue(
+                    report.times().pauseSeconds() >= 2,
+                    "the pause of " + report.times().pauseSeconds() + " s is reported");
             job.runsHere();
             assertEquals(List.of(1), attempts(nodes, "source"));
         }

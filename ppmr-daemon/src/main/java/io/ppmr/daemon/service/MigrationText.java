@@ -18,10 +18,13 @@ public final class MigrationText {
                 Locale.ROOT,
                 "%s: %s in %.2f s (%s), %s staged%s%s%s",
                 word(report.outcome()),
-                mib(report.bytes()),
-                report.seconds(),
-                rate(report.seconds() > 0 ? report.bytes() / report.seconds() : 0),
-                mib(report.stagedBytes()),
+                mib(report.images().bytes()),
+                report.times().seconds(),
+                rate(
+                        report.times().seconds() > 0
+                                ? report.images().bytes() / report.times().seconds()
+                                : 0),
+                mib(report.images().stagedBytes()),
                 report.pages().isEmpty() ? "" : "; pages " + report.pages(),
                 report.reason().isEmpty() ? "" : "; " + report.reason(),
                 report.copy() == null ? "" : "; " + report.copy().sentence());

@@ -234,19 +234,22 @@ final class MigrationRecord {
                 pages,
                 outcome,
                 reason,
-                measured ? sum(leg -> leg.transfer.arrivedBytes()) : sentBytes(),
-                sum(leg -> leg.atTarget.stagedBytes()),
-                seconds(System.nanoTime()),
-                measured ? firstReadSeconds() : 0,
-                measured ? seconds(lastWrittenNs) : 0,
-                measured ? sum(leg -> leg.transfer.readBytesAt(lastWrittenNs + leg.clockOffsetNs)) : 0,
-                poolBytes,
-                ResidentMemory.peakBytes(),
-                legs.values().stream()
-                        .mapToLong(leg -> leg.transfer == null ? 0 : leg.transfer.peakResidentBytes())
-                        .max()
-                        .orElse(0),
-                pauseSeconds,
+                new MigrationReport.MovedImages(
+                        measured ? sum(leg -> leg.transfer.arrivedBytes()) : sentBytes(),
+                        sum(leg -> leg.atTarget.stagedBytes()),
+                        measured ? sum(leg -> leg.transfer.readBytesAt(lastWrittenNs + leg.clockOffsetNs)) : 0),
+                new MigrationReport.MigrationTimes(
+                        seconds(System.nanoTime()),
+                        measured ? firstReadSeconds() : 0,
+                        measured ? seconds(lastWrittenNs) : 0,
+                        pauseSeconds),
+                new MigrationReport.ServiceMemory(
+                        poolBytes,
+                        ResidentMemory.peakBytes(),
+                        legs.values().stream()
+                                .mapToLong(leg -> leg.transfer == null ? 0 : leg.transfer.peakResidentBytes())
+                                .max()
+                                .orElse(0)),
                 List.copyOf(ranks),
                 keeping == null ? null : keeping.report(),
                 slow && outcome == Outcome.ROLLED_BACK);

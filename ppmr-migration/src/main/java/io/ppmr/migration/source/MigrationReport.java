@@ -11,16 +11,9 @@ import java.util.List;
  * @param pages how its memory travelled, streamed or as images, and why; empty where its checkpointer has one way only
  * @param outcome how it ended
  * @param reason why it ended so; empty for a commit
- * @param bytes bytes of all images
- * @param stagedBytes of them, those that went to staging at the target
- * @param seconds how long it lasted
- * @param firstByteReadSeconds when a restart read the first byte
- * @param lastByteWrittenSeconds when a checkpointer wrote the last byte
- * @param bytesReadWhenLastWritten how much the restarts had read by then
- * @param poolBytes size of this node's pool
- * @param sourcePeakRssBytes this service's peak resident memory
- * @param targetPeakRssBytes the target service's
- * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
+ * @param images what was moved of the images
+ * @param times when what happened
+ * @param memory the memory of both services
  * @param ranks what became of each rank
  * @param copy what became of the copy that was wanted; null if none was
  * @param slow whether it failed because the job's checkpoints wrote less than the configuration wants
@@ -31,19 +24,50 @@ public record MigrationReport(
         String pages,
         Outcome outcome,
         String reason,
-        long bytes,
-        long stagedBytes,
-        double seconds,
-        double firstByteReadSeconds,
-        double lastByteWrittenSeconds,
-        long bytesReadWhenLastWritten,
-        long poolBytes,
-        long sourcePeakRssBytes,
-        long targetPeakRssBytes,
-        double pauseSeconds,
+        MovedImages images,
+        MigrationTimes times,
+        ServiceMemory memory,
         List<MovedRank> ranks,
         KeptImageReport copy,
         boolean slow) {
+
+    /**
+     * The bytes of all images of a migration.
+     *
+     * @param bytes all of them
+     * @param stagedBytes those of them that went to staging at the target
+     * @param bytesReadWhenLastWritten those that the restarts had read when a checkpointer wrote the last byte
+     */
+    public record MovedImages(long bytes, long stagedBytes, long bytesReadWhenLastWritten) {
+        /** Nothing was moved. */
+        public static final MovedImages NONE = new MovedImages(0, 0, 0);
+    }
+
+    /**
+     * The times of a migration, in seconds from its start; 0 for what did not happen.
+     *
+     * @param seconds its end
+     * @param firstByteReadSeconds when a restart read the first byte
+     * @param lastByteWrittenSeconds when a checkpointer wrote the last byte
+     * @param pauseSeconds how long the job did not compute: from the first rank's stop until all ranks continued
+     */
+    public record MigrationTimes(
+            double seconds, double firstByteReadSeconds, double lastByteWrittenSeconds, double pauseSeconds) {
+        /** Nothing happened. */
+        public static final MigrationTimes NONE = new MigrationTimes(0, 0, 0, 0);
+    }
+
+    /**
+     * The memory that both services took.
+     *
+     * @param poolBytes the size of this node's pool
+     * @param sourcePeakRssBytes the peak resident memory of this service
+     * @param targetPeakRssBytes the peak resident memory of the target service that took most
+     */
+    public record ServiceMemory(long poolBytes, long sourcePeakRssBytes, long targetPeakRssBytes) {
+        /** Nothing was measured. */
+        public static final ServiceMemory NONE = new ServiceMemory(0, 0, 0);
+    }
 
     /** The outcome of a migration. */
     public enum Outcome {
@@ -65,8 +89,6 @@ public record MigrationReport(
     }
 
     public MigrationReport {
-        // A service of an earlier release does not say it.
-        pages = pages == null ? "" : pages;
         ranks = List.copyOf(ranks);
     }
 

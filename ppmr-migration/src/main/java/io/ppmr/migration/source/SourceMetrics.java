@@ -143,7 +143,7 @@ public final class SourceMetrics {
 
     void ended(MigrationReport report) {
         migrations.get(report.outcome()).increment();
-        duration.record(Duration.ofNanos((long) (report.seconds() * NANOS)));
+        duration.record(Duration.ofNanos((long) (report.times().seconds() * NANOS)));
     }
 
     /** A step has ended. */

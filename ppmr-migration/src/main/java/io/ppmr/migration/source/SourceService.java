@@ -255,7 +255,7 @@ public final class SourceService implements AutoCloseable {
                 "migration {}: {} after {} s {}",
                 report.migrationId(),
                 report.outcome(),
-                report.seconds(),
+                report.times().seconds(),
                 report.reason());
         return report;
     }

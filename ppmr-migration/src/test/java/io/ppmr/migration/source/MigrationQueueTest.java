@@ -47,7 +47,18 @@ class MigrationQueueTest {
     }
 
     private static MigrationReport report(String id, Outcome outcome) {
-        return new MigrationReport(id, "blcr", "", outcome, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, List.of(), null, false);
+        return new MigrationReport(
+                id,
+                "blcr",
+                "",
+                outcome,
+                "",
+                MigrationReport.MovedImages.NONE,
+                MigrationReport.MigrationTimes.NONE,
+                MigrationReport.ServiceMemory.NONE,
+                List.of(),
+                null,
+                false);
     }
 
     private static Optional<MigrationOrder> order(String job) {

@@ -300,9 +300,9 @@ public final class Demo implements Callable<Integer> {
         out.printf(
                 Locale.ROOT,
                 "Peak resident memory: source %s, target %s (pool %s).%n",
-                MigrationText.mib(report.sourcePeakRssBytes()),
-                MigrationText.mib(report.targetPeakRssBytes()),
-                MigrationText.mib(report.poolBytes()));
+                MigrationText.mib(report.memory().sourcePeakRssBytes()),
+                MigrationText.mib(report.memory().targetPeakRssBytes()),
+                MigrationText.mib(report.memory().poolBytes()));
         out.println("Passes made when it was over: " + job.passes() + "; now they are let finish.");
         List<ComputingJob.ProcessOutcome> results = job.finish(FINISH_LIMIT);
         for (ComputingJob.ProcessOutcome result : results) {

@@ -22,7 +22,7 @@ final class Timeline {
     }
 
     void print(PrintWriter out, MigrationReport report) {
-        if (report.bytes() == 0) {
+        if (report.images().bytes() == 0) {
             return;
         }
         out.printf(
@@ -33,19 +33,20 @@ final class Timeline {
                 "",
                 "read",
                 "");
-        double last = report.lastByteWrittenSeconds();
+        double last = report.times().lastByteWrittenSeconds();
         boolean marked = false;
         for (Sample sample : thinned()) {
             if (!marked && sample.seconds() >= last) {
-                Sample atLast = new Sample(last, report.bytes(), report.bytesReadWhenLastWritten());
-                row(out, atLast, report.bytes(), "  <- last byte written");
+                Sample atLast = new Sample(
+                        last, report.images().bytes(), report.images().bytesReadWhenLastWritten());
+                row(out, atLast, report.images().bytes(), "  <- last byte written");
                 marked = true;
             }
             // Word of what was read comes a moment late; after the mark, which is exact, older word is left out.
-            if (!marked || sample.readBytes() > report.bytesReadWhenLastWritten()) {
-                row(out, sample, report.bytes(), "");
+            if (!marked || sample.readBytes() > report.images().bytesReadWhenLastWritten()) {
+                row(out, sample, report.images().bytes(), "");
             }
-            if (marked && sample.readBytes() == report.bytes()) {
+            if (marked && sample.readBytes() == report.images().bytes()) {
                 break;
             }
         }
@@ -53,10 +54,10 @@ final class Timeline {
                 Locale.ROOT,
                 "When the last byte was written, after %.2f s, %s of %s had been read; %s were not: the pool has %s.%n",
                 last,
-                MigrationText.mib(report.bytesReadWhenLastWritten()),
-                MigrationText.mib(report.bytes()),
-                MigrationText.mib(report.bytes() - report.bytesReadWhenLastWritten()),
-                MigrationText.mib(report.poolBytes()));
+                MigrationText.mib(report.images().bytesReadWhenLastWritten()),
+                MigrationText.mib(report.images().bytes()),
+                MigrationText.mib(report.images().bytes() - report.images().bytesReadWhenLastWritten()),
+                MigrationText.mib(report.memory().poolBytes()));
     }
 
     private List<Sample> thinned() {
