@@ -9,14 +9,11 @@ import java.util.TreeSet;
  * The state of a participant. Immutable; {@link ParticipantRules} makes the next one.
  *
  * @param attempt the newest that it knows of, 0 for none
- * @param participants all who take part, in order; empty where it was never told
- * @param self its own name among them
+ * @param membership the participants of the migration, and its own name among them
  * @param sourceLost it has voted, and the source does not answer
- * @param round the open fence window, named by its end on the monotonic clock; 0 for none
+ * @param fence how it stands towards fencing the source
  * @param answers others whose answer counts in this phase: their promise for this round, their standing in a take-over,
  *     their having heard the decision
- * @param fencing its fence command may be running: it does not roll back on the source's word
- * @param promised it has promised the first participant not to roll back on the source's word
  * @param aim what a take-over is to lead to
  * @param othersCommitted one of the others has committed
  * @param decidedHere it has decided after a take-over, and has to tell the others
@@ -26,27 +23,48 @@ public record ParticipantState(
         String migrationId,
         int attempt,
         Phase phase,
-        List<String> participants,
-        String self,
+        Membership membership,
         boolean sourceLost,
-        long round,
+        FenceState fence,
         Set<String> answers,
-        boolean fencing,
-        boolean promised,
         FinalOutcome aim,
         boolean othersCommitted,
         boolean decidedHere,
         boolean done,
         String reason) {
     public ParticipantState {
-        participants = List.copyOf(participants);
         answers = Set.copyOf(answers);
         boolean takesPart = phase == Phase.PREPARING || phase == Phase.PREPARED || phase == Phase.TAKEN_OVER;
-        if (takesPart && !participants.contains(self)) {
+        if (takesPart && !membership.participants().contains(membership.self())) {
             // It would wait for no other participant: the rules would decide at once.
-            throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " at '" + self
-                    + "', which is none of its participants " + participants);
+            throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " at '" + membership.self()
+                    + "', which is none of its participants " + membership.participants());
         }
+    }
+
+    /**
+     * The participants of a migration.
+     *
+     * @param participants all of them, in order; empty if it never received them
+     * @param self its own name among them; empty if it never received it
+     */
+    public record Membership(List<String> participants, String self) {
+        static final Membership NONE = new Membership(List.of(), "");
+
+        public Membership {
+            participants = List.copyOf(participants);
+        }
+    }
+
+    /**
+     * The state of fencing the source, which belongs to one phase.
+     *
+     * @param round the open fence window, named by its end on the monotonic clock; 0 for none
+     * @param fencing its fence command may be running: it does not roll back on the source's word
+     * @param promised it promised the first participant not to roll back on the source's word
+     */
+    public record FenceState(long round, boolean fencing, boolean promised) {
+        static final FenceState NONE = new FenceState(0, false, false);
     }
 
     /** docs/transaction.md, "A participant". */
@@ -61,7 +79,7 @@ public record ParticipantState(
 
     /** It has never heard of the migration. */
     public static ParticipantState nothing(String migrationId) {
-        return at(migrationId, 0, Phase.NOTHING, List.of(), "", false, FinalOutcome.COMMITTED, false, true, "");
+        return at(migrationId, 0, Phase.NOTHING, Membership.NONE, false, FinalOutcome.COMMITTED, false, true, "");
     }
 
     /** The beginning of a phase: no round is open in it, nobody has answered, nothing is fenced or promised. */
@@ -69,8 +87,7 @@ public record ParticipantState(
             String migrationId,
             int attempt,
             Phase phase,
-            List<String> participants,
-            String self,
+            Membership membership,
             boolean sourceLost,
             FinalOutcome aim,
             boolean decidedHere,
@@ -80,13 +97,10 @@ public record ParticipantState(
                 migrationId,
                 attempt,
                 phase,
-                participants,
-                self,
+                membership,
                 sourceLost,
-                0,
+                FenceState.NONE,
                 Set.of(),
-                false,
-                false,
                 aim,
                 false,
                 decidedHere,
@@ -94,19 +108,44 @@ public record ParticipantState(
                 reason);
     }
 
+    /** Lists all participants of the migration, in order; empty if it never received them. */
+    public List<String> participants() {
+        return membership.participants();
+    }
+
+    /** Returns its own name among the participants; empty if it never received it. */
+    public String self() {
+        return membership.self();
+    }
+
+    /** Returns the open fence window, named by its end on the monotonic clock; 0 for none. */
+    public long round() {
+        return fence.round();
+    }
+
+    /** Returns true if its fence command may be running. */
+    public boolean fencing() {
+        return fence.fencing();
+    }
+
+    /** Returns true if it promised the first participant not to roll back on the source's word. */
+    public boolean promised() {
+        return fence.promised();
+    }
+
     /** Returns true if it has the duty to take over. */
     public boolean isFirst() {
-        return isFirst(self);
+        return isFirst(self());
     }
 
     /** Returns true if that is the one with the duty to take over. */
     public boolean isFirst(String participant) {
-        return !participants.isEmpty() && participants.get(0).equals(participant);
+        return !participants().isEmpty() && participants().get(0).equals(participant);
     }
 
     /** Everybody but itself, in order. */
     public List<String> others() {
-        return participants.stream().filter(name -> !name.equals(self)).toList();
+        return participants().stream().filter(name -> !name.equals(self())).toList();
     }
 
     /** Others whose answer is awaited. */
@@ -115,7 +154,7 @@ public record ParticipantState(
     }
 
     ParticipantState begun(int number, List<String> all, String name) {
-        return at(migrationId, number, Phase.PREPARING, all, name, false, FinalOutcome.COMMITTED, false, false, "");
+        return at(migrationId, number, Phase.PREPARING, new Membership(all, name), false, FinalOutcome.COMMITTED, false, false, "");
     }
 
     /** Another phase: what belonged to the last one is gone. */
@@ -124,7 +163,7 @@ public record ParticipantState(
     }
 
     private ParticipantState in(Phase next, FinalOutcome towards) {
-        return at(migrationId, attempt, next, participants, self, sourceLost, towards, false, false, reason);
+        return at(migrationId, attempt, next, membership, sourceLost, towards, false, false, reason);
     }
 
     ParticipantState takenOver(FinalOutcome towards) {
@@ -133,65 +172,58 @@ public record ParticipantState(
 
     ParticipantState decided(Phase next, boolean here, String why) {
         boolean over = !here || others().isEmpty();
-        return at(migrationId, attempt, next, participants, self, false, FinalOutcome.COMMITTED, here, over, why);
+        return at(migrationId, attempt, next, membership, false, FinalOutcome.COMMITTED, here, over, why);
     }
 
     /** It committed in an attempt of which nothing else is known any more. */
     ParticipantState committedLongAgo(int number, boolean here) {
-        return at(migrationId, number, Phase.COMMITTED, List.of(), "", false, FinalOutcome.COMMITTED, here, true, "");
+        return at(migrationId, number, Phase.COMMITTED, Membership.NONE, false, FinalOutcome.COMMITTED, here, true, "");
     }
 
     /** An attempt that it will never have anything of. */
     ParticipantState over(int number, String why) {
         return at(
-                migrationId, number, Phase.ROLLED_BACK, List.of(), "", false, FinalOutcome.COMMITTED, false, true, why);
+                migrationId, number, Phase.ROLLED_BACK, Membership.NONE, false, FinalOutcome.COMMITTED, false, true, why);
     }
 
     ParticipantState answeredBy(String participant, boolean committed) {
         Set<String> more = new TreeSet<>(answers);
         more.add(participant);
-        return copy(sourceLost, round, more, fencing, promised, othersCommitted || committed, done);
+        return copy(sourceLost, fence, more, othersCommitted || committed, done);
     }
 
     ParticipantState withSourceLost(boolean lost) {
-        return copy(lost, lost || fencing ? round : 0, lost ? answers : Set.of(), fencing, promised, false, done);
+        FenceState next = new FenceState(lost || fencing() ? round() : 0, fencing(), promised());
+        return copy(lost, next, lost ? answers : Set.of(), false, done);
     }
 
     ParticipantState withRound(long number) {
-        return copy(sourceLost, number, Set.of(), fencing, promised, false, done);
+        return copy(sourceLost, new FenceState(number, fencing(), promised()), Set.of(), false, done);
     }
 
     ParticipantState withFencing(boolean running) {
-        return copy(sourceLost, running ? round : 0, running ? answers : Set.of(), running, promised, false, done);
+        FenceState next = new FenceState(running ? round() : 0, running, promised());
+        return copy(sourceLost, next, running ? answers : Set.of(), false, done);
     }
 
     ParticipantState withPromise(boolean binding) {
-        return copy(sourceLost, round, answers, fencing, binding, othersCommitted, done);
+        return copy(sourceLost, new FenceState(round(), fencing(), binding), answers, othersCommitted, done);
     }
 
     ParticipantState finished() {
-        return copy(sourceLost, round, answers, fencing, promised, othersCommitted, true);
+        return copy(sourceLost, fence, answers, othersCommitted, true);
     }
 
     private ParticipantState copy(
-            boolean lost,
-            long number,
-            Set<String> from,
-            boolean fence,
-            boolean promise,
-            boolean committed,
-            boolean over) {
+            boolean lost, FenceState fencing, Set<String> from, boolean committed, boolean over) {
         return new ParticipantState(
                 migrationId,
                 attempt,
                 phase,
-                participants,
-                self,
+                membership,
                 lost,
-                number,
+                fencing,
                 from,
-                fence,
-                promise,
                 aim,
                 committed,
                 decidedHere,

@@ -1,20 +1,14 @@
 package io.ppmr.transaction.rules;
 
-/** The number of failures of each kind that a search allows, and the allowed ends of a fence. */
-record ModelBudget(
-        String name,
-        int crashes,
-        int sourceLosses,
-        int targetLosses,
-        int originalDeaths,
-        int copyDeaths,
-        int failures,
-        int linkLosses,
-        int fenceWindows,
-        int resolves,
-        int reboots,
-        int continued,
-        int forged) {
+/**
+ * The number of failures of each kind that a search allows. Immutable.
+ *
+ * @param name the name of the search
+ * @param packed two bits for each kind
+ */
+record ModelBudget(String name, int packed) {
+    private static final int MOST = 3;
+
     static final int CRASHES = 0;
     static final int SOURCE = 1;
     static final int TARGET = 2;
@@ -29,27 +23,17 @@ record ModelBudget(
     /** A target says that it has committed, and nobody can have. */
     static final int FORGED = 11;
 
-    /** Two bits each. */
-    int packed() {
-        int[] all = {
-            crashes,
-            sourceLosses,
-            targetLosses,
-            originalDeaths,
-            copyDeaths,
-            failures,
-            linkLosses,
-            fenceWindows,
-            resolves,
-            reboots,
-            continued,
-            forged
-        };
-        int packed = 0;
-        for (int i = 0; i < all.length; i++) {
-            packed |= all[i] << (2 * i);
+    /** Allows no failure at all. */
+    static ModelBudget of(String name) {
+        return new ModelBudget(name, 0);
+    }
+
+    /** Allows that many failures of a kind. */
+    ModelBudget with(int kind, int count) {
+        if (count < 0 || count > MOST || (packed >> (2 * kind) & MOST) != 0) {
+            throw new IllegalArgumentException(count + " failures of kind " + kind);
         }
-        return packed;
+        return new ModelBudget(name, packed | count << (2 * kind));
     }
 
     static boolean has(int packed, int kind) {

@@ -50,9 +50,17 @@ class ModelCheckTest {
             int reboots,
             boolean fence) {
         keeps(
-                new ModelBudget(
-                        name, crashes, source, target, original, copy, failures, links, windows, resolves, reboots, 0,
-                        0),
+                ModelBudget.of(name)
+                        .with(ModelBudget.CRASHES, crashes)
+                        .with(ModelBudget.SOURCE, source)
+                        .with(ModelBudget.TARGET, target)
+                        .with(ModelBudget.ORIGINAL, original)
+                        .with(ModelBudget.COPY, copy)
+                        .with(ModelBudget.FAILURE, failures)
+                        .with(ModelBudget.LINK, links)
+                        .with(ModelBudget.WINDOW, windows)
+                        .with(ModelBudget.RESOLVE, resolves)
+                        .with(ModelBudget.REBOOT, reboots),
                 fence);
     }
 
@@ -75,8 +83,16 @@ class ModelCheckTest {
             int resolves,
             int continued) {
         keeps(
-                new ModelBudget(
-                        name, crashes, source, 0, original, copy, failures, links, windows, resolves, 0, continued, 0),
+                ModelBudget.of(name)
+                        .with(ModelBudget.CRASHES, crashes)
+                        .with(ModelBudget.SOURCE, source)
+                        .with(ModelBudget.ORIGINAL, original)
+                        .with(ModelBudget.COPY, copy)
+                        .with(ModelBudget.FAILURE, failures)
+                        .with(ModelBudget.LINK, links)
+                        .with(ModelBudget.WINDOW, windows)
+                        .with(ModelBudget.RESOLVE, resolves)
+                        .with(ModelBudget.CONTINUED, continued),
                 true);
     }
 
@@ -89,7 +105,16 @@ class ModelCheckTest {
     })
     void shouldBelieveACommitOnlyWhenAllAreSealed(
             String name, int crashes, int source, int original, int failures, int links, int windows, int forged) {
-        keeps(new ModelBudget(name, crashes, source, 0, original, 0, failures, links, windows, 0, 0, 0, forged), true);
+        keeps(
+                ModelBudget.of(name)
+                        .with(ModelBudget.CRASHES, crashes)
+                        .with(ModelBudget.SOURCE, source)
+                        .with(ModelBudget.ORIGINAL, original)
+                        .with(ModelBudget.FAILURE, failures)
+                        .with(ModelBudget.LINK, links)
+                        .with(ModelBudget.WINDOW, windows)
+                        .with(ModelBudget.FORGED, forged),
+                true);
     }
 
     private static void keeps(ModelBudget budget, boolean fence) {
@@ -132,20 +157,17 @@ class ModelCheckTest {
             int continued,
             int forged) {
         finds(
-                new ModelBudget(
-                        variant.name(),
-                        crashes,
-                        source,
-                        target,
-                        original,
-                        copy,
-                        failures,
-                        links,
-                        windows,
-                        0,
-                        0,
-                        continued,
-                        forged),
+                ModelBudget.of(variant.name())
+                        .with(ModelBudget.CRASHES, crashes)
+                        .with(ModelBudget.SOURCE, source)
+                        .with(ModelBudget.TARGET, target)
+                        .with(ModelBudget.ORIGINAL, original)
+                        .with(ModelBudget.COPY, copy)
+                        .with(ModelBudget.FAILURE, failures)
+                        .with(ModelBudget.LINK, links)
+                        .with(ModelBudget.WINDOW, windows)
+                        .with(ModelBudget.CONTINUED, continued)
+                        .with(ModelBudget.FORGED, forged),
                 variant,
                 null,
                 false);
@@ -169,8 +191,13 @@ class ModelCheckTest {
             throws ClassNotFoundException {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
-        ModelBudget budget = new ModelBudget(
-                "forgets " + record, crashes, source, 0, 0, 0, failures, links, windows, resolves, 0, 0, 0);
+        ModelBudget budget = ModelBudget.of("forgets " + record)
+                .with(ModelBudget.CRASHES, crashes)
+                .with(ModelBudget.SOURCE, source)
+                .with(ModelBudget.FAILURE, failures)
+                .with(ModelBudget.LINK, links)
+                .with(ModelBudget.WINDOW, windows)
+                .with(ModelBudget.RESOLVE, resolves);
         finds(budget, ModelVariant.REAL, type, false);
     }
 
@@ -186,7 +213,9 @@ class ModelCheckTest {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);
         finds(
-                new ModelBudget("acts before " + record, 0, 0, 0, originalDeaths, 0, 1, 0, 0, 0, 0, 0, 0),
+                ModelBudget.of("acts before " + record)
+                        .with(ModelBudget.ORIGINAL, originalDeaths)
+                        .with(ModelBudget.FAILURE, 1),
                 ModelVariant.REAL,
                 type,
                 true);
