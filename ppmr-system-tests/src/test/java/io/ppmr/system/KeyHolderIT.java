@@ -124,17 +124,14 @@ class KeyHolderIT {
                 MigrationSecret.random(),
                 "job",
                 "replay",
-                introduced.node().chunkBytes(),
-                1,
                 ReplayJob.USER.uid(),
                 ReplayJob.USER.gid(),
                 List.of(0),
+                new ControlMessage.Begin.TransferPlan(introduced.node().chunkBytes(), 1, 1, 0),
                 List.of("127.0.0.1:7"),
                 0,
-                1,
                 List.of(0),
-                List.of("0 here"),
-                0));
+                List.of("0 here")));
     }
 
     @Test

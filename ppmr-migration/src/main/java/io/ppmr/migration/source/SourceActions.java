@@ -175,7 +175,7 @@ final class SourceActions {
                 .ifPresent(copy -> service.note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence())));
         record.over();
         // Before the next job's session, whose target could read the whole pool by RDMA; after this job's decision.
-        int kept = service.pool().wipe();
+        int kept = service.images().pool().wipe();
         if (kept > 0) {
             LOG.error("migration {}: {} chunks of the pool were not given back and keep its bytes", id, kept);
         }

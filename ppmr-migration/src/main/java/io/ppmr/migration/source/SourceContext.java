@@ -25,9 +25,7 @@ import org.slf4j.LoggerFactory;
  * thread.
  *
  * @param settings what the service is told
- * @param pool where written bytes wait until a target has pulled them
- * @param claims who gets a chunk of it next
- * @param view what checkpointers see in the mount
+ * @param images through what checkpointers write their images
  * @param transports how the bytes may travel
  * @param metrics what is counted
  * @param journal the transactions'
@@ -38,9 +36,7 @@ import org.slf4j.LoggerFactory;
  */
 record SourceContext(
         SourceSettings settings,
-        BufferPool pool,
-        FairClaims claims,
-        OutgoingImageView view,
+        ImageBuffers images,
         TransportChoice transports,
         SourceMetrics metrics,
         TransactionJournal journal,
@@ -50,6 +46,15 @@ record SourceContext(
         ContentDigests digests,
         NodeProbe node,
         LongSupplier clock) {
+    /**
+     * The buffers of images, and the mount by which checkpointers fill them.
+     *
+     * @param pool holds written bytes until a target received them
+     * @param claims decides which file gets the next chunk of the pool
+     * @param view the files that checkpointers see in the mount
+     */
+    record ImageBuffers(BufferPool pool, FairClaims claims, OutgoingImageView view) {}
+
     private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);
 
     /** Makes connections to a target. */

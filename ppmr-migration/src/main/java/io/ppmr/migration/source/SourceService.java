@@ -107,9 +107,7 @@ public final class SourceService implements AutoCloseable {
                 view, settings.node().mount(), MountOptions.named("ppmr-source").forAllUsers());
         context = new SourceContext(
                 settings,
-                pool,
-                claims,
-                view,
+                new SourceContext.ImageBuffers(pool, claims, view),
                 transports,
                 metrics,
                 MappedJournal.in(settings.journal()),

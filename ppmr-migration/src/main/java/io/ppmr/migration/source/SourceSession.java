@@ -209,9 +209,9 @@ final class SourceSession {
                 connector.data(control.session(), settings.connecting().connections()));
         TransportChoice.Proposal transport = service.transports()
                 .propose(connector.target(), tcp, settings.connecting().connectDeadline());
-        end = new SourceEnd(service.claims(), this::onMessage);
+        end = new SourceEnd(service.images().claims(), this::onMessage);
         if (!transport.leavesTheChoice()) {
-            path = transport.connect(service.pool(), end::lost);
+            path = transport.connect(service.images().pool(), end::lost);
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
@@ -228,17 +228,18 @@ final class SourceSession {
                 subject.secret(),
                 job.name(),
                 job.checkpointer().name(),
-                service.pool().geometry().chunkBytes(),
-                settings.connecting().connections(),
                 job.user().uid(),
                 job.user().gid(),
                 leg().ranks(),
+                new ControlMessage.Begin.TransferPlan(
+                        service.images().pool().geometry().chunkBytes(),
+                        settings.connecting().connections(),
+                        transport.transports(),
+                        comparison == null ? 0 : comparison.carriedBytes()),
                 plan.addresses(),
                 place,
-                transport.transports(),
                 job.notes().ranks(),
-                plan.map(job.others()).lines(),
-                comparison == null ? 0 : comparison.carriedBytes()));
+                plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
         boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.OfferedRails;
         if (transport.leavesTheChoice() && isOffer) {
@@ -267,7 +268,7 @@ final class SourceSession {
                     + " pages = \"streamed\". Its answer has the reason: ppmr doctor --peer";
         }
         outlet = new LinkOutlet(
-                link, path, service.pool(), service.claims(), service.metrics().hops());
+                link, path, service.images().pool(), service.images().claims(), service.metrics().hops());
         // The migration's worker may wait for the target itself.
         cancellation.tell(outlet::fail);
         subject.record().sends(place, outlet::sentBytes);
@@ -285,18 +286,18 @@ final class SourceSession {
             TransportChoice.Proposal transport, Message offer, Connector.Control control)
             throws IOException, InterruptedException {
         if (!(offer instanceof DataMessage.OfferedRails rails)) {
-            return transport.attach((DataMessage.Offer) offer, service.pool(), end::lost);
+            return transport.attach((DataMessage.Offer) offer, service.images().pool(), end::lost);
         }
         railsSinceEpochMs = System.currentTimeMillis();
         RailConnector opener = new RailConnector(
-                service.pool(),
+                service.images().pool(),
                 settings.authenticator(),
                 settings.connecting().connectDeadline(),
                 control.session(),
                 attempt,
                 settings.connecting().connections(),
                 service.transports().direct());
-        TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.pool(), link, end::lost);
+        TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.images().pool(), link, end::lost);
         if (attachment.message().direct()) {
             List<ControlReconnector.ControlRoute> ways = new ArrayList<>();
             ways.add(new ControlReconnector.ControlRoute(
@@ -713,9 +714,9 @@ final class SourceSession {
         try {
             files = new OutgoingFiles(
                     directory,
-                    service.view().tree(),
-                    service.pool(),
-                    service.claims(),
+                    service.images().view().tree(),
+                    service.images().pool(),
+                    service.images().claims(),
                     outlet,
                     subject.keeping().copyOf(attempt),
                     new ImageFailure(job.checkpointer().writesFromWithin()),
@@ -728,7 +729,7 @@ final class SourceSession {
             throw new IOException("the directories of the images cannot be made: " + e.getMessage(), e);
         }
         end.begin(outlet, files);
-        service.view().add(directory, files);
+        service.images().view().add(directory, files);
     }
 
     /** Says it over the session's link; throws if that is gone. */
@@ -828,7 +829,7 @@ final class SourceSession {
     void close() {
         stop();
         if (files != null) {
-            service.view().remove(directory);
+            service.images().view().remove(directory);
             try {
                 files.discard();
             } catch (ErrnoException e) {

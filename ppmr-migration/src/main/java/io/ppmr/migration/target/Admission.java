@@ -208,14 +208,14 @@ final class Admission {
     String refusal(Begin begin, Optional<Introduction> heard) {
         List<String> reasons = new ArrayList<>();
         mountLoss.get().ifPresent(loss -> reasons.add(loss.getMessage()));
-        if (begin.chunkBytes() != settings.pool().chunkBytes()) {
-            reasons.add("its chunks have " + begin.chunkBytes() + " bytes, this node's "
+        if (begin.transfer().chunkBytes() != settings.pool().chunkBytes()) {
+            reasons.add("its chunks have " + begin.transfer().chunkBytes() + " bytes, this node's "
                     + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes; where it is"
                     + " \"auto\" on both, the same pool.size");
         }
-        if (begin.dataConnections() < 1 || begin.dataConnections() > MAX_DATA_CONNECTIONS) {
-            reasons.add("it wants " + begin.dataConnections() + " data connections: 1 to " + MAX_DATA_CONNECTIONS
-                    + " are served");
+        if (begin.transfer().dataConnections() < 1 || begin.transfer().dataConnections() > MAX_DATA_CONNECTIONS) {
+            reasons.add("it wants " + begin.transfer().dataConnections() + " data connections: 1 to "
+                    + MAX_DATA_CONNECTIONS + " are served");
         }
         if (begin.ranks().isEmpty()
                 || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
@@ -239,7 +239,7 @@ final class Admission {
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
             reasons.add("its name is not made of letters, digits, '-' and '_'");
         }
-        String transportRefusal = transports.refusal(begin.transports());
+        String transportRefusal = transports.refusal(begin.transfer().transports());
         if (transportRefusal != null) {
             reasons.add(transportRefusal);
         }
@@ -310,13 +310,16 @@ final class Admission {
 
     /** Files that travel with a job wait in staging beside its image. */
     private Optional<String> whyNotCarried(Begin begin, Introduction heard) {
-        if (begin.carriedBytes() > settings.carry().copyLimit()) {
-            return Optional.of("files of the source's node with " + begin.carriedBytes() + " bytes would travel with"
+        if (begin.transfer().carriedBytes() > settings.carry().copyLimit()) {
+            return Optional.of("files of the source's node with "
+                    + begin.transfer().carriedBytes() + " bytes would travel with"
                     + " the job, and this node's copy_limit allows "
                     + settings.carry().copyLimit() + ". Remedy: raise copy_limit in [files] of its configuration");
         }
-        long waitingBytes = heard.job().residentBytes() - heard.job().streamableBytes() + begin.carriedBytes();
-        return begin.carriedBytes() == 0 || waitingBytes <= heard.stagingBytes()
+        long waitingBytes = heard.job().residentBytes()
+                - heard.job().streamableBytes()
+                + begin.transfer().carriedBytes();
+        return begin.transfer().carriedBytes() == 0 || waitingBytes <= heard.stagingBytes()
                 ? Optional.empty()
                 : Optional.of("an image of the job and its own files have about " + waitingBytes
                         + " bytes, and pool and staging have room for " + heard.stagingBytes()

@@ -23,9 +23,9 @@ final class ArrivalAccount {
     ArrivalAccount(Begin begin, String source, JobFacts job, boolean retained) {
         this.begin = begin;
         this.source = source;
-        this.expectedBytes = job.residentBytes() + begin.carriedBytes();
-        this.retainedBytes =
-                begin.carriedBytes() + (retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0);
+        this.expectedBytes = job.residentBytes() + begin.transfer().carriedBytes();
+        this.retainedBytes = begin.transfer().carriedBytes()
+                + (retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0);
     }
 
     /** Its bytes begin to come. */

@@ -526,14 +526,14 @@ final class TargetSessions {
     /** The connections over which the bytes come; a source that cannot be joined hears why. */
     private Transport.TransportPeer join(Begin begin, Connection from, ReceiveBuffers buffers)
             throws IOException, InterruptedException {
-        TcpTransport tcp = new TcpTransport(
-                deadline -> listener.awaitData(from.session(), begin.dataConnections(), deadline, () -> from.events()
+        TcpTransport tcp = new TcpTransport(deadline ->
+                listener.awaitData(from.session(), begin.transfer().dataConnections(), deadline, () -> from.events()
                         .loss()
                         .isPresent()));
         try {
             return service.transports()
                     .join(
-                            begin.transports(),
+                            begin.transfer().transports(),
                             tcp,
                             railPorts(from, buffers),
                             buffers.pool(),

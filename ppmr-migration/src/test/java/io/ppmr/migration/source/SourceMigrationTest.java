@@ -184,9 +184,7 @@ class SourceMigrationTest {
                 JobFiles.USUAL);
         return new SourceContext(
                 settings,
-                pool,
-                claims,
-                new OutgoingImageView(),
+                new SourceContext.ImageBuffers(pool, claims, new OutgoingImageView()),
                 TransportChoice.tcp(),
                 new SourceMetrics(new SimpleMeterRegistry(), pool, claims),
                 MappedJournal.in(settings.journal()),

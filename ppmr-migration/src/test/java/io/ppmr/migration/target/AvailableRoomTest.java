@@ -55,17 +55,14 @@ class AvailableRoomTest {
                 MigrationSecret.NONE,
                 "j",
                 "c",
-                128 << 10,
-                1,
                 1,
                 1,
                 List.of(0),
+                new Begin.TransferPlan(128 << 10, 1, 1, 0),
                 List.of("a:1"),
                 0,
-                1,
                 List.of(),
-                List.of(),
-                0);
+                List.of());
         return new ArrivalAccount(begin, "b:2", new JobFacts("c", bytes, 0, List.of()), retained);
     }
 

@@ -115,30 +115,46 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T: may this migration come to you? Nothing has been done to the originals yet. {@code moving} are all ranks
-     * that move, {@code places} says "rank node" for every rank of the job, as it is to be. {@code participants} are
-     * the
-     * addresses of all targets that take part, in their order; {@code place} is the receiver's among them. {@code
-     * transports} says how its bytes may travel, 1 by TCP, 2 by RDMA, 3 either way. Every attempt at a migration has
-     * the same {@code secret}. {@code carriedBytes} are those of files that travel with the job.
+     * S to T: asks whether this migration may come. The source has not touched the originals yet. {@code moving} are
+     * all ranks that move. {@code places} has "rank node" for every rank of the job, as it will be. {@code
+     * participants} are the addresses of all targets that take part, in their order, and {@code place} is the
+     * receiver's among them. Every attempt at a migration has the same {@code secret}.
      */
     record Begin(
             String migrationId,
             MigrationSecret secret,
             String job,
             String checkpointer,
-            int chunkBytes,
-            int dataConnections,
             int uid,
             int gid,
             List<Integer> ranks,
+            TransferPlan transfer,
             List<String> participants,
             int place,
-            int transports,
             List<Integer> moving,
-            List<String> places,
-            long carriedBytes)
+            List<String> places)
             implements ControlMessage {
+        /**
+         * The plan of a transfer of bytes.
+         *
+         * @param chunkBytes the length of a chunk
+         * @param dataConnections how many data connections the source opens
+         * @param transports the transports that the source can use, as a sum: 1 TCP, 2 RDMA Read, 4 RDMA Write, 8 rails
+         * @param carriedBytes the bytes of the files that travel with the job
+         */
+        public record TransferPlan(int chunkBytes, int dataConnections, int transports, long carriedBytes) {
+            void write(Bytes<?> out) {
+                out.writeInt(chunkBytes)
+                        .writeInt(dataConnections)
+                        .writeInt(transports)
+                        .writeLong(carriedBytes);
+            }
+
+            static TransferPlan read(Bytes<?> in) {
+                return new TransferPlan(in.readInt(), in.readInt(), in.readInt(), in.readLong());
+            }
+        }
+
         public Begin {
             ranks = List.copyOf(ranks);
             participants = List.copyOf(participants);
@@ -152,13 +168,13 @@ public sealed interface ControlMessage extends Message {
             MessageFields.writeText(out, migrationId);
             secret.write(out);
             MessageFields.writeTexts(out, job, checkpointer);
-            out.writeInt(chunkBytes).writeInt(dataConnections).writeInt(uid).writeInt(gid);
+            out.writeInt(uid).writeInt(gid);
             MessageFields.writeInts(out, ranks);
+            transfer.write(out);
             MessageFields.writeTexts(out, participants);
-            out.writeInt(place).writeInt(transports);
+            out.writeInt(place);
             MessageFields.writeInts(out, moving);
             MessageFields.writeTexts(out, places);
-            out.writeLong(carriedBytes);
         }
     }
 
@@ -401,15 +417,12 @@ public sealed interface ControlMessage extends Message {
                         MessageFields.text(in),
                         in.readInt(),
                         in.readInt(),
-                        in.readInt(),
-                        in.readInt(),
                         MessageFields.ints(in),
+                        Begin.TransferPlan.read(in),
                         MessageFields.texts(in),
                         in.readInt(),
-                        in.readInt(),
                         MessageFields.ints(in),
-                        MessageFields.texts(in),
-                        in.readLong()));
+                        MessageFields.texts(in)));
             case 2 -> PlanCheck.requireValid(new Accept(in.readLong(), in.readLong(), in.readLong()));
             case 3 -> new Refuse(MessageFields.text(in));
             case 8 -> new Restored(in.readInt(), MessageFields.ints(in));

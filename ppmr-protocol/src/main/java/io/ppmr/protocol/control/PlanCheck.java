@@ -43,7 +43,10 @@ final class PlanCheck {
                 begin.place());
         requireRanks(begin.ranks());
         requireRanks(begin.moving());
-        require(begin.carriedBytes() >= 0, "length of the files that travel with the job", begin.carriedBytes());
+        require(
+                begin.transfer().carriedBytes() >= 0,
+                "length of the files that travel with the job",
+                begin.transfer().carriedBytes());
         Set<Long> ranks = new HashSet<>();
         for (String place : begin.places()) {
             Matcher parts = PLACE.matcher(place);

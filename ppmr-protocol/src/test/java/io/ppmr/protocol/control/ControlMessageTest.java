@@ -64,21 +64,19 @@ class ControlMessageTest {
                                 new MigrationSecret(0x1122334455667788L, 5),
                                 "job",
                                 "criu",
-                                131072,
-                                2,
                                 1000,
                                 100,
                                 List.of(0, 1),
+                                new ControlMessage.Begin.TransferPlan(131072, 2, 3, 5),
                                 List.of("t:1", "u:2"),
                                 1,
-                                3,
                                 List.of(0, 1),
-                                List.of("0 u"),
-                                5),
+                                List.of("0 u")),
                         "01 03 6d2d31 8877665544332211 0500000000000000 03 6a6f62 04 63726975"
-                                + " 00000200 02000000 e8030000 64000000"
-                                + " 02000000 00000000 01000000 02000000 03 743a31 03 753a32 01000000 03000000"
-                                + " 02000000 00000000 01000000 01000000 03 302075 0500000000000000"),
+                                + " e8030000 64000000 02000000 00000000 01000000"
+                                + " 00000200 02000000 03000000 0500000000000000"
+                                + " 02000000 03 743a31 03 753a32 01000000"
+                                + " 02000000 00000000 01000000 01000000 03 302075"),
                 Arguments.of(
                         new ControlMessage.Accept(0x1122334455667788L, 30_000, 1),
                         "02 8877665544332211 3075000000000000 0100000000000000"),
@@ -188,15 +186,12 @@ class ControlMessageTest {
                 "c",
                 1,
                 1,
-                1,
-                1,
                 ranks,
+                new ControlMessage.Begin.TransferPlan(1, 1, 1, 0),
                 participants,
                 place,
-                1,
                 ranks,
-                List.of(places),
-                0);
+                List.of(places));
     }
 
     static Stream<ControlMessage> unsoundPlans() {

@@ -33,19 +33,16 @@ class MessagePartsTest {
                 new MigrationSecret(5, 6),
                 "job",
                 "criu",
-                131072,
-                2,
                 1000,
                 100,
                 ranks,
+                new ControlMessage.Begin.TransferPlan(131072, 2, 3, 0),
                 List.of("spare-1:7411"),
                 0,
-                3,
                 ranks,
                 IntStream.range(0, places)
                         .mapToObj(rank -> rank + " node-" + rank + ".cluster.example")
-                        .toList(),
-                0);
+                        .toList());
     }
 
     private Message take(List<DirectBuffer> frames) throws ProtocolException {
@@ -93,8 +90,8 @@ class MessagePartsTest {
     void shouldRefuseByNameToReadAListThatIsTooLong() throws Exception {
         List<DirectBuffer> frames = begin(MessageFields.MAX_LIST_ENTRIES).frames(ATTEMPT);
         UnsafeBuffer first = (UnsafeBuffer) frames.get(0);
-        // Behind the header, code, name, secret, job, checkpointer and four numbers: how many ranks there are.
-        int count = Frame.HEADER_BYTES + 1 + 4 + 16 + 4 + 5 + 16;
+        // Behind the header, code, name, secret, job, checkpointer and two numbers: how many ranks there are.
+        int count = Frame.HEADER_BYTES + 1 + 4 + 16 + 4 + 5 + 8;
         assertEquals(10_000, first.getInt(count));
         first.putInt(count, MessageFields.MAX_LIST_ENTRIES + 1);
         String said = assertThrows(ProtocolException.class, () -> take(frames)).getMessage();

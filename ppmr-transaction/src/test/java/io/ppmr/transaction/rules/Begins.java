@@ -25,14 +25,11 @@ public final class Begins {
                 "",
                 0,
                 0,
-                0,
-                0,
                 List.of(),
+                new ControlMessage.Begin.TransferPlan(0, 0, 1, 0),
                 participants,
                 place,
-                1,
                 List.of(),
-                List.of(),
-                0);
+                List.of());
     }
 }
