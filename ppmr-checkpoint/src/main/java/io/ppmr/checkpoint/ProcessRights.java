@@ -176,13 +176,12 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
                         .map(set -> Long.parseUnsignedLong(status.value(set).orElse("0"), HEX))
                         .toList(),
                 lastCapability,
-                Integer.parseInt(status.value("Seccomp").orElse("0")),
-                Integer.parseInt(status.value("Seccomp_filters").orElse("0")),
+                new ThreadRights.SeccompState(
+                        Integer.parseInt(status.value("Seccomp").orElse("0")),
+                        Integer.parseInt(status.value("Seccomp_filters").orElse("0"))),
                 status.value("NoNewPrivs").orElse("0").equals("1"),
                 all,
-                scheduling.nice(),
-                scheduling.realtimePriority(),
-                scheduling.policy(),
+                scheduling,
                 limits);
     }
 

@@ -12,7 +12,7 @@ final class RightsSummary {
     private boolean settings;
 
     void add(ThreadRights thread) {
-        add(thread.nice(), thread.limits());
+        add(thread.scheduling().nice(), thread.limits());
     }
 
     void add(int nice, Map<String, long[]> ofThread) {

@@ -1,5 +1,6 @@
 package io.ppmr.checkpoint;
 
+import io.ppmr.os.Scheduling;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -20,13 +21,10 @@ import java.util.stream.Collectors;
  * @param groups its supplementary groups
  * @param capabilities its sets in the order of {@link #CAPABILITY_SETS}
  * @param lastCapability the last capability that its kernel knows
- * @param seccomp 0 none, 1 strict, 2 by filters
- * @param seccompFilters how many filters; 0 on a kernel that does not say
+ * @param seccomp how its system calls are filtered
  * @param noNewPrivileges whether it can gain nothing by execve
  * @param nodesNamespaces the kinds of namespaces that it shares with the node
- * @param nice its nice value
- * @param realtimePriority its real-time priority
- * @param policy its scheduling policy, as sched(7) numbers them
+ * @param scheduling its priorities and its scheduling policy
  * @param limits soft and hard limit by the name that prlimit(1) gives it; unsigned
  */
 record ThreadRights(
@@ -36,13 +34,10 @@ record ThreadRights(
         Set<Integer> groups,
         List<Long> capabilities,
         int lastCapability,
-        int seccomp,
-        int seccompFilters,
+        SeccompState seccomp,
         boolean noNewPrivileges,
         Set<String> nodesNamespaces,
-        int nice,
-        int realtimePriority,
-        int policy,
+        Scheduling scheduling,
         Map<String, long[]> limits) {
     static final long UNLIMITED = -1;
     static final int SOFT = 0;
@@ -56,6 +51,22 @@ record ThreadRights(
     private static final int SECCOMP_FILTER = 2;
     private static final Set<Integer> REAL_TIME = Set.of(1, 2, 6);
     private static final String NONE = "-";
+
+    /**
+     * The filter of system calls.
+     *
+     * @param mode 0 none, 1 strict, 2 by filters
+     * @param filters the number of filters; 0 on a kernel that does not report it
+     */
+    record SeccompState(int mode, int filters) {
+        private boolean filtersLess(SeccompState copy) {
+            if (mode != SECCOMP_FILTER || copy.mode != SECCOMP_FILTER) {
+                return copy.mode != mode && mode != 0;
+            }
+            // A kernel that does not report the number of filters reports 0.
+            return copy.filters > 0 && copy.filters < filters;
+        }
+    }
 
     /** In what a copy's thread is more than this one, an original's; empty if in nothing. */
     Optional<String> excessOf(ThreadRights copy) {
@@ -77,9 +88,11 @@ record ThreadRights(
                         + " (capabilities(7), in hexadecimal), which its original had not");
             }
         }
-        if (filtersLess(copy)) {
-            return Optional.of("its system calls are filtered less than its original's (Seccomp " + copy.seccomp + ", "
-                    + copy.seccompFilters + " filters; its original had " + seccomp + ", " + seccompFilters + ")");
+        if (seccomp.filtersLess(copy.seccomp)) {
+            return Optional.of("its system calls are filtered less than its original's (Seccomp "
+                    + copy.seccomp.mode + ", " + copy.seccomp.filters + " filters; its original had " + seccomp.mode
+                    + ", "
+                    + seccomp.filters + ")");
         }
         if (noNewPrivileges && !copy.noNewPrivileges) {
             return Optional.of("it can gain privileges by execve (NoNewPrivs 0), its original could not");
@@ -103,21 +116,14 @@ record ThreadRights(
         return found;
     }
 
-    private boolean filtersLess(ThreadRights copy) {
-        if (seccomp != SECCOMP_FILTER || copy.seccomp != SECCOMP_FILTER) {
-            return copy.seccomp != seccomp && seccomp != 0;
-        }
-        // A kernel that does not say how many filters there are says 0.
-        return copy.seccompFilters > 0 && copy.seccompFilters < seccompFilters;
-    }
-
     private Optional<String> excessOfShare(ThreadRights copy) {
-        if (copy.nice < nice
-                || copy.realtimePriority > realtimePriority
-                || (REAL_TIME.contains(copy.policy) && copy.policy != policy)) {
-            return Optional.of("it is scheduled before its original (nice " + copy.nice + ", real-time priority "
-                    + copy.realtimePriority + ", policy " + copy.policy + "; its original had " + nice + ", "
-                    + realtimePriority + ", " + policy + ")");
+        Scheduling other = copy.scheduling;
+        if (other.nice() < scheduling.nice()
+                || other.realtimePriority() > scheduling.realtimePriority()
+                || (REAL_TIME.contains(other.policy()) && other.policy() != scheduling.policy())) {
+            return Optional.of("it is scheduled before its original (nice " + other.nice() + ", real-time priority "
+                    + other.realtimePriority() + ", policy " + other.policy() + "; its original had "
+                    + scheduling.nice() + ", " + scheduling.realtimePriority() + ", " + scheduling.policy() + ")");
         }
         for (Map.Entry<String, long[]> limit : copy.limits.entrySet()) {
             long[] original = limits.get(limit.getKey());
@@ -150,13 +156,13 @@ record ThreadRights(
         }
         words.add(joined(capabilities.stream().map(Long::toHexString).toList()));
         words.add(Integer.toString(lastCapability));
-        words.add(Integer.toString(seccomp));
-        words.add(Integer.toString(seccompFilters));
+        words.add(Integer.toString(seccomp.mode));
+        words.add(Integer.toString(seccomp.filters));
         words.add(noNewPrivileges ? "1" : "0");
         words.add(joined(nodesNamespaces));
-        words.add(Integer.toString(nice));
-        words.add(Integer.toString(realtimePriority));
-        words.add(Integer.toString(policy));
+        words.add(Integer.toString(scheduling.nice()));
+        words.add(Integer.toString(scheduling.realtimePriority()));
+        words.add(Integer.toString(scheduling.policy()));
         words.add(joined(limits.entrySet().stream()
                 .map(limit -> limit.getKey() + "=" + Long.toUnsignedString(limit.getValue()[SOFT]) + ":"
                         + Long.toUnsignedString(limit.getValue()[HARD]))
@@ -192,13 +198,10 @@ record ThreadRights(
                 ids(words[3]),
                 capabilities,
                 Integer.parseInt(words[5]),
-                Integer.parseInt(words[6]),
-                Integer.parseInt(words[7]),
+                new SeccompState(Integer.parseInt(words[6]), Integer.parseInt(words[7])),
                 words[8].equals("1"),
                 new TreeSet<>(split(words[9])),
-                Integer.parseInt(words[10]),
-                Integer.parseInt(words[11]),
-                Integer.parseInt(words[12]),
+                new Scheduling(Integer.parseInt(words[10]), Integer.parseInt(words[11]), Integer.parseInt(words[12])),
                 limits);
     }
 

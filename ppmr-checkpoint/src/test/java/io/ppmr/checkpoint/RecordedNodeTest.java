@@ -81,7 +81,7 @@ class RecordedNodeTest {
         assertEquals(Set.of(0), thread.uids());
         assertEquals(Set.of("pid"), thread.nodesNamespaces());
         assertEquals(0x1fffffffffL, thread.capabilities().get(1), "CapPrm");
-        assertEquals(0, thread.seccomp());
+        assertEquals(0, thread.seccomp().mode());
         assertFalse(thread.noNewPrivileges());
     }
 

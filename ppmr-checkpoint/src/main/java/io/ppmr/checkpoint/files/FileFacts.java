@@ -10,33 +10,37 @@ import java.util.regex.Pattern;
  * another node, so each field is checked before it is believed to be one. Immutable.
  *
  * @param which 1 where the first of two paths led to it, 2 where the second did
- * @param system the type of its filesystem, {@code f_type} in statfs(2)
- * @param handle by which its filesystem finds it again, name_to_handle_at(2); {@code -} where it has none
+ * @param identity tells it from other files
  * @param mode its type and permissions, inode(7)
  * @param uid whose it is
  * @param gid its group
  * @param lengthBytes its length
  * @param rdev of a device file, MAJOR:MINOR
  * @param links how many names it has
- * @param inode its number in its filesystem
- * @param device its filesystem at its node, MAJOR:MINOR
  * @param changed when its content and its status changed last
  * @param allocatedBytes what it takes on its disk or in memory
  */
 public record FileFacts(
         int which,
-        long system,
-        String handle,
+        FileIdentity identity,
         int mode,
         long uid,
         long gid,
         long lengthBytes,
         String rdev,
         long links,
-        String inode,
-        String device,
         String changed,
         long allocatedBytes) {
+    /**
+     * Tells a file from other files.
+     *
+     * @param system the type of its filesystem, {@code f_type} in statfs(2)
+     * @param handle finds it in its filesystem, name_to_handle_at(2); {@code -} for none
+     * @param inode its number in its filesystem
+     * @param device its filesystem at its node, MAJOR:MINOR
+     */
+    public record FileIdentity(long system, String handle, String inode, String device) {}
+
     /** The longest line that is one; for limits of what is read. */
     public static final int LONGEST_LINE = 1024;
 
@@ -111,27 +115,40 @@ public record FileFacts(
         if (!fields.matches()) {
             return Optional.empty();
         }
-        int next = 0;
+        FileIdentity identity = new FileIdentity(
+                Long.parseLong(fields.group(2), HEX), fields.group(3), fields.group(10), fields.group(11));
         return Optional.of(new FileFacts(
-                Integer.parseInt(fields.group(++next)),
-                Long.parseLong(fields.group(++next), HEX),
-                fields.group(++next),
-                Integer.parseInt(fields.group(++next), OCTAL),
-                Long.parseLong(fields.group(++next)),
-                Long.parseLong(fields.group(++next)),
-                Long.parseLong(fields.group(++next)),
-                fields.group(++next),
-                Long.parseLong(fields.group(++next)),
-                fields.group(++next),
-                fields.group(++next),
-                fields.group(++next),
-                Long.parseLong(fields.group(++next))));
+                Integer.parseInt(fields.group(1)),
+                identity,
+                Integer.parseInt(fields.group(4), OCTAL),
+                Long.parseLong(fields.group(5)),
+                Long.parseLong(fields.group(6)),
+                Long.parseLong(fields.group(7)),
+                fields.group(8),
+                Long.parseLong(fields.group(9)),
+                fields.group(12),
+                Long.parseLong(fields.group(13))));
     }
 
     /** Returns the error number of a line that says why a file cannot be looked at; 0 where it is no such line. */
     public static int error(String line) {
         Matcher fields = ERROR.matcher(line);
         return fields.matches() ? Integer.parseInt(fields.group(1)) : 0;
+    }
+
+    /** Returns the type of its filesystem, {@code f_type} in statfs(2). */
+    public long system() {
+        return identity.system();
+    }
+
+    /** Returns its number in its filesystem. */
+    public String inode() {
+        return identity.inode();
+    }
+
+    /** Returns its filesystem at its node, MAJOR:MINOR. */
+    public String device() {
+        return identity.device();
     }
 
     public boolean isRegular() {
@@ -148,17 +165,17 @@ public record FileFacts(
 
     /** Returns true if it is of {@code /proc}. */
     public boolean isOfProc() {
-        return system == PROC;
+        return identity.system == PROC;
     }
 
     /** Returns true if the kernel makes it up as {@code /sys} and cgroups are: its path says all. */
     public boolean isOfKernel() {
-        return OF_KERNEL.contains(system);
+        return OF_KERNEL.contains(identity.system);
     }
 
     /** Returns true for terminals, which are numbered by each node. */
     public boolean isTerminal() {
-        return system == DEVPTS;
+        return identity.system == DEVPTS;
     }
 
     /** Returns the permissions with the bits for other users' rights. */
@@ -178,7 +195,7 @@ public record FileFacts(
 
     /** Returns true if its filesystem belongs to one node, however alike those of two nodes are. */
     public boolean isOfOneNode() {
-        return OF_ONE_NODE.contains(system);
+        return OF_ONE_NODE.contains(identity.system);
     }
 
     /**
@@ -186,7 +203,9 @@ public record FileFacts(
      * files in the order in which they were looked up, so length and times have to agree as well.
      */
     boolean isSurelySame(FileFacts other) {
-        return system != FUSE || !isRegular() || (lengthBytes == other.lengthBytes && changed.equals(other.changed));
+        return identity.system != FUSE
+                || !isRegular()
+                || (lengthBytes == other.lengthBytes && changed.equals(other.changed));
     }
 
     /**
@@ -197,13 +216,13 @@ public record FileFacts(
      * @param sameKernel whether one kernel has looked at both
      */
     public boolean isSameObject(FileFacts other, boolean sameKernel) {
-        if (system != other.system || !isOfTypeOf(other) || mode != other.mode || uid != other.uid) {
+        if (identity.system != other.identity.system || !isOfTypeOf(other) || mode != other.mode || uid != other.uid) {
             return false;
         }
-        if (isOfOneNode() && !(sameKernel && device.equals(other.device))) {
+        if (isOfOneNode() && !(sameKernel && identity.device.equals(other.identity.device))) {
             return false;
         }
-        boolean byNumber = system == FUSE || handle.equals("-") || other.handle.equals("-");
-        return byNumber ? inode.equals(other.inode) : handle.equals(other.handle);
+        boolean byNumber = identity.system == FUSE || identity.handle.equals("-") || other.identity.handle.equals("-");
+        return byNumber ? identity.inode.equals(other.identity.inode) : identity.handle.equals(other.identity.handle);
     }
 }
