@@ -1,5 +1,6 @@
 package io.ppmr.cli.history;
 
+import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.os.ProcessIdentity;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
@@ -26,7 +27,7 @@ import java.util.stream.Collectors;
  * One migration as a journal tells it, the source's or a target's. Times are milliseconds since 1970.
  *
  * @param side source or target: whose journal it is
- * @param who who asked for it, empty where the journal does not know
+ * @param request what was requested, and by which user
  * @param attempts how many attempts there were
  * @param outcome COMMITTED, ROLLED_BACK, or OPEN while it is not over
  * @param endedEpochMs 0 while it is not over
@@ -37,9 +38,7 @@ import java.util.stream.Collectors;
 public record MigrationHistory(
         String id,
         String side,
-        String who,
-        String job,
-        String what,
+        @JsonUnwrapped MigrationRequest request,
         long startedEpochMs,
         long endedEpochMs,
         int attempts,
@@ -59,6 +58,15 @@ public record MigrationHistory(
         steps = List.copyOf(steps);
         events = List.copyOf(events);
     }
+
+    /**
+     * The request for a migration.
+     *
+     * @param who the user; empty if the journal does not have it
+     * @param job the job; empty if the journal does not have it
+     * @param what what was to be moved; empty for all of it
+     */
+    public record MigrationRequest(String who, String job, String what) {}
 
     /** A rank and the target that took it. */
     public record Placed(int rank, String target) {}
@@ -162,9 +170,7 @@ public record MigrationHistory(
         return new MigrationHistory(
                 id,
                 side,
-                asked.who(),
-                asked.job(),
-                asked.what(),
+                new MigrationRequest(asked.who(), asked.job(), asked.what()),
                 entries.iterator().next().atEpochMs(),
                 endedEpochMs,
                 attempts,
@@ -285,7 +291,7 @@ public record MigrationHistory(
                 id,
                 side,
                 outcome,
-                job.isEmpty() ? "-" : job,
+                request.job().isEmpty() ? "-" : request.job(),
                 endedEpochMs == 0 ? "" : seconds(endedEpochMs - startedEpochMs) + " s ",
                 reason);
         return line.stripTrailing();
@@ -298,9 +304,9 @@ public record MigrationHistory(
     /** Prints all of it. */
     public void print(PrintWriter out) {
         out.println("migration  " + id + " (" + side + "'s journal)");
-        out.println("asked by   " + (who.isEmpty() ? "-" : who)
-                + (job.isEmpty() ? "" : ", job " + job)
-                + (what.isEmpty() ? "" : ", " + what));
+        out.println("asked by   " + (request.who().isEmpty() ? "-" : request.who())
+                + (request.job().isEmpty() ? "" : ", job " + request.job())
+                + (request.what().isEmpty() ? "" : ", " + request.what()));
         out.println(
                 "from, to   " + time(startedEpochMs) + ", " + (endedEpochMs == 0 ? "not over" : time(endedEpochMs)));
         out.println("outcome    " + outcome + " after " + attempts + " attempt" + (attempts == 1 ? "" : "s")
