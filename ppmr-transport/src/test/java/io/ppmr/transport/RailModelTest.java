@@ -52,51 +52,76 @@ class RailModelTest {
     }
 
     /**
-     * Everything at one moment. Lists of rails have an entry for each.
+     * A rail at one moment.
      *
-     * @param chunks where each chunk is for the source
-     * @param rails the rails for the source
+     * @param state the rail for the source
      * @param onTheWay chunks that the network still carries to the target, the next one first
      * @param reads whether the target's reader of the rail is there
      * @param filling the chunk that the reader writes into the slot, or none
-     * @param arrived which chunks have come by the rail, as bits
-     * @param releases which releases are on their way back
-     * @param toEnd whether the word to end the rail is on its way
-     * @param answers the target's answer on its way; -1 for none
+     * @param arrived the chunks that arrived by the rail, as bits
+     * @param releases the releases that are on their way back, as bits
+     * @param toEnd whether the message that ends the rail is on its way
+     * @param answer the target's answer on its way; -1 for none
+     */
+    private record ModelRail(
+            RailState state,
+            List<Integer> onTheWay,
+            boolean reads,
+            int filling,
+            int arrived,
+            int releases,
+            boolean toEnd,
+            int answer) {
+        static final ModelRail FIRST = new ModelRail(RailState.UP, List.of(), true, NO_CHUNK, 0, 0, false, -1);
+
+        boolean isUp() {
+            return state == RailState.UP;
+        }
+
+        ModelRail in(RailState next) {
+            return new ModelRail(next, onTheWay, reads, filling, arrived, releases, toEnd, answer);
+        }
+
+        ModelRail carrying(List<Integer> chunks) {
+            return new ModelRail(state, chunks, reads, filling, arrived, releases, toEnd, answer);
+        }
+
+        ModelRail reading(boolean goesOn, int chunk) {
+            return new ModelRail(state, onTheWay, goesOn, chunk, arrived, releases, toEnd, answer);
+        }
+
+        ModelRail arrivedWith(int chunks, int released) {
+            return new ModelRail(state, onTheWay, reads, filling, chunks, released, toEnd, answer);
+        }
+
+        ModelRail ending(boolean ends, int answered) {
+            return new ModelRail(state, onTheWay, reads, filling, arrived, releases, ends, answered);
+        }
+    }
+
+    /**
+     * Everything at one moment.
+     *
+     * @param chunks where each chunk is for the source
+     * @param rails the rails
      * @param grants how often the slot was granted
      * @param open whether its credit must be used
      * @param shown how often each chunk was shown
+     * @param wrong the broken promise; null for none
      */
     private record World(
-            List<Integer> chunks,
-            List<RailState> rails,
-            List<List<Integer>> onTheWay,
-            List<Boolean> reads,
-            List<Integer> filling,
-            List<Integer> arrived,
-            List<Integer> releases,
-            List<Boolean> toEnd,
-            List<Integer> answers,
-            int grants,
-            boolean open,
-            List<Integer> shown,
-            String wrong) {
+            List<Integer> chunks, List<ModelRail> rails, int grants, boolean open, List<Integer> shown, String wrong) {
 
         static World first() {
-            return new World(
-                    all(CHUNKS, UNSENT),
-                    all(RAILS, RailState.UP),
-                    all(RAILS, List.of()),
-                    all(RAILS, true),
-                    all(RAILS, NO_CHUNK),
-                    all(RAILS, 0),
-                    all(RAILS, 0),
-                    all(RAILS, false),
-                    all(RAILS, -1),
-                    1,
-                    true,
-                    all(CHUNKS, 0),
-                    null);
+            return new World(all(CHUNKS, UNSENT), all(RAILS, ModelRail.FIRST), 1, true, all(CHUNKS, 0), null);
+        }
+
+        World next(List<Integer> nowChunks, int rail, ModelRail now) {
+            return new World(nowChunks, with(rails, rail, now), grants, open, shown, null);
+        }
+
+        World granted(int times, boolean nowOpen, List<Integer> nowShown, String nowWrong) {
+            return new World(chunks, rails, times, nowOpen, nowShown, nowWrong);
         }
     }
 
@@ -176,84 +201,42 @@ class RailModelTest {
             return events;
         }
 
-        private void sourceEvents(World w, int rail, List<Named> events) {
+        private void sourceEvents(World w, int number, List<Named> events) {
+            ModelRail rail = w.rails.get(number);
             for (int chunk = 0; chunk < w.grants; chunk++) {
                 int where = w.chunks.get(chunk);
-                if (w.rails.get(rail) == RailState.UP && (where == UNSENT || where == WAITING)) {
-                    List<List<Integer>> onTheWay = with(w.onTheWay, rail, with(w.onTheWay.get(rail), chunk));
+                if (rail.isUp() && (where == UNSENT || where == WAITING)) {
                     events.add(new Named(
-                            "send " + chunk + " by " + rail,
-                            new World(
-                                    with(w.chunks, chunk, rail),
-                                    w.rails,
-                                    onTheWay,
-                                    w.reads,
-                                    w.filling,
-                                    w.arrived,
-                                    w.releases,
-                                    w.toEnd,
-                                    w.answers,
-                                    w.grants,
-                                    w.open,
-                                    w.shown,
-                                    null)));
+                            "send " + chunk + " by " + number,
+                            w.next(with(w.chunks, chunk, number), number, rail.carrying(with(rail.onTheWay, chunk)))));
                 }
-                if ((w.releases.get(rail) & 1 << chunk) != 0 && w.rails.get(rail) == RailState.UP) {
+                if ((rail.releases & 1 << chunk) != 0 && rail.isUp()) {
                     events.add(new Named(
                             "release of " + chunk,
-                            new World(
-                                    where == rail ? with(w.chunks, chunk, DONE) : w.chunks,
-                                    w.rails,
-                                    w.onTheWay,
-                                    w.reads,
-                                    w.filling,
-                                    w.arrived,
-                                    with(w.releases, rail, w.releases.get(rail) & ~(1 << chunk)),
-                                    w.toEnd,
-                                    w.answers,
-                                    w.grants,
-                                    w.open,
-                                    w.shown,
-                                    null)));
+                            w.next(
+                                    where == number ? with(w.chunks, chunk, DONE) : w.chunks,
+                                    number,
+                                    rail.arrivedWith(rail.arrived, rail.releases & ~(1 << chunk)))));
                 }
             }
             // The last one is never lost.
-            if (w.rails.get(rail) == RailState.UP && rail < RAILS - 1) {
+            if (rail.isUp() && number < RAILS - 1) {
                 boolean asks = variant != Variant.SOURCE_SENDS_AGAIN_AT_ONCE;
                 events.add(new Named(
-                        "lose " + rail,
-                        new World(
-                                asks ? w.chunks : again(w, rail, 0),
-                                with(w.rails, rail, asks ? RailState.ENDING : RailState.DOWN),
-                                w.onTheWay,
-                                w.reads,
-                                w.filling,
-                                w.arrived,
-                                w.releases,
-                                asks ? with(w.toEnd, rail, true) : w.toEnd,
-                                w.answers,
-                                w.grants,
-                                w.open,
-                                w.shown,
-                                null)));
+                        "lose " + number,
+                        w.next(
+                                asks ? w.chunks : again(w, number, 0),
+                                number,
+                                rail.in(asks ? RailState.ENDING : RailState.DOWN)
+                                        .ending(asks || rail.toEnd, rail.answer))));
             }
-            if (w.answers.get(rail) >= 0) {
+            if (rail.answer >= 0) {
                 events.add(new Named(
-                        "answer for " + rail,
-                        new World(
-                                again(w, rail, w.answers.get(rail)),
-                                with(w.rails, rail, RailState.DOWN),
-                                w.onTheWay,
-                                w.reads,
-                                w.filling,
-                                w.arrived,
-                                w.releases,
-                                w.toEnd,
-                                with(w.answers, rail, -1),
-                                w.grants,
-                                w.open,
-                                w.shown,
-                                null)));
+                        "answer for " + number,
+                        w.next(
+                                again(w, number, rail.answer),
+                                number,
+                                rail.in(RailState.DOWN).ending(rail.toEnd, -1))));
             }
         }
 
@@ -268,73 +251,46 @@ class RailModelTest {
             return List.copyOf(chunks);
         }
 
-        private void targetEvents(World w, int rail, List<Named> events) {
-            if (w.reads.get(rail)
-                    && w.filling.get(rail) == NO_CHUNK
-                    && !w.onTheWay.get(rail).isEmpty()) {
-                List<Integer> carried = w.onTheWay.get(rail);
+        private void targetEvents(World w, int number, List<Named> events) {
+            ModelRail rail = w.rails.get(number);
+            if (rail.reads && rail.filling == NO_CHUNK && !rail.onTheWay.isEmpty()) {
+                List<Integer> carried = rail.onTheWay;
                 int chunk = carried.get(0);
+                ModelRail now = rail.carrying(List.copyOf(carried.subList(1, carried.size())))
+                        .reading(true, chunk);
                 // File, window and slot are the same each time: only whether the credit is open tells them apart.
+                String wrong = w.open ? null : "the slot of chunk " + chunk + " is not granted";
                 events.add(new Named(
-                        "chunk " + chunk + " comes by " + rail,
-                        new World(
-                                w.chunks,
-                                w.rails,
-                                with(w.onTheWay, rail, carried.subList(1, carried.size())),
-                                w.reads,
-                                with(w.filling, rail, chunk),
-                                w.arrived,
-                                w.releases,
-                                w.toEnd,
-                                w.answers,
-                                w.grants,
-                                false,
-                                w.shown,
-                                w.open ? null : "the slot of chunk " + chunk + " is not granted")));
+                        "chunk " + chunk + " comes by " + number,
+                        w.next(w.chunks, number, now).granted(w.grants, false, w.shown, wrong)));
             }
-            int filled = w.filling.get(rail);
+            int filled = rail.filling;
             if (filled != NO_CHUNK) {
                 boolean isRight = filled == w.grants - 1;
                 boolean isLast = w.grants == CHUNKS;
+                ModelRail now = rail.reading(rail.reads, NO_CHUNK)
+                        .arrivedWith(rail.arrived | 1 << filled, rail.releases | 1 << filled);
                 events.add(new Named(
                         "chunk " + filled + " is shown",
-                        new World(
-                                w.chunks,
-                                w.rails,
-                                w.onTheWay,
-                                w.reads,
-                                with(w.filling, rail, NO_CHUNK),
-                                with(w.arrived, rail, w.arrived.get(rail) | 1 << filled),
-                                with(w.releases, rail, w.releases.get(rail) | 1 << filled),
-                                w.toEnd,
-                                w.answers,
-                                isLast ? w.grants : w.grants + 1,
-                                !isLast,
-                                with(w.shown, filled, w.shown.get(filled) + 1),
-                                isRight
-                                        ? null
-                                        : "chunk " + filled + " is shown where chunk " + (w.grants - 1) + " was due")));
+                        w.next(w.chunks, number, now)
+                                .granted(
+                                        isLast ? w.grants : w.grants + 1,
+                                        !isLast,
+                                        with(w.shown, filled, w.shown.get(filled) + 1),
+                                        isRight
+                                                ? null
+                                                : "chunk " + filled + " is shown where chunk " + (w.grants - 1)
+                                                        + " was due")));
             }
-            if (w.toEnd.get(rail)) {
+            if (rail.toEnd) {
                 boolean endsFirst = variant != Variant.TARGET_ANSWERS_BEFORE_ITS_READER_ENDS;
                 boolean counts = variant != Variant.TARGET_DOES_NOT_COUNT_WHAT_HAS_ARRIVED;
                 boolean givesBack = endsFirst && filled != NO_CHUNK;
+                ModelRail ended = endsFirst ? rail.carrying(List.of()).reading(false, NO_CHUNK) : rail;
+                ModelRail now = ended.arrivedWith(rail.arrived, 0).ending(false, counts ? rail.arrived : 0);
                 events.add(new Named(
-                        "end " + rail,
-                        new World(
-                                w.chunks,
-                                w.rails,
-                                endsFirst ? with(w.onTheWay, rail, List.of()) : w.onTheWay,
-                                endsFirst ? with(w.reads, rail, false) : w.reads,
-                                endsFirst ? with(w.filling, rail, NO_CHUNK) : w.filling,
-                                w.arrived,
-                                with(w.releases, rail, 0),
-                                with(w.toEnd, rail, false),
-                                with(w.answers, rail, counts ? w.arrived.get(rail) : 0),
-                                w.grants,
-                                w.open || givesBack,
-                                w.shown,
-                                null)));
+                        "end " + number,
+                        w.next(w.chunks, number, now).granted(w.grants, w.open || givesBack, w.shown, null)));
             }
         }
     }
