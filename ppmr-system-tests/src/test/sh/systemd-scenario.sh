@@ -139,7 +139,7 @@ listen = "127.0.0.1:7411"
 mount = "/run/ppmr/target"
 work_directory = "/var/lib/ppmr/work/target"
 key_file = "/etc/ppmr/key"
-rehearsals = 0
+warm_up_migrations = 0
 silence_limit = "60s"
 stall_limit = "10m"
 [fence]
@@ -153,7 +153,7 @@ cat >/etc/ppmr/source.toml <<TOML
 mount = "/run/ppmr/source"
 work_directory = "/var/lib/ppmr/work/source"
 key_file = "/etc/ppmr/key"
-rehearsals = 1
+warm_up_migrations = 1
 silence_limit = "60s"
 trigger_job = "solver"
 [target]

@@ -96,7 +96,7 @@ final class StageOptions {
     int runs;
 
     @Option(
-            names = {"--no-warm-up", "--no-rehearsal"},
+            names = "--no-warm-up",
             description = "do not let our side warm itself before it is measured: for a trial on a slow machine")
     private boolean cold;
 

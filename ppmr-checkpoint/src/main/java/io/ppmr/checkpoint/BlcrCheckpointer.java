@@ -73,21 +73,22 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         if (settings.namespaces() == NamespacePolicy.ALWAYS && none.isPresent()) {
             return Availability.lacking(none.get(), "set namespaces to \"never\"");
         }
-        for (String program : List.of(settings.checkpointProgram(), settings.restartProgram())) {
+        for (String program :
+                List.of(settings.keys().checkpointProgram(), settings.keys().restartProgram())) {
             if (ToolKit.find(program).isEmpty()
                     || kit.versions().of(List.of(program)).isEmpty()) {
                 return Availability.lacking(
                         program + " is not installed", "install BLCR's programs and name them in the configuration");
             }
         }
-        if (settings.needsKernelModule() && !Files.exists(MODULE)) {
+        if (settings.keys().kernelModule() && !Files.exists(MODULE)) {
             return Availability.lacking(
                     "BLCR's kernel module is not loaded (no " + MODULE + ") in kernel "
                             + System.getProperty("os.version"),
                     "modprobe blcr; it builds for kernels up to 3.17 only: on newer ones use criu or a command");
         }
         String version =
-                kit.versions().of(List.of(settings.checkpointProgram())).orElse("no version");
+                kit.versions().of(List.of(settings.keys().checkpointProgram())).orElse("no version");
         return Availability.present(version);
     }
 
@@ -97,7 +98,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
     }
 
     @Override
-    public List<String> announcedNames(int rank) {
+    public List<String> expectedNames(int rank) {
         return List.of(fileName(rank));
     }
 
@@ -140,7 +141,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
      * it stopped.
      */
     @Override
-    public boolean writesFromWithin() {
+    public boolean writesInProcess() {
         return false;
     }
 
@@ -154,11 +155,13 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         String name = "blcr-checkpoint-" + task.rank();
         Path noLog = task.workDirectory().resolve(name + ".log");
         CheckpointSteps steps = new CheckpointSteps(task, kit, noLog, CHECKPOINT_REMEDIES);
-        List<String> command =
-                kit.launchFor(task, kit.launch(Optional.of(task.user())), List.of(settings.checkpointProgram()));
+        List<String> command = kit.launchFor(
+                task,
+                kit.launch(Optional.of(task.user())),
+                List.of(settings.keys().checkpointProgram()));
         command.addAll(Command.words(
                 "%s --tree --file %s --noclobber --stop --time %s %s",
-                settings.checkpointProgram(),
+                settings.keys().checkpointProgram(),
                 task.imageDirectory().resolve(fileName(task.rank())),
                 Math.max(1, task.deadline().toSeconds()),
                 kit.pidFor(task)));
@@ -175,13 +178,13 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
                 namespace,
                 task.imageDirectory(),
                 kit.launch(Optional.of(task.user())),
-                List.of(settings.restartProgram()));
+                List.of(settings.keys().restartProgram()));
         // In a namespace the image directory is the working directory: the mount may not be visible in there.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
         command.addAll(Command.words(
                 "%s --file %s --stop --no-restore-pid --no-restore-pgid --no-restore-sid --run-on-success=%s",
-                settings.restartProgram(), file, "echo restored " + nonce));
+                settings.keys().restartProgram(), file, "echo restored " + nonce));
         return new Steps(task, kit, nonce, namespace)
                 .start("blcr-restart-" + task.rank(), command, Optional.of(task.user()));
     }

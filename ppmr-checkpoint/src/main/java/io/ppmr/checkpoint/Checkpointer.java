@@ -90,7 +90,7 @@ public interface Checkpointer extends ImageTraits {
      * of a failed attempt are taken and thrown away until its commands have ended. Otherwise those writes fail, which
      * ends the command at once.
      */
-    boolean writesFromWithin();
+    boolean writesInProcess();
 
     /**
      * Throws, and names the process, the cause and the remedy, if one of the ranks lives in namespaces into which this

@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RunAs;
+import io.ppmr.os.config.Key;
 import io.ppmr.protocol.data.ReadingMode;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,16 +24,37 @@ public sealed interface CheckpointerSettings {
     /** Makes the adapter. */
     Checkpointer create(String name, NativePrograms programs, RankCommand.Timing timing);
 
+    /** The keys of BLCR alone. */
+    record BlcrKeys(
+            @Key(
+                    value = "cr_checkpoint",
+                    doc = "blcr: the checkpoint command, a name or a path",
+                    example = "/usr/bin/cr_checkpoint")
+            String checkpointProgram,
+
+            @Key(
+                    value = "cr_restart",
+                    doc = "blcr: the restart command, a name or a path",
+                    example = "/usr/bin/cr_restart")
+            String restartProgram,
+
+            @Key(
+                    value = "true",
+                    doc = "blcr: whether its kernel module (/proc/checkpoint/ctrl) must be loaded",
+                    example = "false")
+            boolean kernelModule) {}
+
     /**
      * BLCR, by its two commands.
      *
-     * @param checkpointProgram {@code cr_checkpoint}, by name or path
-     * @param restartProgram {@code cr_restart}, by name or path
-     * @param needsKernelModule whether the probe asks for BLCR's kernel module; false for programs that stand in for it
+     * @param keys its keys in a configuration
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no, since PIDs are not restored
      */
-    record Blcr(String checkpointProgram, String restartProgram, boolean needsKernelModule, NamespacePolicy namespaces)
-            implements CheckpointerSettings {
+    record Blcr(BlcrKeys keys, NamespacePolicy namespaces) implements CheckpointerSettings {
+        /** One with these programs. */
+        public Blcr(String checkpointProgram, String restartProgram, boolean kernelModule, NamespacePolicy namespaces) {
+            this(new BlcrKeys(checkpointProgram, restartProgram, kernelModule), namespaces);
+        }
 
         @Override
         public RunAs runAs() {
@@ -41,7 +63,7 @@ public sealed interface CheckpointerSettings {
 
         @Override
         public List<List<String>> rootsCommands() {
-            return List.of(List.of(checkpointProgram), List.of(restartProgram));
+            return List.of(List.of(keys.checkpointProgram()), List.of(keys.restartProgram()));
         }
 
         /** BLCR as it is installed on a node. */
@@ -55,36 +77,67 @@ public sealed interface CheckpointerSettings {
         }
     }
 
+    /** The keys of CRIU alone. */
+    record CriuKeys(
+            @Key(
+                    value = "[\"criu\"]",
+                    doc = "criu: the command words that start CRIU, version 4 or later",
+                    example = "[\"/usr/sbin/criu\"]")
+            List<String> program,
+
+            @Key(value = "[]", doc = "criu: further arguments of criu dump", example = "[\"--ghost-limit\", \"64M\"]")
+            List<String> dumpArguments,
+
+            @Key(value = "[]", doc = "criu: further arguments of criu restore", example = "[\"--shell-job\"]")
+            List<String> restoreArguments,
+
+            @Key(
+                    value = "[]",
+                    doc = "criu, at a source: paths of Unix sockets of this node's servers to which a moved rank"
+                            + " may be connected. A datagram socket is connected to the same path at the target. A"
+                            + " stream socket (nscd, sssd) is shut down while the rank is stopped. Original and"
+                            + " copy then see a connection that the server closed, and must connect again",
+                    example = "[\"/dev/log\"]")
+            List<String> externalSockets,
+
+            @Key(
+                    value = "refuse",
+                    doc = "criu, at a source: the action for a rank with a process that has NoNewPrivs set and no"
+                            + " system call filter, on a kernel with Landlock. Such a process may be in a Landlock"
+                            + " sandbox, which CRIU cannot see and cannot save: the copy would run outside of it."
+                            + " refuse: do not move it. warn: move it, with a line in the log. allow: move it."
+                            + " Processes of pods are not in such a sandbox",
+                    example = "warn")
+            LandlockPolicy landlock,
+
+            @Key(
+                    value = "auto",
+                    doc = "criu: how memory travels. streamed: from the stopped original into the held copy,"
+                            + " through the pool. images: as image files, which the target stages until they are"
+                            + " complete. auto: streamed if both nodes can and the job gains by it (docs/criu.md)",
+                    example = "images")
+            PagePolicy pages) {
+        public CriuKeys {
+            program = List.copyOf(program);
+            dumpArguments = List.copyOf(dumpArguments);
+            restoreArguments = List.copyOf(restoreArguments);
+            externalSockets = List.copyOf(externalSockets);
+        }
+    }
+
     /**
      * CRIU.
      *
-     * @param program the words that start it: one path, or a private loader with its arguments before the path
-     * @param extraDumpArguments further arguments of {@code criu dump}, such as {@code --tcp-established}
-     * @param extraRestoreArguments further arguments of {@code criu restore}
-     * @param pages how memory travels
+     * @param keys its keys in a configuration; the program is one path, or a private loader with its arguments before
+     *     the path
      * @param asJobUser whether it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, in its unprivileged mode;
      *     jobs of root's run as root
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
-     * @param externalSockets paths of Unix sockets of servers of the node, to which ranks may be connected
-     * @param landlock what becomes of a rank that may be in a sandbox of Landlock, which CRIU does not write
      */
-    record Criu(
-            List<String> program,
-            List<String> extraDumpArguments,
-            List<String> extraRestoreArguments,
-            PagePolicy pages,
-            boolean asJobUser,
-            NamespacePolicy namespaces,
-            List<String> externalSockets,
-            LandlockPolicy landlock)
-            implements CheckpointerSettings {
+    record Criu(CriuKeys keys, boolean asJobUser, NamespacePolicy namespaces) implements CheckpointerSettings {
 
         public Criu {
-            externalSockets = List.copyOf(externalSockets);
-            program = List.copyOf(program);
-            extraDumpArguments = List.copyOf(extraDumpArguments);
-            extraRestoreArguments = List.copyOf(extraRestoreArguments);
-            if (program.isEmpty()) {
+            if (keys.program().isEmpty()) {
                 throw new IllegalArgumentException("the CRIU program is empty. Remedy: name its path");
             }
             if (asJobUser && namespaces == NamespacePolicy.NEVER) {
@@ -97,39 +150,31 @@ public sealed interface CheckpointerSettings {
         /** One without connections to servers of the node, which moves nothing that may be in a sandbox. */
         public Criu(
                 List<String> program,
-                List<String> extraDumpArguments,
-                List<String> extraRestoreArguments,
+                List<String> dumpArguments,
+                List<String> restoreArguments,
                 PagePolicy pages,
                 boolean asJobUser,
                 NamespacePolicy namespaces) {
             this(
-                    program,
-                    extraDumpArguments,
-                    extraRestoreArguments,
-                    pages,
+                    new CriuKeys(program, dumpArguments, restoreArguments, List.of(), LandlockPolicy.REFUSE, pages),
                     asJobUser,
-                    namespaces,
-                    List.of(),
-                    LandlockPolicy.REFUSE);
+                    namespaces);
         }
 
         /** The same with connections to these servers of the node. */
         public Criu withExternalSockets(List<String> paths) {
-            return new Criu(
-                    program, extraDumpArguments, extraRestoreArguments, pages, asJobUser, namespaces, paths, landlock);
+            return with(paths, keys.landlock());
         }
 
         /** The same with another treatment of what may be in a sandbox. */
         public Criu withLandlock(LandlockPolicy policy) {
-            return new Criu(
-                    program,
-                    extraDumpArguments,
-                    extraRestoreArguments,
-                    pages,
-                    asJobUser,
-                    namespaces,
-                    externalSockets,
-                    policy);
+            return with(keys.externalSockets(), policy);
+        }
+
+        private Criu with(List<String> sockets, LandlockPolicy policy) {
+            CriuKeys changed = new CriuKeys(
+                    keys.program(), keys.dumpArguments(), keys.restoreArguments(), sockets, policy, keys.pages());
+            return new Criu(changed, asJobUser, namespaces);
         }
 
         @Override
@@ -139,7 +184,7 @@ public sealed interface CheckpointerSettings {
 
         @Override
         public List<List<String>> rootsCommands() {
-            return List.of(program);
+            return List.of(keys.program());
         }
 
         /** CRIU started by the given words, as root, with nothing further. */
@@ -174,12 +219,12 @@ public sealed interface CheckpointerSettings {
      * @param restart the restart command
      * @param readingMode how the restart reads
      * @param fileName the image file's name, for {@code {file}}; may contain {@code {rank}}
-     * @param announcedNames names that the restart opens before they may exist; may contain {@code {rank}}
+     * @param expectedNames names that the restart opens before they may exist; may contain {@code {rank}}
      * @param completionNames those of them whose open waits for the whole image
      * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
      * @param runAs the users that the commands run as
      * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
-     * @param writesFromWithin whether the processes write their images themselves, as with DMTCP, so that a write that
+     * @param writesInProcess whether the processes write their images themselves, as with DMTCP, so that a write that
      *     fails could end them; false for a tool that runs beside the process
      * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
      */
@@ -188,19 +233,19 @@ public sealed interface CheckpointerSettings {
             List<String> restart,
             ReadingMode readingMode,
             String fileName,
-            List<String> announcedNames,
+            List<String> expectedNames,
             List<String> completionNames,
             Map<String, String> temporarySuffixes,
             RunAs runAs,
             boolean checkpointsHeldRanks,
-            boolean writesFromWithin,
+            boolean writesInProcess,
             NamespacePolicy namespaces)
             implements CheckpointerSettings {
 
         public CommandTool {
             checkpoint = List.copyOf(checkpoint);
             restart = List.copyOf(restart);
-            announcedNames = List.copyOf(announcedNames);
+            expectedNames = List.copyOf(expectedNames);
             completionNames = List.copyOf(completionNames);
             temporarySuffixes = Map.copyOf(temporarySuffixes);
             CommandTemplate.require("checkpoint", checkpoint, CommandTemplate.CHECKPOINT_PLACEHOLDERS);
@@ -209,9 +254,9 @@ public sealed interface CheckpointerSettings {
                 throw new IllegalArgumentException(
                         "the image file's name '" + fileName + "' is not a plain name. Remedy: name it without a path");
             }
-            if (!announcedNames.containsAll(completionNames)) {
+            if (!expectedNames.containsAll(completionNames)) {
                 throw new IllegalArgumentException("the completion names " + completionNames
-                        + " are not all among the announced names " + announcedNames + ". Remedy: announce them, too");
+                        + " are not all among the expected names " + expectedNames + ". Remedy: announce them, too");
             }
         }
 

@@ -46,8 +46,8 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
     }
 
     @Override
-    public List<String> announcedNames(int rank) {
-        return CommandTemplate.fill(settings.announcedNames(), Map.of("rank", Integer.toString(rank)));
+    public List<String> expectedNames(int rank) {
+        return CommandTemplate.fill(settings.expectedNames(), Map.of("rank", Integer.toString(rank)));
     }
 
     @Override
@@ -78,8 +78,8 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
     }
 
     @Override
-    public boolean writesFromWithin() {
-        return settings.writesFromWithin();
+    public boolean writesInProcess() {
+        return settings.writesInProcess();
     }
 
     @Override

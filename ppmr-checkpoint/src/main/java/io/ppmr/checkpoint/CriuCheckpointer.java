@@ -114,16 +114,16 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                             + own.lacks(Feature.NSPID),
                     "use blcr or a command on this node");
         }
-        String program = settings.program().get(0);
+        String program = settings.keys().program().get(0);
         if (ToolKit.find(program).isEmpty()) {
             return Availability.lacking(
                     program + " is not installed",
                     "run install-criu.sh and put the words it prints into the configuration");
         }
-        Optional<String> version = kit.versions().of(settings.program());
+        Optional<String> version = kit.versions().of(settings.keys().program());
         if (version.isEmpty()) {
             return Availability.lacking(
-                    String.join(" ", settings.program()) + " does not start", "start it by hand to see why");
+                    String.join(" ", settings.keys().program()) + " does not start", "start it by hand to see why");
         }
         String kernel = System.getProperty("os.version");
         if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
@@ -191,7 +191,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private Optional<String> selfCheck() {
         try {
             List<String> command = launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty());
-            command.addAll(settings.program());
+            command.addAll(settings.keys().program());
             command.add("check");
             command.addAll(mode(settings.asJobUser()));
             Command.CommandResult result = kit.starter().run(command, CHECK_LIMIT);
@@ -224,7 +224,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     @Override
-    public List<String> announcedNames(int rank) {
+    public List<String> expectedNames(int rank) {
         return List.of(streamed ? PAGES_LIST : "inventory.img");
     }
 
@@ -240,7 +240,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public StreamedForm streamedForm() {
-        boolean required = settings.pages() == PagePolicy.STREAMED;
+        boolean required = settings.keys().pages() == PagePolicy.STREAMED;
         return whyNotStreamed()
                 .map(why -> StreamedForm.none(required, why))
                 .orElseGet(() -> new StreamedForm(
@@ -256,7 +256,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private Optional<String> whyNotStreamed() {
-        if (settings.pages() == PagePolicy.IMAGES) {
+        if (settings.keys().pages() == PagePolicy.IMAGES) {
             return Optional.of("the configuration says pages = \"images\"");
         }
         if (settings.asJobUser()) {
@@ -271,22 +271,22 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!machine.equals("amd64")) {
             return Optional.of("pages are streamed on x86-64 alone, and this is " + machine);
         }
-        for (String argument : settings.extraDumpArguments()) {
+        for (String argument : settings.keys().dumpArguments()) {
             if (LEAVING_TRACES.contains(argument.split("=", 2)[0])) {
                 return Optional.of("with " + argument + " in dump_arguments a checkpoint that fails while pages are"
                         + " streamed leaves traces in the kernel");
             }
         }
-        String version = kit.versions().of(settings.program()).orElse("");
+        String version = kit.versions().of(settings.keys().program()).orElse("");
         if (version.isEmpty()) {
-            return Optional.of(
-                    String.join(" ", settings.program()) + " does not say its version, so CRIU cannot be run here");
+            return Optional.of(String.join(" ", settings.keys().program())
+                    + " does not say its version, so CRIU cannot be run here");
         }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
             return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");
         }
         if (kit.versions()
-                .says(settings.program(), List.of("check", "--feature", "uffd-noncoop"))
+                .says(settings.keys().program(), List.of("check", "--feature", "uffd-noncoop"))
                 .isEmpty()) {
             return Optional.of("this kernel has no userfaultfd with events (criu check --feature uffd-noncoop)");
         }
@@ -333,7 +333,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public Optional<String> whyNotFrom(String detail) {
-        return whyNotFrom(detail, kit.versions().of(settings.program()).orElse(""));
+        return whyNotFrom(detail, kit.versions().of(settings.keys().program()).orElse(""));
     }
 
     /** Such images are restored by an older CRIU without the memory that they have, and without an error. */
@@ -369,7 +369,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** No: criu runs beside the process and writes every file itself; a write that fails ends the dump, never that. */
     @Override
-    public boolean writesFromWithin() {
+    public boolean writesInProcess() {
         return false;
     }
 
@@ -384,7 +384,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     @Override
     public void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
-        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments()))
+        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.keys().dumpArguments()))
                 .require(roots, user);
         sharing(false, sandboxRule()).require(roots, true);
     }
@@ -395,15 +395,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private SharingCheck sharing(boolean pods, SandboxRule sandboxes) {
-        CriuLooks looks = new CriuLooks(settings.extraDumpArguments(), pods, sandboxes);
-        return new SharingCheck(kit.table(), settings.externalSockets(), looks);
+        CriuLooks looks = new CriuLooks(settings.keys().dumpArguments(), pods, sandboxes);
+        return new SharingCheck(kit.table(), settings.keys().externalSockets(), looks);
     }
 
     private SandboxRule sandboxRule() {
         if (!LibC.hasLandlock()) {
             return SandboxRule.PASS;
         }
-        return switch (settings.landlock()) {
+        return switch (settings.keys().landlock()) {
             case REFUSE -> SandboxRule.REFUSE;
             case WARN -> SandboxRule.WARN;
             case ALLOW -> SandboxRule.PASS;
@@ -411,7 +411,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private String version() {
-        return kit.versions().of(settings.program()).orElse("");
+        return kit.versions().of(settings.keys().program()).orElse("");
     }
 
     @Override
@@ -431,7 +431,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             RankPlace.requireServicesUsers(rank.getKey(), now.tree(rank.getValue()), kit.table());
             requireReadableLimits(rank.getKey(), user);
         }
-        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.extraDumpArguments())
+        CriuLimits.of(CriuLimits.Arguments.of(version(), settings.keys().dumpArguments())
                         .withConnections())
                 .require(roots, user);
         sharing(true, SandboxRule.PASS).require(roots, false);
@@ -452,7 +452,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     /** Gives all words by which programs are named that run in a rank's namespaces. */
     private List<String> programs() {
-        List<String> words = new ArrayList<>(settings.program());
+        List<String> words = new ArrayList<>(settings.keys().program());
         words.addAll(List.of(
                 kit.programs().pages().toString(), kit.programs().criuLimits().toString(), "env"));
         return words;
@@ -464,7 +464,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
             words.addAll(List.of("env", "LD_PRELOAD=" + kit.programs().criuLimits()));
         }
-        words.addAll(settings.program());
+        words.addAll(settings.keys().program());
         return words;
     }
 
@@ -519,7 +519,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         if (!streamed
                 && task.pod().isEmpty()
-                && settings.externalSockets().isEmpty()
+                && settings.keys().externalSockets().isEmpty()
                 && task.whenStopped().isEmpty()) {
             return steps.start(name, dump(task, log, user, List.of()), user);
         }
@@ -536,7 +536,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 }
             }
             List<String> command = dump(task, log, user, stopped);
-            command.addAll(new ExternalSockets(settings.externalSockets()).release(task.rank(), stopped));
+            command.addAll(new ExternalSockets(settings.keys().externalSockets()).release(task.rank(), stopped));
             return steps.start(name, command, user);
         } catch (CheckpointException | RuntimeException e) {
             steps.undo();
@@ -571,7 +571,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             command.add("--shell-job");
         }
         command.addAll(mode(user.isPresent()));
-        command.addAll(settings.extraDumpArguments());
+        command.addAll(settings.keys().dumpArguments());
         task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
         if (streamed) {
             command.addAll(List.of("--lazy-pages", "--ps-socket", "{socket}", "--status-fd", "{status}"));
@@ -601,13 +601,13 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     "%s target --images %s --work %s --pids-file %s --",
                     kit.programs().pages(), images, work, pids.get()));
         }
-        command.addAll(settings.program());
+        command.addAll(settings.keys().program());
         command.addAll(Command.words(
                 "restore --images-dir %s --work-dir %s --log-file %s --pidfile %s --restore-detached --leave-stopped"
                         + " --shell-job --manage-cgroups=ignore",
                 images, work, log, pidFile));
         command.addAll(mode(user.isPresent()));
-        command.addAll(settings.extraRestoreArguments());
+        command.addAll(settings.keys().restoreArguments());
         task.pod().ifPresent(pod -> command.addAll(pod.arguments()));
         if (streamed) {
             command.add("--lazy-pages");

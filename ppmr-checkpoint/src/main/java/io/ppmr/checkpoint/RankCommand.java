@@ -155,7 +155,7 @@ public final class RankCommand {
      * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
      * given time to end by itself: a checkpointer killed in the middle could leave its process broken. One that writes
      * from within its process must not be cancelled while there is time to let it end ({@link
-     * Checkpointer#writesFromWithin}).
+     * Checkpointer#writesInProcess}).
      */
     public void cancel() {
         cancelled = true;

@@ -43,11 +43,11 @@ class CheckpointerSettingsTest {
 
     @Test
     void shouldPutTheRankIntoAnnouncedNames() {
-        assertEquals(List.of("ckpt_12.dmtcp"), dmtcp().announcedNames(12));
+        assertEquals(List.of("ckpt_12.dmtcp"), dmtcp().expectedNames(12));
         assertEquals(List.of(), dmtcp().completionNames(12));
         assertEquals(
                 List.of("context.12"),
-                CheckpointerSettings.Blcr.installed().create("blcr", PROGRAMS).announcedNames(12));
+                CheckpointerSettings.Blcr.installed().create("blcr", PROGRAMS).expectedNames(12));
     }
 
     @Test

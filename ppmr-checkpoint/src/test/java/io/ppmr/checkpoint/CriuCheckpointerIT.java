@@ -531,7 +531,7 @@ class CriuCheckpointerIT {
 
     @Test
     void shouldAnnounceTheInventoryAsTheMarkOfCompletion() {
-        assertEquals(List.of("inventory.img"), criu.announcedNames(3));
+        assertEquals(List.of("inventory.img"), criu.expectedNames(3));
         assertEquals(List.of("inventory.img"), criu.completionNames(3));
         assertEquals(ReadingMode.RETAINED, criu.readingMode());
         assertTrue(Files.isDirectory(images));

@@ -104,7 +104,7 @@ final class Daemon {
                         new TransportChoice(
                                 transport.transport(), transport.transportMode(), RdmaTransport::load, config.rails()),
                         watchdog)) {
-            warmUp.run(config.keys().rehearsals());
+            warmUp.run(config.keys().warmUpMigrations());
             service.start();
             try (ControlServer control = new ControlServer(config.controlSocket(), access, service.requests())) {
                 ProcessSignals.on(

@@ -32,12 +32,14 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     @Section(
             name = "pods",
             many = true,
-            doc = "What root grants to users who run [pods](pods.md) of that kind; without any no user can run one.")
+            doc = "What root grants to users who run [pods](pods.md) of this kind. Without such a section no user"
+                    + " can run pods.")
     record PodKeys(
             PodTemplate.PodNetwork network,
 
             @Key(
-                    doc = "which users may have which addresses, and so how many pods; no address in two of them",
+                    doc = "the addresses that each user may have; they limit the number of the user's pods. No"
+                            + " address may be in two shares",
                     example = "[{user = \"alice\", first = \"10.20.0.10\", last = \"10.20.0.19\"}]")
             List<ShareKeys> shares,
 
@@ -45,21 +47,21 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             PodTemplate.PodLimits limits,
 
             @Key(
-                    doc = "which [checkpointers.NAME], one of type criu that runs as root, moves them; without it they"
-                            + " are not moved. To be moved a pod needs a template of this name and with these"
-                            + " directories at both nodes, and its user in trusted_users at the target",
+                    doc = "the [checkpointers.NAME] that moves them, of type criu and run as root. Default: they"
+                            + " are not moved. Both nodes need a template of this name with these directories, and"
+                            + " the target needs the user in trusted_users",
                     example = "criu")
             Optional<String> checkpointer) {}
 
     @Section(doc = "The addresses of one user.")
     record ShareKeys(
-            @Key(doc = "who may have these addresses; never root", example = "alice")
+            @Key(doc = "the user of these addresses; never root", example = "alice")
             Object user,
 
-            @Key(doc = "the lowest of the addresses", example = "10.20.0.10")
+            @Key(doc = "the lowest address", example = "10.20.0.10")
             Ipv4Address first,
 
-            @Key(doc = "the highest of them", example = "10.20.0.19")
+            @Key(doc = "the highest address", example = "10.20.0.19")
             Ipv4Address last) {}
 
     public PodConfig {

@@ -12,32 +12,33 @@ import java.util.Optional;
  *
  * @param peers where services of other nodes listen that are told when a pod's address is away
  */
-@Section(name = "pod_runtime", doc = "What makes [pods](pods.md) on this node, for all templates.")
+@Section(name = "pod_runtime", doc = "How this node makes [pods](pods.md), for all templates.")
 public record PodSettings(
         @Key(
                 value = "/var/lib/ppmr/pods",
-                doc = "where what is known of the pods is kept, root's alone; no user may be able to change a name in"
+                doc = "the directory of the pods' records, owned by root. No user may be able to rename any part of"
                         + " its path",
                 example = "/local/ppmr/pods")
         Path directory,
 
         @Key(
                 value = "[\"crun\"]",
-                doc = "the words that start the OCI runtime, which must understand crun's options",
+                doc = "the command words that start the OCI runtime, which must accept crun's options",
                 example = "[\"/usr/local/bin/crun\"]")
         List<String> program,
 
         @Key(
                 value = "cgroupfs",
-                doc = "who makes the pods' cgroups: the runtime itself, systemd, or none; then pods have no limits",
+                doc = "the component that makes the pods' cgroups: the runtime (cgroupfs), systemd, or none"
+                        + " (disabled). Without cgroups pods have no limits",
                 example = "systemd")
         Cgroups cgroups,
 
         @Key(
                 value = "[]",
-                doc = "where targets listen on other nodes with pods; they are told when a pod's address is away and"
-                        + " when it is back, so that connections go on soon ([how](pods.md#while-a-pod-is-held)). The"
-                        + " same list will do on all nodes",
+                doc = "the targets of other nodes with pods. ppmr notifies them when a pod's address is away and"
+                        + " when it is back, so that connections continue soon"
+                        + " ([how](pods.md#while-a-pod-is-held)). All nodes can have the same list",
                 example = "[\"node-07:7411\"]")
         List<String> peers) {
     public PodSettings {

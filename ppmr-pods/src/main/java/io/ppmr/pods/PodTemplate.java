@@ -31,30 +31,30 @@ public record PodTemplate(
 
     /** The network of pods, with its keys. */
     public record PodNetwork(
-            @Key(doc = "the bridge of this node that they are plugged into", example = "br0")
+            @Key(doc = "the bridge of this node into which the pods are plugged", example = "br0")
             String bridge,
 
             @Key(
                     value = "24",
-                    doc = "how many leading bits of an address name the network",
+                    doc = "number of leading bits of an address that name the network",
                     example = "16",
                     least = 8,
                     most = 30)
             int prefix,
 
             @Key(
-                    doc = "the network in which they have an IPv6 address besides: its last four bytes are those of the"
-                            + " IPv4 address. Without it they have none",
+                    doc = "the network of the pods' IPv6 addresses; the last four bytes are the IPv4 address."
+                            + " Default: no IPv6 address",
                     example = "fd00:20::/64")
             Optional<Ipv6Network> network6,
 
-            @Key(doc = "where packets for other networks go; without it they go nowhere", example = "10.20.0.1")
+            @Key(doc = "the gateway to other networks. Default: no gateway", example = "10.20.0.1")
             Optional<Ipv4Address> gateway,
 
             @Key(
                     value = "02:50",
-                    doc = "the first two bytes of a pod's MAC address; the other four are those of its IPv4 address. Of"
-                            + " a kind that sites give out themselves: the first one ends in 2, 6, a or e",
+                    doc = "the first two bytes of a pod's MAC address; the other four are its IPv4 address. Use a"
+                            + " locally administered address: the first byte ends in 2, 6, a or e",
                     example = "06:51")
             String macPrefix,
 
@@ -65,14 +65,14 @@ public record PodTemplate(
     public record Mounts(
             @Key(
                     value = "[\"/usr\", \"/bin\", \"/sbin\", \"/lib\", \"/lib64\", \"/etc\"]",
-                    doc = "directories of the node that they see and cannot change, without what is mounted below them",
+                    doc = "directories of the node that the pods see read-only, without the mounts below them",
                     example = "[\"/usr\", \"/etc\", \"/opt\"]")
             List<String> mounts,
 
             @Key(
                     value = "[]",
-                    doc = "directories of the node that they see, and where they can write what their user may; to be"
-                            + " moved a pod needs them at both nodes",
+                    doc = "directories of the node that the pods see and may write as their user may. To be moved,"
+                            + " a pod needs them at both nodes",
                     example = "[\"/home\"]")
             List<String> writableMounts) {
         /** Lists all of them, each as the kernel shows it: without a slash at its end. */
@@ -85,19 +85,19 @@ public record PodTemplate(
 
     /** The limits of a pod, with their keys. */
     public record PodLimits(
-            @Key(value = "1g", doc = "the size of /tmp, which is memory", example = "4g")
+            @Key(value = "1g", doc = "size of /tmp, which is in memory", example = "4g")
             long tmp,
 
-            @Key(value = "1g", doc = "the size of /dev/shm, which is memory", example = "4g")
+            @Key(value = "1g", doc = "size of /dev/shm, which is in memory", example = "4g")
             long shm,
 
             @Key(
-                    doc = "how much memory a pod may have, with /tmp and /dev/shm; without it as much as the node has",
+                    doc = "memory limit of a pod, including /tmp and /dev/shm. Default: no limit",
                     example = "64g")
             Optional<Long> memory,
 
             @Key(
-                    doc = "how many processes and threads a pod may have; without it as many as the node has room for",
+                    doc = "limit of processes and threads of a pod. Default: no limit",
                     example = "4096",
                     least = 2,
                     most = 4_194_304)

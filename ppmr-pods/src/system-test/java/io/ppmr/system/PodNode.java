@@ -124,7 +124,7 @@ final class PodNode {
                 control_socket = "%2$s/source.sock"
                 control_group = "games"
                 transport = "tcp"
-                rehearsals = 0
+                warm_up_migrations = 0
                 [target]
                 address = "127.0.0.1:7411"
                 [pod_runtime]

@@ -25,10 +25,10 @@ public final class SlurmPart implements ServicePart {
     private static final String ANNOUNCE = "announce";
     private static final String ANNOUNCING = "announcing";
 
-    @Section(name = "announcements", doc = "The jobs that users announce, such as those of [Slurm](slurm.md).")
+    @Section(name = "announcements", doc = "The jobs that users announce, such as jobs of [Slurm](slurm.md).")
     private record Keys(
             @Key(
-                    doc = "the directory in which users announce their jobs; without it none are taken",
+                    doc = "the directory in which users announce their jobs. Default: announcements are off",
                     example = "/run/ppmr/announced")
             Optional<Path> directory) {}
 

@@ -116,7 +116,7 @@ final class FaultRig implements AutoCloseable {
         }
         String common = """
                 key_file = "%1$s/key"
-                rehearsals = 1
+                warm_up_migrations = 1
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "4s"
                 """.formatted(directory, name);

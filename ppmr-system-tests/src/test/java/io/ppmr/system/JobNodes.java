@@ -211,7 +211,7 @@ final class JobNodes implements AutoCloseable {
                 key_file = "%1$s"
                 control_socket = "%2$s/%3$s.sock"
                 transport = "tcp"
-                rehearsals = 0
+                warm_up_migrations = 0
                 """.formatted(key, testbed.folder(), role) + top,
                 sections,
                 """

@@ -34,7 +34,7 @@ final class KillablePair implements AutoCloseable {
     private final int port;
     private final String fence;
     private final String jobLines;
-    private final boolean writesFromWithin;
+    private final boolean writesInProcess;
     private final Map<String, ServiceProcess> services = new TreeMap<>();
 
     /** @param fence the target's table of that name, or nothing */
@@ -42,9 +42,9 @@ final class KillablePair implements AutoCloseable {
         this(directory, fence, "");
     }
 
-    /** @param writesFromWithin whether the job's processes write their images themselves */
-    KillablePair(Path directory, boolean writesFromWithin) throws Exception {
-        this(directory, "", "", writesFromWithin);
+    /** @param writesInProcess whether the job's processes write their images themselves */
+    KillablePair(Path directory, boolean writesInProcess) throws Exception {
+        this(directory, "", "", writesInProcess);
     }
 
     /**
@@ -55,8 +55,8 @@ final class KillablePair implements AutoCloseable {
         this(directory, fence, jobLines, false);
     }
 
-    private KillablePair(Path directory, String fence, String jobLines, boolean writesFromWithin) throws Exception {
-        this.writesFromWithin = writesFromWithin;
+    private KillablePair(Path directory, String fence, String jobLines, boolean writesInProcess) throws Exception {
+        this.writesInProcess = writesInProcess;
         this.jobLines = jobLines;
         this.directory = directory;
         this.fence = fence;
@@ -82,7 +82,7 @@ final class KillablePair implements AutoCloseable {
         }
         String common = """
                 key_file = "%1$s/key"
-                rehearsals = 1
+                warm_up_migrations = 1
                 control_socket = "%1$s/%2$s.sock"
                 silence_limit = "60s"
                 """.formatted(directory, role);
@@ -100,7 +100,7 @@ final class KillablePair implements AutoCloseable {
                 """.formatted(port) + LedgerJob.toml(jobs, RANKS, jobLines);
         services.put(
                 role,
-                ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesFromWithin)));
+                ServiceProcess.start(role, directory, common, own, LedgerJob.checkpointerToml(jobs, writesInProcess)));
     }
 
     ServiceProcess service(String role) {

@@ -171,7 +171,7 @@ class LauncherIT {
                 key_file = "%1$s/key"
                 control_socket = "%1$s/socket"
                 trigger_job = "a"
-                rehearsals = 0
+                warm_up_migrations = 0
                 [target]
                 address = "127.0.0.1:9"
                 [triggers]

@@ -48,7 +48,7 @@ final class LedgerJob implements AutoCloseable {
 
     private final Path directory;
     private final Map<Integer, LedgerProcess> originals = new TreeMap<>();
-    private boolean writesFromWithin;
+    private boolean writesInProcess;
 
     /** A line of a ledger. */
     private record Step(long number, long sum, long pid) {}
@@ -111,8 +111,8 @@ final class LedgerJob implements AutoCloseable {
      * A rank writes its image itself, under a temporary name, as DMTCP does, and aborts on the first call that fails;
      * what it does between saving its state and the end of the image. It stops itself when that is done.
      */
-    void writesFromWithin(int rank, String... calls) throws IOException {
-        writesFromWithin = true;
+    void writesInProcess(int rank, String... calls) throws IOException {
+        writesInProcess = true;
         List<String> lines = new ArrayList<>(List.of("open image.temp wcx", "save " + ledger(rank)));
         lines.addAll(List.of(calls));
         lines.addAll(List.of("close", "rename image.temp image"));
@@ -193,7 +193,7 @@ final class LedgerJob implements AutoCloseable {
                         Map.of(".temp", ""),
                         RunAs.JOB_USER,
                         checkpointsHeldRanks,
-                        writesFromWithin,
+                        writesInProcess,
                         NamespacePolicy.NEVER)
                 .create("command", new NativePrograms(NATIVE));
     }
@@ -203,19 +203,19 @@ final class LedgerJob implements AutoCloseable {
         return checkpointerToml(directory, false);
     }
 
-    /** @param writesFromWithin whether {@link #writesFromWithin} must be used */
-    static String checkpointerToml(Path directory, boolean writesFromWithin) {
+    /** @param writesInProcess whether {@link #writesInProcess} must be used */
+    static String checkpointerToml(Path directory, boolean writesInProcess) {
         return """
                 [checkpointers.ledger]
                 type = "command"
                 checkpoint = ["%1$s", "--dir", "{dir}", "--pid", "{pid}", "%2$s/checkpoint-{rank}"]
                 restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
                 file = "image"
-                announced = ["image", "%4$s"]
+                expected_names = ["image", "%4$s"]
                 temporary_suffixes = [".temp="]
                 checkpoints_held = true
-                writes_from_within = %3$s
-                """.formatted(REPLAY, directory, writesFromWithin, NEVER);
+                in_process_writer = %3$s
+                """.formatted(REPLAY, directory, writesInProcess, NEVER);
     }
 
     /** It, as a source's configuration says it, with further lines of its table. */

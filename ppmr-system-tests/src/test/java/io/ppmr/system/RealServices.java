@@ -25,7 +25,7 @@ final class RealServices implements AutoCloseable {
     private final Path directory;
     private final int port;
     private final List<String> javaOptions = new ArrayList<>();
-    private int rehearsals = 1;
+    private int warmUpMigrations = 1;
     private String sourceSections = "";
     private String targetSections = "";
     private final List<Long> copies = new ArrayList<>();
@@ -44,8 +44,8 @@ final class RealServices implements AutoCloseable {
     }
 
     /** Has those that are started from now on make so many migrations in their warm-up, if there is time. */
-    RealServices rehearsals(int migrations) {
-        rehearsals = migrations;
+    RealServices warmUpMigrations(int migrations) {
+        warmUpMigrations = migrations;
         return this;
     }
 
@@ -89,8 +89,8 @@ final class RealServices implements AutoCloseable {
         List<String> settings = new ArrayList<>(List.of("""
                 key_file = "%1$s/key"
                 control_socket = "%1$s/%2$s.sock"
-                rehearsals = %3$d
-                """.formatted(directory, role, rehearsals)));
+                warm_up_migrations = %3$d
+                """.formatted(directory, role, warmUpMigrations)));
         settings.addAll(List.of(sections));
         ServiceProcess service =
                 ServiceProcess.begin(null, java(), role, directory, List.of(role), settings.toArray(String[]::new));

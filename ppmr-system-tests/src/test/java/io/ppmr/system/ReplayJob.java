@@ -171,8 +171,8 @@ public final class ReplayJob implements AutoCloseable {
                 checkpoint = ["%1$s", "--dir", "{dir}", "--pid", "{pid}", "%2$s/checkpoint-{rank}"]
                 restart = ["%1$s", "--dir", "{dir}", "--pidfile", "{pidfile}", "%2$s/restart-{rank}"]
                 file = "image"
-                announced = ["image"]
-                writes_from_within = false
+                expected_names = ["image"]
+                in_process_writer = false
                 %3$s
                 """.formatted(REPLAY, directory, readingMode == ReadingMode.RETAINED ? "reading = \"retained\"" : "");
     }

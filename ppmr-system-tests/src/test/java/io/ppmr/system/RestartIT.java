@@ -68,7 +68,7 @@ class RestartIT {
                     work_directory = "%1$s/restart-work"
                     journal = "%1$s/restart-journal"
                     key_file = "%1$s/key"
-                    rehearsals = 1
+                    warm_up_migrations = 1
                     """.formatted(directory)
                             + LedgerJob.checkpointerToml(directory.resolve("job"))
                                     .replace("checkpointers.ledger", "checkpointers.command"));

@@ -155,7 +155,7 @@ final class RingNodes implements AutoCloseable {
     private ServiceProcess service(TestNode node, List<String> arguments, String... settings) throws Exception {
         String role = arguments.get(0);
         List<String> all = new ArrayList<>(List.of("""
-                rehearsals = 1
+                warm_up_migrations = 1
                 key_file = "%1$s/key"
                 control_socket = "%1$s/%2$s.sock"
                 """.formatted(directory, role)));

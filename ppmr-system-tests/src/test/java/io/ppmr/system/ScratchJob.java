@@ -73,7 +73,7 @@ final class ScratchJob implements AutoCloseable {
                     """.formatted(local, user.uid(), String.join(", ", table), toSource),
                     """
                     unknown_users = true
-                    rehearsals = 0
+                    warm_up_migrations = 0
                     [files]
                     copy = ["%1$s/scratch/**"]
                     %2$s

@@ -46,7 +46,7 @@ class ServiceControlIT {
                                 [triggers]
                                 health = ["sh", "%s"]
                                 health_interval = "20ms"
-                                health_rest = "500ms"
+                                health_cooldown = "500ms"
                                 """.formatted(script), "")) {
             phase("flapping");
             services.startTarget(job);

@@ -67,7 +67,9 @@ class StandstillIT {
                     report.reason().contains("the restarts of ranks [1] have read nothing, computed nothing")
                             && report.reason().contains("stall_limit"),
                     report.reason());
-            assertTrue(report.times().seconds() < 60, () -> "it took " + report.times().seconds() + " s");
+            assertTrue(
+                    report.times().seconds() < 60,
+                    () -> "it took " + report.times().seconds() + " s");
         }
     }
 
@@ -138,7 +140,9 @@ class StandstillIT {
                         .rank(List.of("stop", "open image wcx", "pause 3000", "write 2m", "close"), RESTART);
                 ServicePair pair = pair(job)) {
             MigrationReport report = job.commits(pair);
-            assertTrue(report.times().pauseSeconds() >= 2.5, () -> "a pause of " + report.times().pauseSeconds() + " s");
+            assertTrue(
+                    report.times().pauseSeconds() >= 2.5,
+                    () -> "a pause of " + report.times().pauseSeconds() + " s");
         }
     }
 
@@ -163,7 +167,7 @@ class StandstillIT {
             Set<String> bad = Set.of(calls.split(" "));
             AtomicInteger count = new AtomicInteger();
             Checkpointer defective = changed(job.checkpointer(), (method, right) -> {
-                if (method.equals("writesFromWithin") && bad.contains(String.valueOf(count.incrementAndGet()))) {
+                if (method.equals("writesInProcess") && bad.contains(String.valueOf(count.incrementAndGet()))) {
                     throw new IllegalStateException("a defect for a test");
                 }
                 return right.call();

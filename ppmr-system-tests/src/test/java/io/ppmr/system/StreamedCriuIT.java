@@ -454,7 +454,7 @@ class StreamedCriuIT {
     private ServiceProcess service(String role, int port) throws Exception {
         String common = """
                 key_file = "%1$s/key"
-                rehearsals = 1
+                warm_up_migrations = 1
                 control_socket = "%1$s/%2$s.sock"
                 """.formatted(directory, role);
         String own = role.equals("target") ? """

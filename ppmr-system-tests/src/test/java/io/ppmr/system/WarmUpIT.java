@@ -206,7 +206,7 @@ class WarmUpIT {
                                 List.of("open image wcx", "write 300000", "close"),
                                 List.of("open image r", "read 300000"));
                 RealServices services =
-                        new RealServices(directory).rehearsals(100).javaOption("-Xint")) {
+                        new RealServices(directory).warmUpMigrations(100).javaOption("-Xint")) {
             services.startTarget(job);
             services.startSource(job);
             for (String role : List.of("target", "source")) {

@@ -139,7 +139,7 @@ class WithinIT {
     /** The checkpointer of every job of a test: they share a directory, and come one after the other. */
     private Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) throws Exception {
         try (LedgerJob job = job()) {
-            job.writesFromWithin(0);
+            job.writesInProcess(0);
             return job.checkpointer(restart, checkpointsHeldRanks);
         }
     }
@@ -190,7 +190,7 @@ class WithinIT {
                             .isEmpty());
                 }
                 try (LedgerJob job = job()) {
-                    job.writesFromWithin(0, IMAGE.toArray(String[]::new));
+                    job.writesInProcess(0, IMAGE.toArray(String[]::new));
                     job.restarts(0, "skim " + UNREAD, "eof");
                     MigrationReport report =
                             begin(source, job, Keeping.KeepRequest.NONE).report.get(WAIT_S, TimeUnit.SECONDS);
@@ -203,7 +203,7 @@ class WithinIT {
 
     private void failsAt(int step, Break cause, Nodes nodes, SourceService source, Relay relay) throws Exception {
         try (LedgerJob job = job()) {
-            job.writesFromWithin(0, stoppedBefore(step, job));
+            job.writesInProcess(0, stoppedBefore(step, job));
             // One process of the restart reads, another one may fail meanwhile.
             Path reads = job.mark("reads");
             Files.write(reads, List.of("skim " + UNREAD, "eof"));
@@ -229,7 +229,7 @@ class WithinIT {
     void shouldGoOnWhenItIsCalledOffWhileAWriteStandsStill() throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job()) {
-            job.writesFromWithin(0, IMAGE.toArray(String[]::new));
+            job.writesInProcess(0, IMAGE.toArray(String[]::new));
             job.restarts(0, "await " + job.mark("never"));
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, target.address());
@@ -249,7 +249,7 @@ class WithinIT {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job()) {
             // Behind a gap, with no staging: the pool of 4 MiB has no room for it.
-            job.writesFromWithin(
+            job.writesInProcess(
                     0,
                     "descend 1m 12m 128k",
                     "fsync",
@@ -271,8 +271,8 @@ class WithinIT {
 
     /** Begins a migration and returns its id; rank 1 waits in the middle of its calls until "go" is set. */
     private static String beginAndStopInTheMiddle(KillablePair pair, LedgerJob job) throws Exception {
-        job.writesFromWithin(0, "write 1m");
-        job.writesFromWithin(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
+        job.writesInProcess(0, "write 1m");
+        job.writesInProcess(1, stoppedBefore(STEPS.get(STEPS.size() / 2), job));
         job.restarts(0, "skim 1m");
         job.restarts(1, "skim " + UNREAD);
         String id = pair.migrate();
@@ -339,7 +339,7 @@ class WithinIT {
     void shouldGoOnWhenTheServiceEndsWhileItWrites() throws Exception {
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job()) {
-            job.writesFromWithin(0, stoppedBefore(2, job));
+            job.writesInProcess(0, stoppedBefore(2, job));
             job.restarts(0, "skim " + UNREAD);
             TargetService target = nodes.target("target", job.checkpointer());
             SourceService source = nodes.source("source", LONG_PAUSE, target.address());
@@ -369,7 +369,7 @@ class WithinIT {
             TargetService good = nodes.target("good", checkpointer("restart", false));
             SourceService source = nodes.source("source", LONG_PAUSE, bad.address(), good.address());
             try (LedgerJob job = job()) {
-                job.writesFromWithin(0, stoppedBefore(2, job));
+                job.writesInProcess(0, stoppedBefore(2, job));
                 job.restartsBy("failing", 0, "await " + job.mark("reached"), "open missing r");
                 job.restarts(0, "skim " + UNREAD, "eof");
                 Began migration = begin(source, job, job.checkpointer("restart", false), Keeping.KeepRequest.NONE);

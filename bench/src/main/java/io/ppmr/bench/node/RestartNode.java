@@ -42,7 +42,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
     private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
     private final PoolGeometry geometry;
     private final BufferPool pool;
-    private final FilePrefixStore heads = new FilePrefixStore(TargetNode.SETTINGS.headsLimitBytes());
+    private final FilePrefixStore prefixes = new FilePrefixStore(TargetNode.SETTINGS.prefixesLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
     private final FuseMount mount;
     private final ArrayDeque<ReceiveSlot> grants = new ArrayDeque<>();
@@ -91,7 +91,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                         new TargetNode.Traits(),
                         view.tree(),
                         geometry,
-                        heads,
+                        prefixes,
                         0,
                         0,
                         IntStream.range(0, readers).boxed().toList()),
@@ -126,7 +126,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
         images.discard();
         ledger.reclaimAll();
         view.remove(directory);
-        heads.reset();
+        prefixes.reset();
         uncovered.set(0);
     }
 

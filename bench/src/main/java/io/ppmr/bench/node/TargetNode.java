@@ -63,7 +63,7 @@ final class TargetNode implements NodeMain.BenchNode {
     private final PoolGeometry geometry;
     private final int bounceBuffers;
     private final BufferPool pool;
-    private final FilePrefixStore heads = new FilePrefixStore(SETTINGS.headsLimitBytes());
+    private final FilePrefixStore prefixes = new FilePrefixStore(SETTINGS.prefixesLimitBytes());
     private final ArrivingImageView view = new ArrivingImageView();
     private final TargetConnections connections;
     private final FuseMount mount;
@@ -82,7 +82,7 @@ final class TargetNode implements NodeMain.BenchNode {
         }
 
         @Override
-        public List<String> announcedNames(int rank) {
+        public List<String> expectedNames(int rank) {
             return List.of("image");
         }
     }
@@ -117,7 +117,7 @@ final class TargetNode implements NodeMain.BenchNode {
                         new Traits(),
                         view.tree(),
                         geometry,
-                        heads,
+                        prefixes,
                         0,
                         0,
                         IntStream.range(0, streams).boxed().toList()),
@@ -145,7 +145,7 @@ final class TargetNode implements NodeMain.BenchNode {
         agent.stop();
         transfer.close();
         view.remove(directory);
-        heads.reset();
+        prefixes.reset();
     }
 
     @Override

@@ -13,22 +13,22 @@ import io.ppmr.os.config.Key;
 public record CarryPolicy(
         @Key(
                 value = "[]",
-                doc = "those that travel with a job that has them open or mapped. The configurations of both nodes have"
-                        + " to name them; they are written as the job's user"
+                doc = "the files that travel with a job that has them open or mapped. The configurations of both"
+                        + " nodes must name them. The target writes them as the job's user"
                         + " ([CRIU](criu.md#files-that-travel-with-the-job))",
                 example = "[\"/local/scratch/**\"]")
         PathPatterns copy,
 
         @Key(
                 value = "1g",
-                doc = "how much of them may travel with a migration, without the holes of the files",
+                doc = "limit of the bytes of such files in one migration; holes do not count",
                 example = "4g")
         long copyLimit,
 
         @Key(
                 value = "false",
-                doc = "whether they may take the place of files of the job's user at the target, if both nodes'"
-                        + " configurations say so; those are put back if the migration is rolled back",
+                doc = "whether they may replace files of the job's user at the target. The configurations of both"
+                        + " nodes must allow it. A rollback puts the replaced files back",
                 example = "true")
         boolean replace) {
     /** The most of one rank. */

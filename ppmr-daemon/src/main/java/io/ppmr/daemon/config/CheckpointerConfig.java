@@ -3,7 +3,8 @@ package io.ppmr.daemon.config;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings;
-import io.ppmr.checkpoint.CheckpointerSettings.LandlockPolicy;
+import io.ppmr.checkpoint.CheckpointerSettings.BlcrKeys;
+import io.ppmr.checkpoint.CheckpointerSettings.CriuKeys;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
 import io.ppmr.checkpoint.NativePrograms;
@@ -53,35 +54,36 @@ public record CheckpointerConfig(
             many = true,
             doc = "A tool that checkpoints and restarts; its NAME is the same on source and target.")
     record Keys(
-            @Key(doc = "what kind of tool it is", example = "criu")
+            @Key(doc = "the kind of the tool", example = "criu")
             Type type,
 
             @Key(
                     value = "auto",
-                    doc = "whether a rank is restored in a PID namespace of its own; auto: where the tool restores the"
+                    doc = "whether a rank is restored in a PID namespace of its own. auto: if the tool restores the"
                             + " old PIDs",
                     example = "always")
             NamespacePolicy namespaces,
 
             @Key(
                     value = "[]",
-                    doc = "at a target, for a tool that restarts as root (criu; command with as_job_user = false): the"
-                            + " users whose jobs it restores here, by name or number; root opens for them whatever"
-                            + " paths an image names. A job of any other user is refused",
+                    doc = "at a target, for a tool that restarts as root (criu; command with as_job_user = false):"
+                            + " the users whose jobs it restores, by name or number. Root opens any path that an"
+                            + " image names. Jobs of other users are refused",
                     example = "[\"alice\", 1234]")
             List<Object> trustedUsers,
 
             @Key(
-                    doc = "at a source: whether jobs that users announce may name it; without it true for a tool whose"
-                            + " commands run as the job's user, false for one that runs as root",
+                    doc = "at a source: whether jobs that users announce may name this tool. Default: true if its"
+                            + " commands run as the job's user, false if they run as root",
                     example = "true")
             Optional<Boolean> forAnnouncedJobs,
 
             @Key(
-                    doc = "whether the commands run as the job's user, who then owns the image. command: true unless it"
-                            + " is said otherwise. criu: false; with true it runs in its unprivileged mode with"
-                            + " CAP_CHECKPOINT_RESTORE alone, needs no trusted_users, and moves fewer kinds of jobs"
-                            + " (docs/criu.md); the same on source and target. blcr: always so, not to be said",
+                    doc = "whether the commands run as the job's user, who then owns the image. command: true by"
+                            + " default. criu: false by default. With true, CRIU runs unprivileged with"
+                            + " CAP_CHECKPOINT_RESTORE only, needs no trusted_users, and moves fewer kinds of jobs"
+                            + " (docs/criu.md). Set the same value on source and target. blcr: always true, leave"
+                            + " it out",
                     example = "true")
             Optional<Boolean> asJobUser,
 
@@ -89,129 +91,70 @@ public record CheckpointerConfig(
             CriuKeys criu,
             CommandKeys command) {}
 
-    /** The keys of BLCR alone. */
-    private record BlcrKeys(
-            @Key(
-                    value = "cr_checkpoint",
-                    doc = "blcr: its checkpoint command, name or path",
-                    example = "/usr/bin/cr_checkpoint")
-            String checkpointProgram,
-
-            @Key(value = "cr_restart", doc = "blcr: its restart command, name or path", example = "/usr/bin/cr_restart")
-            String restartProgram,
-
-            @Key(
-                    value = "true",
-                    doc = "blcr: whether its kernel module (/proc/checkpoint/ctrl) must be there",
-                    example = "false")
-            boolean kernelModule) {}
-
-    /** The keys of CRIU alone. */
-    private record CriuKeys(
-            @Key(
-                    value = "[\"criu\"]",
-                    doc = "criu: the words that start it, CRIU 4 or later",
-                    example = "[\"/usr/sbin/criu\"]")
-            List<String> program,
-
-            @Key(value = "[]", doc = "criu: further arguments of criu dump", example = "[\"--ghost-limit\", \"64M\"]")
-            List<String> dumpArguments,
-
-            @Key(value = "[]", doc = "criu: further arguments of criu restore", example = "[\"--shell-job\"]")
-            List<String> restoreArguments,
-
-            @Key(
-                    value = "[]",
-                    doc = "criu, at a source: paths of Unix sockets of this node's servers to which a rank may be"
-                            + " connected when it is moved. A datagram connection is made to the same path at the"
-                            + " target. A stream, as to nscd or sssd, is shut down while the rank is stopped: the"
-                            + " original and the copy see a connection that the server has closed, and must connect"
-                            + " again by themselves",
-                    example = "[\"/dev/log\"]")
-            List<String> externalSockets,
-
-            @Key(
-                    value = "refuse",
-                    doc = "criu, at a source: what becomes of a rank with a process that can gain no new privileges"
-                            + " (NoNewPrivs) and filters no system calls, on a kernel with Landlock. Such a process may"
-                            + " be in a sandbox, which the kernel does not show and CRIU does not write, so the copy"
-                            + " would be out of it. refuse: not moved; warn: moved, with a line in the log; allow:"
-                            + " moved. Pods are in no such sandbox",
-                    example = "warn")
-            LandlockPolicy landlock,
-
-            @Key(
-                    value = "auto",
-                    doc = "criu: how memory travels. streamed: into the held copy while the held original is read,"
-                            + " through the pool; images: it waits at the target until it is whole; auto: streamed"
-                            + " where both nodes can and the job gains by it (docs/criu.md)",
-                    example = "images")
-            PagePolicy pages) {}
-
     /** The keys of tools that are commands. */
     private record CommandKeys(
             @Key(
-                    doc = "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir} {work} are"
-                            + " filled in",
+                    doc = "command: the checkpoint command, words without a shell. {pid} {rank} {file} {dir} {work}"
+                            + " are replaced",
                     example = "[\"save\", \"{pid}\", \"{file}\"]")
             Optional<List<String>> checkpoint,
 
             @Key(
-                    doc = "command: the restart command; {rank} {file} {dir} {work} {pidfile} are filled in",
+                    doc = "command: the restart command. {rank} {file} {dir} {work} {pidfile} are replaced",
                     example = "[\"load\", \"{file}\"]")
             Optional<List<String>> restart,
 
             @Key(
                     value = "streamed",
-                    doc = "command: how the restart reads, front to back or in any order",
+                    doc = "command: how the restart reads: front to back (streamed), or in any order (retained)",
                     example = "retained")
             ReadingMode reading,
 
             @Key(
                     value = "image.{rank}",
-                    doc = "command: the image file's name, for {file}",
+                    doc = "command: the name of the image file, for {file}",
                     example = "ckpt.{rank}.dmtcp")
             String file,
 
             @Key(
                     value = "[\"image.{rank}\"]",
-                    doc = "command: names that the restart opens before they may exist",
+                    doc = "command: the file names that the restart may open before they exist",
                     example = "[\"ckpt.{rank}.dmtcp\"]")
-            List<String> announced,
+            List<String> expectedNames,
 
             @Key(
                     value = "[]",
-                    doc = "command: those of them whose open waits for the whole image",
+                    doc = "command: the names among expected_names whose open blocks until the whole image arrived",
                     example = "[\"ckpt.{rank}.dmtcp\"]")
             List<String> completion,
 
             @Key(
                     value = "[]",
-                    doc = "command: how temporary names end and what the final ones end in",
+                    doc = "command: suffixes of temporary names, each with the suffix of the final name",
                     example = "[\".dmtcp.temp=.dmtcp\"]")
             List<String> temporarySuffixes,
 
             @Key(
                     value = "false",
-                    doc = "command: with as_job_user = false, whether the job's user writes the image all the same"
-                            + " (runuser, DMTCP); then the restart runs as that user. Otherwise root owns the image and"
+                    doc = "command: with as_job_user = false, whether the job's user writes the image (runuser,"
+                            + " DMTCP). With true the restart runs as that user. With false root owns the image and"
                             + " restarts it",
                     example = "true")
             boolean imageAsJobUser,
 
             @Key(
                     value = "false",
-                    doc = "command: whether the checkpoint command can write processes that are stopped already",
+                    doc = "command: whether the checkpoint command can write processes that are already stopped",
                     example = "true")
             boolean checkpointsHeld,
 
             @Key(
                     value = "true",
-                    doc = "command: whether the processes write their images themselves, as with DMTCP; then what they"
-                            + " write after a failure is taken and thrown away, since an error could end them. false"
-                            + " for a tool that runs beside the process: it gets EIO",
+                    doc = "command: whether the processes write their own images (DMTCP). After a failure their"
+                            + " writes succeed and are discarded, because an error could end the processes. false:"
+                            + " a separate tool writes the images, and its writes fail with EIO",
                     example = "false")
-            boolean writesFromWithin) {}
+            boolean inProcessWriter) {}
 
     static CheckpointerConfig read(ConfigFile file) {
         CheckpointerConfig all = new CheckpointerConfig(new LinkedHashMap<>(), new LinkedHashMap<>(), new TreeSet<>());
@@ -279,7 +222,7 @@ public record CheckpointerConfig(
         return all;
     }
 
-    /** Users whom this node does not know are a mistake: a name that is misspelt trusts nobody. */
+    /** Users whom this node does not know are a mistake: a misspelt name trusts no user. */
     private static Set<Integer> trustedUsers(ConfigFile file, ConfigFile.FileSection<Keys> section) {
         Set<Integer> uids = new TreeSet<>();
         for (Object user : file.here() ? section.values().trustedUsers() : List.of()) {
@@ -304,12 +247,7 @@ public record CheckpointerConfig(
             section.bad("as_job_user", ANOTHER_TYPE);
         }
         return switch (keys.type()) {
-            case BLCR ->
-                new CheckpointerSettings.Blcr(
-                        keys.blcr().checkpointProgram(),
-                        keys.blcr().restartProgram(),
-                        keys.blcr().kernelModule(),
-                        keys.namespaces());
+            case BLCR -> new CheckpointerSettings.Blcr(keys.blcr(), keys.namespaces());
             case CRIU -> criu(section);
             case COMMAND -> command(section);
         };
@@ -353,15 +291,7 @@ public record CheckpointerConfig(
         if (!section.isGood()) {
             return null;
         }
-        return new CheckpointerSettings.Criu(
-                keys.program(),
-                keys.dumpArguments(),
-                keys.restoreArguments(),
-                keys.pages(),
-                asJobUser,
-                namespaces,
-                keys.externalSockets(),
-                keys.landlock());
+        return new CheckpointerSettings.Criu(keys, asJobUser, namespaces);
     }
 
     private static CheckpointerSettings command(ConfigFile.FileSection<Keys> section) {
@@ -380,12 +310,12 @@ public record CheckpointerConfig(
                     restart,
                     keys.reading(),
                     keys.file(),
-                    keys.announced(),
+                    keys.expectedNames(),
                     keys.completion(),
                     suffixes,
                     runAs,
                     keys.checkpointsHeld(),
-                    keys.writesFromWithin(),
+                    keys.inProcessWriter(),
                     section.values().namespaces());
         } catch (IllegalArgumentException e) {
             section.bad("type", e.getMessage());

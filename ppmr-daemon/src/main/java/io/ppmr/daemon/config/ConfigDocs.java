@@ -21,10 +21,11 @@ public final class ConfigDocs {
             ```
             ./ppmr config check FILE        # every mistake at once, with its line and what would be right
             ./ppmr config show FILE         # what the file means, defaults filled in, and where each value came from
+            ./ppmr config example source    # a file with every key, its meaning and an example; also: target
             ```
 
-            Both take `--elsewhere` for a file of another node: then its key, its users and its hosts are not looked
-            for.
+            `check` and `show` take `--elsewhere` for a file of another node. Then they do not look for its key, its
+            users and its hosts.
 
             Sizes are written with their unit, `k`, `m`, `g` or `t`, which count in 1024s (`"128k"`, `"8m"`; `0` needs
             none), times with `ms`, `s`, `m` or `h` (`"500ms"`, `"10m"`). Both are texts in quotes, and whole numbers.

@@ -25,47 +25,46 @@ final class RailConfig {
 
     /** The keys that a rail has on both nodes. */
     record Network(
-            @Key(doc = "of the network, the same on both nodes", example = "ib0")
+            @Key(doc = "the name of the network, the same on both nodes", example = "ib0")
             String name,
 
             @Key(
                     value = "tcp",
-                    doc = "by what its bytes travel, the same on both nodes; over rdma the source writes, whatever"
-                            + " transport and transport_mode say of sessions without rails",
+                    doc = "the transport of its bytes, the same on both nodes. With rdma the source writes,"
+                            + " whatever transport and transport_mode are for sessions without rails",
                     example = "rdma")
             Way transport) {}
 
-    @Section(doc = "A network by which chunks travel, once for each.")
+    @Section(doc = "A network that carries chunks; one section for each.")
     record SourceRail(
             Network network,
 
             @Key(
-                    doc = "this node's address on it, which its connections leave from; without it, what the kernel"
+                    doc = "this node's address on the network, from which connections are made. Default: the kernel"
                             + " chooses",
                     example = "10.1.0.1")
             Optional<InetAddress> address,
 
             @Key(
                     value = "0",
-                    doc = "chunks go to the rails that work with the highest priority, each to the one with most room;"
-                            + " the others stand in for them",
+                    doc = "of the working rails, those with the highest priority carry the chunks. Each chunk goes"
+                            + " to the rail with most room. Rails of a lower priority are used if those fail",
                     example = "10",
                     most = 1000)
             int priority,
 
             @Key(
                     value = "0",
-                    doc = "the smallest piece that it is used for; a smaller one takes another rail, where one works",
+                    doc = "the smallest piece that the rail carries. A smaller piece goes to another rail, if one"
+                            + " works",
                     example = "64k")
-            long min) {}
+            long minPiece) {}
 
-    @Section(doc = "A network by which chunks travel, once for each.")
+    @Section(doc = "A network that carries chunks; one section for each.")
     record TargetRail(
             Network network,
 
-            @Key(
-                    doc = "where its connections come to: this node's address on it, and a port",
-                    example = "10.1.0.2:7412")
+            @Key(doc = "the address and the port of this node to which sources connect", example = "10.1.0.2:7412")
             InetSocketAddress address) {}
 
     private RailConfig() {}
@@ -82,7 +81,7 @@ final class RailConfig {
                         rail.address().map(address -> new InetSocketAddress(address, 0)),
                         rail.network().transport() == Way.RDMA,
                         rail.priority(),
-                        (int) Math.min(rail.min(), Integer.MAX_VALUE)));
+                        (int) Math.min(rail.minPiece(), Integer.MAX_VALUE)));
             }
         }
         requireFew(top, rails);

@@ -146,7 +146,7 @@ public record ServiceConfig(
                 "control_group",
                 keys.controlGroup().orElse(null),
                 named -> new ControlAccess.ControlGroup(named.toString(), JobUsers.group(named)));
-        return new ControlAccess(Optional.ofNullable(group), keys.statusForAll());
+        return new ControlAccess(Optional.ofNullable(group), keys.publicStatus());
     }
 
     private static Optional<InetSocketAddress> metrics(ConfigFile.FileSection<MetricsKeys> section) {

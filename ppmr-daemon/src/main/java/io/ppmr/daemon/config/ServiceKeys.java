@@ -22,28 +22,26 @@ import java.util.OptionalLong;
 public record ServiceKeys(
         NodeSettings node,
 
-        @Key(
-                doc = "the key by which the nodes know each other, mode 0600, the same on every node (ppmr keygen)",
-                example = "/etc/ppmr/key")
+        @Key(doc = "the file with the shared key of all nodes, mode 0600 (ppmr keygen)", example = "/etc/ppmr/key")
         Path keyFile,
 
         TransportKeys transport,
 
         @Key(
                 value = "" + WarmUp.MIGRATIONS,
-                doc = "how many small migrations the service makes within itself before it is ready, for at most 5 s,"
-                        + " so that the first real one is not slower than later ones; 0 for no warm-up",
+                doc = "the number of small migrations that the service runs internally before it is ready, for at"
+                        + " most 5 s. They make the first real migration as fast as later ones. 0: none",
                 example = "0",
                 most = 100)
-        int rehearsals,
+        int warmUpMigrations,
 
         ControlKeys control,
 
         @Key(
                 value = "" + RightsBounds.USUAL_FILES,
-                doc = "how many files the processes of a rank may have open or mapped in all, and how many threads; a"
-                        + " source refuses a rank with more before it is paused, so a target's is not to be the smaller"
-                        + " one",
+                doc = "limit of the files that the processes of a rank have open or mapped, and of its threads. A"
+                        + " source refuses a rank with more before it stops it. A target's limit must not be lower"
+                        + " than its sources'",
                 example = "100000",
                 least = 64,
                 most = 1 << 20)
@@ -56,29 +54,28 @@ public record ServiceKeys(
     public record TransportKeys(
             @Key(
                     value = "auto",
-                    doc = "how the bytes travel: auto takes RDMA where both nodes have it, else TCP",
+                    doc = "how the bytes travel. auto: RDMA if both nodes have it, otherwise TCP",
                     example = "tcp")
             TransportChoice.Preference transport,
 
             @Key(
                     value = "auto",
-                    doc = "who copies over RDMA: read, the target reads chunks out of the source's pool; write, the"
-                            + " source writes them into the target's; auto prefers read, where both nodes allow it",
+                    doc = "the side that copies over RDMA. read: the target reads chunks out of the source's pool."
+                            + " write: the source writes them into the target's pool. auto: read, if both nodes"
+                            + " allow it",
                     example = "write")
             TransportChoice.RdmaModePreference transportMode) {}
 
     /** The keys of the access to the control socket. */
     public record ControlKeys(
             @Key(
-                    doc = "a group whose members may use the control socket, beside root and the service's own user",
+                    doc = "a group whose members may use the control socket; root and the service's own user always"
+                            + " may",
                     example = "operators")
             Optional<Object> controlGroup,
 
-            @Key(
-                    value = "false",
-                    doc = "whether every user of the node may read the service's status",
-                    example = "true")
-            boolean statusForAll) {}
+            @Key(value = "false", doc = "whether all users of the node may read the service's status", example = "true")
+            boolean publicStatus) {}
 
     /** The top of either role's file. */
     interface Top {
@@ -89,20 +86,20 @@ public record ServiceKeys(
         Path journal();
     }
 
-    @Section(name = "pool", doc = "The memory through which images flow.")
+    @Section(name = "pool", doc = "The memory through which images are sent.")
     record PoolKeys(
             @Key(
                     value = "8m",
-                    doc = "memory for chunks; a multiple of the chunk, at least four, below 2 GiB; the target adds an"
-                            + " eighth",
+                    doc = "memory for chunks: a multiple of the chunk, at least four chunks, less than 2 GiB. The"
+                            + " target adds one eighth",
                     example = "64m")
             long size,
 
             @Key(
                     value = "auto",
-                    doc = "size of a chunk, a power of two from 16k to 4m; the same on source and target; auto takes"
-                            + " 256k where the pool has 32 of them, else 128k, so the pools' sizes must be the same"
-                            + " then",
+                    doc = "size of a chunk: a power of two from 16k to 4m, the same on source and target. auto:"
+                            + " 256k if the pool has room for 32 of them, otherwise 128k. With auto, use the same"
+                            + " pool size on both nodes",
                     example = "128k")
             OptionalLong chunk) {}
 
@@ -111,7 +108,7 @@ public record ServiceKeys(
             doc = "An HTTP endpoint with the service's meters for Prometheus: [metrics](metrics.md).")
     record MetricsKeys(
             @Key(
-                    doc = "the port of http://ADDRESS:PORT/metrics; without it there is none",
+                    doc = "the port of http://ADDRESS:PORT/metrics. Default: no endpoint",
                     example = "9411",
                     least = 1,
                     most = 65535)
@@ -119,28 +116,28 @@ public record ServiceKeys(
 
             @Key(
                     value = "127.0.0.1",
-                    doc = "the address of this node that it listens at; whoever can reach it can read it",
+                    doc = "the address of this node on which the endpoint listens. Every user and host that reaches"
+                            + " it can read it",
                     example = "10.1.0.1")
             String address) {}
 
-    @Section(name = "fence", doc = "How the site proves a lost node off.")
+    @Section(name = "fence", doc = "How the site proves that a lost node is off.")
     record FenceKeys(
             @Key(
-                    doc = "proves a node off: exits with 0 only when the node {node} is off; without it a lost peer is"
-                            + " waited for",
+                    doc = "the command that switches a node off. It must exit with 0 only if the node {node} is"
+                            + " off. Without it, the services wait for a lost peer",
                     example = "[\"/usr/local/sbin/power-off\", \"{node}\"]")
             Optional<List<String>> command,
 
             @Key(
-                    doc = "a file with the password that the command needs, of the service's user and mode 0600; its"
-                            + " path is put into the place of {passwordfile} in the command, such as behind ipmitool's"
-                            + " -f",
+                    doc = "a file with the password for the command, owned by the service's user, mode 0600. Its"
+                            + " path replaces {passwordfile} in the command, for example after ipmitool's -f",
                     example = "/etc/ppmr/fence-password")
             Optional<Path> passwordFile,
 
-            @Key(value = "60s", doc = "how long a peer must have been lost before its node is fenced", example = "2m")
+            @Key(value = "60s", doc = "time after the loss of a peer before its node is fenced", example = "2m")
             Duration delay,
 
-            @Key(value = "60s", doc = "how long the command may take", example = "30s")
+            @Key(value = "60s", doc = "time limit of the command", example = "30s")
             Duration deadline) {}
 }

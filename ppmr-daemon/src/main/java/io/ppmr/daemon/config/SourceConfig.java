@@ -75,16 +75,18 @@ public record SourceConfig(
 
             @Key(
                     value = "/run/ppmr/source.sock",
-                    doc = "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters",
+                    doc = "the Unix socket for ppmr migrate, cancel and status; at most 100 characters",
                     example = "/run/ppmr/solver.sock")
             Path controlSocket,
 
-            @Key(doc = "the job that SIGUSR2 moves; where one job is configured, that one", example = "solver")
+            @Key(
+                    doc = "the job that SIGUSR2 moves. Default: the configured job, if there is only one",
+                    example = "solver")
             Optional<String> triggerJob,
 
             @Key(
                     value = "/var/lib/ppmr/source-journal",
-                    doc = "the folder of the journal: on a local disk that outlives the service",
+                    doc = "the directory of the journal, on a local disk that is kept when the service ends",
                     example = "/local/ppmr/source-journal")
             Path journal,
 
@@ -94,94 +96,96 @@ public record SourceConfig(
 
     @Section(name = "target", doc = "The spare node, or several.")
     record SpareKeys(
-            @Key(doc = "where the spare node's target listens, if there is one spare node", example = "node-07:7411")
+            @Key(
+                    doc = "the address and port of the spare node's target, if there is one spare node",
+                    example = "node-07:7411")
             Optional<InetSocketAddress> address,
 
             @Key(
-                    doc = "where the targets of several spare nodes listen, in the order in which they are asked; one"
-                            + " that cannot be reached or refuses is passed over. Instead of address",
+                    doc = "the addresses of the targets of several spare nodes, in the order of use. A target that"
+                            + " cannot be reached or refuses is skipped. Instead of address",
                     example = "[\"node-07:7411\", \"node-08:7411\"]")
             Optional<List<InetSocketAddress>> addresses,
 
             @Key(
-                    doc = "a command that prints that list when a migration starts, one HOST:PORT a line, words without"
-                            + " a shell. Instead of address",
+                    doc = "a command that prints this list when a migration starts, one HOST:PORT a line; words"
+                            + " without a shell. Instead of address",
                     example = "[\"/usr/local/bin/spare-nodes\"]")
             Optional<List<String>> command,
 
-            @Key(value = "10s", doc = "how long that command may take", example = "30s")
+            @Key(value = "10s", doc = "time limit of that command", example = "30s")
             Duration commandDeadline,
 
             SourceSettings.Connecting connecting) {}
 
     @Section(name = "jobs", many = true, doc = "A job whose processes can be moved.")
     record JobKeys(
-            @Key(doc = "whose processes they are", example = "alice")
+            @Key(doc = "the user of the processes", example = "alice")
             Object user,
 
             @Key(
-                    doc = "their group; without it the user's own. Needed where the user is a number that the node does"
-                            + " not know",
+                    doc = "the group of the processes. Default: the user's primary group. Required if the user is a"
+                            + " number that the node does not know",
                     example = "users")
             Optional<Object> group,
 
-            @Key(doc = "which [checkpointers.NAME] checkpoints them", example = "criu")
+            @Key(doc = "the [checkpointers.NAME] that checkpoints the processes", example = "criu")
             String checkpointer,
 
             @Key(
-                    doc = "the job's processes on this node, one root process a rank",
+                    doc = "the job's processes on this node: one root process for each rank",
                     example = "[{rank = 0, pid = 4711}]")
             List<RankKeys> ranks,
 
-            @Key(doc = "ranks on other nodes, for the reconnect hook", example = "[{rank = 2, node = \"n2\"}]")
+            @Key(doc = "the ranks on other nodes, for the reconnect hook", example = "[{rank = 2, node = \"n2\"}]")
             Optional<List<OtherKeys>> others,
 
             HookKeys hooks,
 
             @Key(
-                    doc = "a directory of root's in which a copy of each migration's images is kept, for"
-                            + " `ppmr restart`",
+                    doc = "a directory, owned by root, for a copy of each migration's images, which `ppmr restart`"
+                            + " reads",
                     example = "/local/ppmr/kept")
             Optional<Path> keep) {}
 
     /** The keys of what a job's library is told. */
     private record HookKeys(
             @Key(
-                    doc = "run before the first checkpoint: all ranks stop communicating",
+                    doc = "runs before the first checkpoint, and must make all ranks stop communicating",
                     example = "[\"/opt/solver/bin/suspend\"]")
             Optional<List<String>> suspend,
 
-            @Key(doc = "undoes suspend when the migration is called off", example = "[\"/opt/solver/bin/resume\"]")
+            @Key(doc = "reverts suspend if the migration is cancelled", example = "[\"/opt/solver/bin/resume\"]")
             Optional<List<String>> resume,
 
             @Key(
-                    doc = "run after the commit; PPMR_MAP names a file that says where each rank is",
+                    doc = "runs after the commit. PPMR_MAP names a file with the node of each rank",
                     example = "[\"/opt/solver/bin/reconnect\"]")
             Optional<List<String>> reconnect,
 
-            @Key(value = "30s", doc = "how long each of the three may take", example = "1m")
+            @Key(value = "30s", doc = "time limit of each of these three commands", example = "1m")
             Duration hookDeadline) {}
 
     @Section(doc = "One of the job's processes on this node.")
     record RankKeys(
-            @Key(doc = "its number in the job", example = "0")
+            @Key(doc = "the number of the rank in the job", example = "0")
             Integer rank,
 
-            @Key(doc = "the PID of its root process on this node", example = "4711", least = 2)
+            @Key(doc = "the PID of the rank's root process on this node", example = "4711", least = 2)
             Optional<Integer> pid,
 
             @Key(
-                    doc = "a file with that PID alone, read when a migration starts; a regular file of the job's user"
-                            + " or of root; instead of pid",
+                    doc = "a file that holds only this PID, read when a migration starts. It must be a regular file"
+                            + " of the job's user or of root. Instead of pid",
                     example = "/run/solver/rank-0.pid")
             Optional<Path> pidFile) {}
 
     @Section(doc = "One of the job's ranks on another node.")
     record OtherKeys(
-            @Key(doc = "its number in the job", example = "2")
+            @Key(doc = "the number of the rank in the job", example = "2")
             Integer rank,
 
-            @Key(doc = "the name or address of the node that it is on", example = "n2")
+            @Key(doc = "the name or the address of the rank's node", example = "n2")
             String node) {}
 
     public SourceConfig {

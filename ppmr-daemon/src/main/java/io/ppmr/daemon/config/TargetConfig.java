@@ -56,7 +56,7 @@ public record TargetConfig(
                     List.of(
                             ServiceKeys.PoolKeys.class,
                             StagingKeys.class,
-                            HeadKeys.class,
+                            PrefixKeys.class,
                             ServiceKeys.FenceKeys.class,
                             FileKeys.class,
                             ResumedKeys.class,
@@ -66,21 +66,21 @@ public record TargetConfig(
 
     @Section(doc = "The service itself.")
     record TargetTop(
-            @Key(doc = "where sources connect to: an address of this node and a port", example = "node-07:7411")
+            @Key(doc = "the address and the port of this node on which sources connect", example = "node-07:7411")
             InetSocketAddress listen,
 
             ServiceKeys service,
 
             @Key(
                     value = "/run/ppmr/target.sock",
-                    doc = "the Unix socket that ppmr status talks to; at most 100 characters",
+                    doc = "the Unix socket for ppmr status; at most 100 characters",
                     example = "/run/ppmr/spare.sock")
             Path controlSocket,
 
             @Key(
                     value = "60s",
-                    doc = "how long nothing at all may move before a migration fails, and a restart that has read all"
-                            + " may make no progress",
+                    doc = "time without any progress after which a migration fails: no data moves, or a restart"
+                            + " that has read everything makes no progress",
                     example = "2m")
             Duration stallLimit,
 
@@ -88,7 +88,7 @@ public record TargetConfig(
 
             @Key(
                     value = "/var/lib/ppmr/target-journal",
-                    doc = "the folder of the journal: on a local disk that outlives the service",
+                    doc = "the directory of the journal, on a local disk that is kept when the service ends",
                     example = "/local/ppmr/target-journal")
             Path journal,
 
@@ -98,26 +98,25 @@ public record TargetConfig(
 
     @Section(
             name = "staging",
-            doc = "Where the files of an image wait that are read in any order, and what the pool cannot keep of"
-                    + " others.")
+            doc = "The place of image files that are read in any order, and of data that does not fit into the"
+                    + " pool.")
     record StagingKeys(
             @Key(
-                    doc = "where its files are made, in a folder that no user can fill; without it in memory: in a"
-                            + " tmpfs of the service's own in its work_directory, as large as limit for each of its"
-                            + " migrations",
+                    doc = "the directory for staged files. No user may be able to fill its filesystem. Default: a"
+                            + " tmpfs in work_directory, of the size of limit for each migration",
                     example = "/local/ppmr/staging")
             Optional<Path> directory,
 
             @Key(
                     value = "1032m",
-                    doc = "how much staging of a migration may take; a CRIU image that exceeds it fails, and with 0 a"
-                            + " job is refused whose image is read in any order",
+                    doc = "staging limit of one migration. A CRIU image that needs more fails. With 0, jobs whose"
+                            + " images are read in any order are refused",
                     example = "16g")
             long limit) {}
 
-    @Section(name = "heads", doc = "The heads of the files, which stay readable.")
-    record HeadKeys(
-            @Key(value = "16m", doc = "memory for the first 4 KiB of each file; 4k a file", example = "64m")
+    @Section(name = "prefixes", doc = "The memory for the first 4 KiB of each file, which stay readable.")
+    record PrefixKeys(
+            @Key(value = "16m", doc = "memory for the first 4 KiB of each file; 4k for each file", example = "64m")
             long limit) {}
 
     @Section(name = "files", doc = "The files of jobs that may be put at their places on this node.")
@@ -126,32 +125,28 @@ public record TargetConfig(
     @Section(
             name = "resumed",
             many = true,
-            doc = "What tells job NAME that its ranks run here, at each target, after a commit and before reconnect; it"
-                    + " may run twice where the service was started again. NAME is the job's, or any for every job that"
-                    + " has none of its own.")
-    record ResumedKeys(
-            @Key(
-                    doc = "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of each. Words"
-                            + " without a shell",
-                    example = "[\"/opt/solver/bin/resumed\"]")
-            List<String> command,
-
-            @Key(value = "30s", doc = "how long the command may take", example = "1m")
-            Duration deadline) {}
+            doc = "Notifies job NAME, at each target, that its ranks run here: after a commit, before reconnect. It"
+                    + " may run twice if the service was restarted. NAME is a job, or any: the default for all"
+                    + " jobs.")
+    record ResumedKeys(NoticeKeys notice) {}
 
     @Section(
             name = "reconnect",
             many = true,
-            doc = "What tells job NAME's library where its ranks are when this target has decided without the source,"
-                    + " which is off. NAME is the job's, or any for every job that has none of its own.")
-    record ReconnectKeys(
+            doc = "Gives job NAME's library the nodes of its ranks, if this target decided without the source,"
+                    + " which is off. NAME is a job, or any: the default for all jobs.")
+    record ReconnectKeys(NoticeKeys notice) {}
+
+    /** The keys of a command that notifies a job. */
+    private record NoticeKeys(
             @Key(
-                    doc = "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a"
-                            + " shell",
-                    example = "[\"/opt/solver/bin/reconnect\"]")
+                    doc = "the command, run as the job's user; words without a shell. In [resumed], PPMR_RANKS holds"
+                            + " the ranks on this node, and PPMR_PIDS holds RANK:PID of each. In [reconnect], PPMR_MAP"
+                            + " names a file with the node of each rank",
+                    example = "[\"/opt/solver/bin/notice\"]")
             List<String> command,
 
-            @Key(value = "30s", doc = "how long the command may take", example = "1m")
+            @Key(value = "30s", doc = "time limit of the command", example = "1m")
             Duration deadline) {}
 
     /**
@@ -202,15 +197,15 @@ public record TargetConfig(
                                 .or(() -> staging.values().directory())
                                 .orElse(node.workDirectory()),
                         stagingLimitBytes,
-                        file.section(HeadKeys.class).values().limit(),
+                        file.section(PrefixKeys.class).values().limit(),
                         top.values().stallLimit()),
                 service.key(),
                 new RestoreTools(List.copyOf(checkpointers.values()), tools.trustedUsers()),
                 rules,
                 service.fence(),
                 new Commands(
-                        commands(file, ResumedKeys.class, ResumedKeys::command, ResumedKeys::deadline),
-                        commands(file, ReconnectKeys.class, ReconnectKeys::command, ReconnectKeys::deadline)),
+                        commands(file, ResumedKeys.class, ResumedKeys::notice),
+                        commands(file, ReconnectKeys.class, ReconnectKeys::notice)),
                 file.section(FileKeys.class).values().carry(),
                 service.keys().rankFiles());
         ConfiguredParts parts =
@@ -241,14 +236,15 @@ public record TargetConfig(
     }
 
     private static <R extends Record> Map<String, JobCommand> commands(
-            ConfigFile file, Class<R> kind, Function<R, List<String>> command, Function<R, Duration> deadline) {
+            ConfigFile file, Class<R> kind, Function<R, NoticeKeys> notice) {
         Map<String, JobCommand> commands = new LinkedHashMap<>();
         file.sections(kind).forEach((name, section) -> {
-            List<String> words = command.apply(section.values());
+            NoticeKeys keys = notice.apply(section.values());
+            List<String> words = keys.command();
             if (words != null && words.isEmpty()) {
                 section.bad("command", "is empty: name the command, or take the section out");
             } else if (words != null) {
-                commands.put(name, new JobCommand(words, deadline.apply(section.values())));
+                commands.put(name, new JobCommand(words, keys.deadline()));
             }
         });
         return commands;

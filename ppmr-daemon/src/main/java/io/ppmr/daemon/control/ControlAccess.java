@@ -9,22 +9,22 @@ import java.util.function.Function;
  * everybody may read the status, where the configuration says so.
  *
  * @param group whose members may do everything
- * @param statusForAll whether others may read the status
+ * @param publicStatus whether others may read the status
  * @param jobOwners whether others may have those jobs moved that they have announced
  */
-public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, boolean jobOwners) {
+public record ControlAccess(Optional<ControlGroup> group, boolean publicStatus, boolean jobOwners) {
     private static final String OWNER_ONLY = "rw-------";
     private static final String GROUP_TOO = "rw-rw----";
     private static final String ALL = "rw-rw-rw-";
 
     /** For a service whose jobs are all in its configuration. */
-    public ControlAccess(Optional<ControlGroup> group, boolean statusForAll) {
-        this(group, statusForAll, false);
+    public ControlAccess(Optional<ControlGroup> group, boolean publicStatus) {
+        this(group, publicStatus, false);
     }
 
     /** The same, and owners of announced jobs may have them moved. */
     public ControlAccess withJobOwners() {
-        return new ControlAccess(group, statusForAll, true);
+        return new ControlAccess(group, publicStatus, true);
     }
 
     /** For root and the service's own user alone. */
@@ -52,7 +52,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
         if (isOwner(user, ownUser) || (group.isPresent() && belongs(user, userGroup, group.get(), groups))) {
             return Right.CONTROL;
         }
-        return statusForAll ? Right.STATUS : Right.NOTHING;
+        return publicStatus ? Right.STATUS : Right.NOTHING;
     }
 
     /** Returns true if a caller is root or the service's own user, who may do everything and are never kept out. */
@@ -69,6 +69,6 @@ public record ControlAccess(Optional<ControlGroup> group, boolean statusForAll, 
 
     /** The socket's mode: the kernel keeps out users that would be refused anyway. */
     String socketMode() {
-        return statusForAll || jobOwners ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
+        return publicStatus || jobOwners ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
     }
 }

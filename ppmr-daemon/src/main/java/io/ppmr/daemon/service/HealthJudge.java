@@ -17,7 +17,7 @@ final class HealthJudge {
 
     private final int failures;
     private final int recoveries;
-    private final long restNs;
+    private final long cooldownNs;
     private int badInARow;
     private int goodInARow;
     private boolean moved;
@@ -27,7 +27,7 @@ final class HealthJudge {
     HealthJudge(HealthTrigger.Settings settings) {
         failures = settings.healthFailures();
         recoveries = settings.healthRecoveries();
-        restNs = settings.healthRest().toNanos();
+        cooldownNs = settings.healthCooldown().toNanos();
     }
 
     /** Returns true if a migration is to start now. */
@@ -48,7 +48,7 @@ final class HealthJudge {
                 goodInARow = 0;
             }
         }
-        if (badInARow < failures || moved || (everFired && nowNs - lastFiredNs < restNs)) {
+        if (badInARow < failures || moved || (everFired && nowNs - lastFiredNs < cooldownNs)) {
             return false;
         }
         everFired = true;

@@ -31,20 +31,23 @@ public final class HealthTrigger implements AutoCloseable {
     @Section(name = "triggers", doc = "What starts a migration, beside SIGUSR2 and `ppmr migrate`.")
     public record Settings(
             @Key(
-                    doc = "a command that is asked again and again: status 0 says that this node is well, 1 to 125 that"
-                            + " it is going; then trigger_job is moved. Words without a shell",
+                    doc = "a command that the source repeats. Exit status 0: this node is healthy. Status 1 to 125:"
+                            + " it is failing, and trigger_job is moved. Words without a shell",
                     example = "[\"/usr/sbin/nhc\"]")
             Optional<List<String>> health,
 
-            @Key(value = "30s", doc = "between the end of one call of it and the next", example = "1m")
+            @Key(value = "30s", doc = "time between the end of a call and the next call", example = "1m")
             Duration healthInterval,
 
-            @Key(value = "20s", doc = "how long a call may take; a longer one is killed, not counted", example = "1m")
+            @Key(
+                    value = "20s",
+                    doc = "time limit of a call. A call that takes longer is killed and not counted",
+                    example = "1m")
             Duration healthDeadline,
 
             @Key(
                     value = "3",
-                    doc = "how many calls in a row must say that the node is going before the job is moved",
+                    doc = "number of consecutive calls that must report a failing node before the job is moved",
                     example = "5",
                     least = 1,
                     most = 1000)
@@ -52,8 +55,8 @@ public final class HealthTrigger implements AutoCloseable {
 
             @Key(
                     value = "10",
-                    doc = "how many calls in a row must say that it is well, after a job was moved, before one can be"
-                            + " moved again",
+                    doc = "number of consecutive calls that must report a healthy node, after a move, before the"
+                            + " next move",
                     example = "20",
                     least = 1,
                     most = 1000)
@@ -61,11 +64,11 @@ public final class HealthTrigger implements AutoCloseable {
 
             @Key(
                     value = "10m",
-                    doc = "how long after a migration that it started it starts no other, however the first one ended",
+                    doc = "minimum time between a migration that the health command started and the next one",
                     example = "1h")
-            Duration healthRest,
+            Duration healthCooldown,
 
-            @Key(value = "false", doc = "only say in the log when a job would be moved", example = "true")
+            @Key(value = "false", doc = "whether the source only logs that it would move a job", example = "true")
             boolean healthDryRun) {
         /** Returns the words of the health command; empty if there is none. */
         public List<String> command() {
@@ -151,7 +154,8 @@ public final class HealthTrigger implements AutoCloseable {
                 && ended.report().moved();
         if (!moved) {
             LOG.warn(
-                    "health command: not all was moved; tried again after {} if it still fails", settings.healthRest());
+                    "health command: not all was moved; tried again after {} if it still fails",
+                    settings.healthCooldown());
         }
         hasMoved.set(moved);
         underWay.set(false);

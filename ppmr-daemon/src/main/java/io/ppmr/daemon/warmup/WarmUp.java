@@ -75,7 +75,7 @@ public final class WarmUp implements AutoCloseable {
     private static final int CONNECTIONS = 4;
     private static final int LEAST_RATE = 1 << 20;
     private static final int KEY_BYTES = 32;
-    private static final long HEADS_BYTES = 1 << 20;
+    private static final long PREFIXES_BYTES = 1 << 20;
     /** Of each step of a migration, so that nothing of it continues for ever. */
     private static final Duration STEP_LIMIT = Duration.ofSeconds(30);
 
@@ -294,7 +294,7 @@ public final class WarmUp implements AutoCloseable {
                 new NodeSettings(made(TARGET), made(TARGET_WORK), STEP_LIMIT),
                 folder.resolve("target-journal"),
                 pool,
-                new TransferSettings(folder, 0, HEADS_BYTES, STEP_LIMIT),
+                new TransferSettings(folder, 0, PREFIXES_BYTES, STEP_LIMIT),
                 key,
                 new RestoreTools(List.of(copier)),
                 new TargetRules(STEP_LIMIT, true, true, 1, List.of()),

@@ -14,12 +14,12 @@ import java.util.List;
  */
 @Section(
         name = "files",
-        doc = "The files that jobs have open and that each node has for itself ([CRIU](criu.md#files)).")
+        doc = "The files that jobs have open and that exist on each node separately ([CRIU](criu.md#files)).")
 public record JobFiles(
         @Key(
                 value = "[\"" + JobFiles.SSSD + "\", \"" + JobFiles.NSCD + "\", \"" + JobFiles.NSCD_CACHE + "\", \""
                         + JobFiles.NSCD_DB + "\"]",
-                doc = "those that may have other content at the target, where a job only reads them",
+                doc = "the files that may differ at the target, if a job only reads them",
                 example = "[\"/opt/licenses/*\"]")
         PathPatterns equivalent,
 

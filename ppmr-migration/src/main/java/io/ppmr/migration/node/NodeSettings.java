@@ -7,19 +7,19 @@ import java.time.Duration;
 /** The settings that a source's and a target's service have in common, with their keys. Immutable. */
 public record NodeSettings(
         @Key(
-                doc = "the folder at which the images are mounted; it is made if it is missing",
+                doc = "the directory at which the images are mounted. The service creates it if it is missing",
                 example = "/var/lib/ppmr/images")
         Path mount,
 
         @Key(
                 value = "/var/lib/ppmr/work",
-                doc = "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local"
-                        + " disk; no user may be able to change a name in its path",
+                doc = "the directory for logs and PID files of the checkpointers' commands, outside of the mount,"
+                        + " on a local disk. No user may be able to rename any part of its path",
                 example = "/local/ppmr/work")
         Path workDirectory,
 
         @Key(
                 value = "15s",
-                doc = "how long the connected peer may say nothing before it is lost; an idle side speaks each second",
+                doc = "time without any frame after which the peer counts as lost (heartbeat: 1 s)",
                 example = "30s")
         Duration silenceLimit) {}

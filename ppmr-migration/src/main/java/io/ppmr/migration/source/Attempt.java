@@ -290,7 +290,7 @@ final class Attempt {
      * first byte comes; of the others' processes one is looked at in each call, so that many ranks cost no more.
      */
     private boolean standsStill() {
-        if (job.checkpointer().writesFromWithin()) {
+        if (job.checkpointer().writesInProcess()) {
             return record.sentBytes() > 0;
         }
         Job.RankProcess looked = job.ranks().get(nextLooked++ % job.ranks().size());
@@ -405,7 +405,7 @@ final class Attempt {
             nextSayNs = givenUpSinceNs;
             sessions.forEach(session -> session.fail(reason));
         }
-        if (job.checkpointer().writesFromWithin() && endByThemselves()) {
+        if (job.checkpointer().writesInProcess() && endByThemselves()) {
             return checkpoints.isEmpty();
         }
         checkpoints.endAll(END_DEADLINE).forEach(originals::held);

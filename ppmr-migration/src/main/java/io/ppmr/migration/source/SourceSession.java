@@ -268,7 +268,11 @@ final class SourceSession {
                     + " pages = \"streamed\". Its answer has the reason: ppmr doctor --peer";
         }
         outlet = new LinkOutlet(
-                link, path, service.images().pool(), service.images().claims(), service.metrics().hops());
+                link,
+                path,
+                service.images().pool(),
+                service.images().claims(),
+                service.metrics().hops());
         // The migration's worker may wait for the target itself.
         cancellation.tell(outlet::fail);
         subject.record().sends(place, outlet::sentBytes);
@@ -297,7 +301,8 @@ final class SourceSession {
                 attempt,
                 settings.connecting().connections(),
                 service.transports().direct());
-        TransportChoice.Attachment attachment = transport.attach(rails, opener::open, service.images().pool(), link, end::lost);
+        TransportChoice.Attachment attachment =
+                transport.attach(rails, opener::open, service.images().pool(), link, end::lost);
         if (attachment.message().direct()) {
             List<ControlReconnector.ControlRoute> ways = new ArrayList<>();
             ways.add(new ControlReconnector.ControlRoute(
@@ -719,7 +724,7 @@ final class SourceSession {
                     service.images().claims(),
                     outlet,
                     subject.keeping().copyOf(attempt),
-                    new ImageFailure(job.checkpointer().writesFromWithin()),
+                    new ImageFailure(job.checkpointer().writesInProcess()),
                     checkpointer,
                     activity,
                     leg().ranks(),

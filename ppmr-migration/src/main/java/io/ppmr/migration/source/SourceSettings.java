@@ -44,12 +44,12 @@ public record SourceSettings(
     public record Connecting(
             @Key(
                     value = "4",
-                    doc = "how many connections carry the bytes; control has one of its own",
+                    doc = "number of data connections; the control connection is separate",
                     example = "8",
                     least = 1,
                     most = 64)
             int connections,
 
-            @Key(value = "5s", doc = "how long making a connection may take, with its handshake", example = "10s")
+            @Key(value = "5s", doc = "time limit of making a connection, with its handshake", example = "10s")
             Duration connectDeadline) {}
 }

@@ -96,7 +96,7 @@ public final class TargetService implements AutoCloseable {
         this.transports = transports;
         for (int i = 0; i < settings.rules().migrations(); i++) {
             receiveBuffers.add(
-                    ReceiveBuffers.of(settings.pool(), settings.transfer().headsLimitBytes()));
+                    ReceiveBuffers.of(settings.pool(), settings.transfer().prefixesLimitBytes()));
         }
         this.metrics = new TargetMetrics(
                 meters, receiveBuffers.stream().map(ReceiveBuffers::pool).toList());

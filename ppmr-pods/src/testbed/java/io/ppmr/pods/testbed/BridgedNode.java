@@ -40,7 +40,7 @@ public final class BridgedNode {
     private final List<String> criu;
     private final String pods;
     private String cgroups = "disabled";
-    private String warmUp = "rehearsals = 0";
+    private String warmUp = "warm_up_migrations = 0";
     private List<String> peers = List.of();
     private ServiceProcess source;
     private ServiceProcess target;

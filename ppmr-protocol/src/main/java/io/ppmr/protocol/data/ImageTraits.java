@@ -30,12 +30,12 @@ public interface ImageTraits {
      * Names, relative to the rank's directory, that the restart opens before they may exist: the target lets an open of
      * one of them wait until the file has come.
      */
-    default List<String> announcedNames(int rank) {
+    default List<String> expectedNames(int rank) {
         return List.of();
     }
 
     /**
-     * Of {@link #announcedNames}, those whose open waits until the rank's image is complete (CRIU's inventory.img,
+     * Of {@link #expectedNames}, those whose open waits until the rank's image is complete (CRIU's inventory.img,
      * which is written last but opened first); others open as soon as the file exists.
      */
     default List<String> completionNames(int rank) {

@@ -12,13 +12,13 @@ import java.util.concurrent.atomic.AtomicReference;
  * original.
  */
 public final class ImageFailure {
-    private final boolean writesFromWithin;
+    private final boolean writesInProcess;
     private final AtomicReference<String> failure = new AtomicReference<>();
     private volatile boolean refused;
 
-    /** @param writesFromWithin whether the processes write their images themselves */
-    public ImageFailure(boolean writesFromWithin) {
-        this.writesFromWithin = writesFromWithin;
+    /** @param writesInProcess whether the processes write their images themselves */
+    public ImageFailure(boolean writesInProcess) {
+        this.writesInProcess = writesInProcess;
     }
 
     /**
@@ -37,12 +37,12 @@ public final class ImageFailure {
 
     /** Returns true if calls succeed and their bytes are discarded. */
     boolean discards() {
-        return writesFromWithin && !refused && failure.get() != null;
+        return writesInProcess && !refused && failure.get() != null;
     }
 
     /** Returns true if failed calls must report success: then a failure makes {@link #discards} true. */
     boolean mayDiscard() {
-        return writesFromWithin && !refused;
+        return writesInProcess && !refused;
     }
 
     /** From now on all calls fail with EIO. */

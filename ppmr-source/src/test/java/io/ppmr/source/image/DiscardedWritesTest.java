@@ -54,7 +54,7 @@ class DiscardedWritesTest {
         final AtomicInteger copied = new AtomicInteger();
         private final ByteBuffer memory = BufferUtil.allocateDirectAligned(LARGE, 64);
 
-        Source(boolean writesFromWithin) throws ErrnoException {
+        Source(boolean writesInProcess) throws ErrnoException {
             ImageTee copy = () -> new ImageTee.FileCopy() {
                 @Override
                 public void write(long address, int lengthBytes, long offset) {
@@ -73,7 +73,7 @@ class DiscardedWritesTest {
                     claims,
                     outlet,
                     copy,
-                    new ImageFailure(writesFromWithin),
+                    new ImageFailure(writesInProcess),
                     () -> ReadingMode.STREAMED,
                     new WriterActivity(),
                     List.of(0),
@@ -288,8 +288,8 @@ class DiscardedWritesTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void shouldSendNothingWhenAHandleIsReleasedAfterTheFailure(boolean writesFromWithin) throws Exception {
-        Source source = new Source(writesFromWithin);
+    void shouldSendNothingWhenAHandleIsReleasedAfterTheFailure(boolean writesInProcess) throws Exception {
+        Source source = new Source(writesInProcess);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         assertEquals(20_000, source.write(open, 20_000, 0));
         source.fail();

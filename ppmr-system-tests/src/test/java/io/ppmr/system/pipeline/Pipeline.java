@@ -84,7 +84,7 @@ public final class Pipeline implements AutoCloseable {
 
     private record Habits(ReadingMode readingMode) implements ImageTraits {
         @Override
-        public List<String> announcedNames(int rank) {
+        public List<String> expectedNames(int rank) {
             return IntStream.range(0, 64).mapToObj(file -> "f" + file).toList();
         }
 

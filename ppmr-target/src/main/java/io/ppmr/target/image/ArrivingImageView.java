@@ -50,7 +50,7 @@ public final class ArrivingImageView implements FilesystemView {
         return tree;
     }
 
-    /** Lets a migration's announced names be found. */
+    /** Lets a migration's expected names be found. */
     public void add(String directory, ArrivingImages images) {
         migrations.put(directory, images);
     }
@@ -74,11 +74,11 @@ public final class ArrivingImageView implements FilesystemView {
             return attributes(tree.find(path));
         } catch (ErrnoException e) {
             ArrivingImages images = migrationOf(path);
-            FileAttributes announced = images == null ? null : images.announced(path);
-            if (announced == null) {
+            FileAttributes expected = images == null ? null : images.expected(path);
+            if (expected == null) {
                 throw e;
             }
-            return announced;
+            return expected;
         }
     }
 

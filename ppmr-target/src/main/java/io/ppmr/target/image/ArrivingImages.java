@@ -26,8 +26,8 @@ import org.agrona.collections.Int2ObjectHashMap;
  * has not come.
  *
  * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only its owner can enter: the user that the
- * restart runs as. Names that the restart opens before they exist are announced: they can be looked up at once and an
- * open of them waits.
+ * restart runs as. Names that the restart may open before they exist are expected names: a lookup finds them at once,
+ * and an open of one blocks until it arrives.
  *
  * <p>The session's agent applies what the source did; FUSE's threads look up and open.
  */
@@ -227,8 +227,8 @@ public final class ArrivingImages {
 
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
 
-    /** Attributes of an announced name that has not come; null if the name is not announced. */
-    FileAttributes announced(String path) {
+    /** Attributes of an expected name that has not come; null if the name is not expected. */
+    FileAttributes expected(String path) {
         Announced name = announcedName(path);
         return name == null ? null : new FileAttributes(ANNOUNCED_INODE, FileType.REGULAR | 0400, 1, uid, gid, 0, 0);
     }
@@ -277,7 +277,7 @@ public final class ArrivingImages {
             return null;
         }
         String relative = path.substring(root.length() + rankPath(rank.rank()).length() + 1);
-        return traits.announcedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
+        return traits.expectedNames(rank.rank()).contains(relative) ? new Announced(rank, relative) : null;
     }
 
     /**

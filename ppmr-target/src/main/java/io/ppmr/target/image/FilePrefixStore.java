@@ -10,7 +10,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * agent; kept for the next migration.
  */
 public final class FilePrefixStore {
-    private static final int HEADS_A_SLAB = 256;
+    private static final int PREFIXES_A_SLAB = 256;
 
     private final int maxHeads;
     private final List<UnsafeBuffer> slabs = new ArrayList<>();
@@ -25,13 +25,13 @@ public final class FilePrefixStore {
     public long claim(String fileName) throws ImageException {
         if (used == maxHeads) {
             throw new ImageException("file " + fileName + ": the image has more than " + maxHeads
-                    + " files, whose heads fill their budget: raise heads.limit of the target");
+                    + " files, whose heads fill their budget: raise prefixes.limit of the target");
         }
-        int slab = used / HEADS_A_SLAB;
+        int slab = used / PREFIXES_A_SLAB;
         if (slab == slabs.size()) {
-            slabs.add(new UnsafeBuffer(ByteBuffer.allocateDirect(HEADS_A_SLAB * FilePrefix.BYTES)));
+            slabs.add(new UnsafeBuffer(ByteBuffer.allocateDirect(PREFIXES_A_SLAB * FilePrefix.BYTES)));
         }
-        return slabs.get(slab).addressOffset() + (long) (used++ % HEADS_A_SLAB) * FilePrefix.BYTES;
+        return slabs.get(slab).addressOffset() + (long) (used++ % PREFIXES_A_SLAB) * FilePrefix.BYTES;
     }
 
     /** Frees everything. Addresses that were given out before must no longer be used. */

@@ -14,10 +14,10 @@ import io.ppmr.target.image.FilePrefixStore;
  */
 public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore prefixes) {
 
-    public static ReceiveBuffers of(PoolGeometry geometry, long headsLimitBytes) {
+    public static ReceiveBuffers of(PoolGeometry geometry, long prefixesLimitBytes) {
         int bounceBuffers = bounceBuffers(geometry);
         return new ReceiveBuffers(
-                new BufferPool(geometry.plus(bounceBuffers)), bounceBuffers, new FilePrefixStore(headsLimitBytes));
+                new BufferPool(geometry.plus(bounceBuffers)), bounceBuffers, new FilePrefixStore(prefixesLimitBytes));
     }
 
     /** Returns how many chunks beside the pool are bounce buffers: an eighth of it, at most eight. */

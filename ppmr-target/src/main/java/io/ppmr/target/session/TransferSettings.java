@@ -8,8 +8,8 @@ import java.time.Duration;
  *
  * @param stagingDirectory where staging is made
  * @param stagingLimitBytes how large it may become, 0 for none
- * @param headsLimitBytes memory for the heads of all files
+ * @param prefixesLimitBytes memory for the heads of all files
  * @param stallLimit how long nothing may move before the migration fails
  */
 public record TransferSettings(
-        Path stagingDirectory, long stagingLimitBytes, long headsLimitBytes, Duration stallLimit) {}
+        Path stagingDirectory, long stagingLimitBytes, long prefixesLimitBytes, Duration stallLimit) {}

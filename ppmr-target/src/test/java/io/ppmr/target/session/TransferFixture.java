@@ -65,7 +65,7 @@ final class TransferFixture {
 
     private record Habits(ReadingMode readingMode) implements ImageTraits {
         @Override
-        public List<String> announcedNames(int rank) {
+        public List<String> expectedNames(int rank) {
             return List.of();
         }
 

@@ -82,7 +82,7 @@ public record ParticipantState(
         return at(migrationId, 0, Phase.NOTHING, Membership.NONE, false, FinalOutcome.COMMITTED, false, true, "");
     }
 
-    /** The beginning of a phase: no round is open in it, nobody has answered, nothing is fenced or promised. */
+    /** The beginning of a phase: no round is open, no answers, nothing is fenced or promised. */
     private static ParticipantState at(
             String migrationId,
             int attempt,
@@ -154,7 +154,16 @@ public record ParticipantState(
     }
 
     ParticipantState begun(int number, List<String> all, String name) {
-        return at(migrationId, number, Phase.PREPARING, new Membership(all, name), false, FinalOutcome.COMMITTED, false, false, "");
+        return at(
+                migrationId,
+                number,
+                Phase.PREPARING,
+                new Membership(all, name),
+                false,
+                FinalOutcome.COMMITTED,
+                false,
+                false,
+                "");
     }
 
     /** Another phase: what belonged to the last one is gone. */
@@ -175,7 +184,7 @@ public record ParticipantState(
         return at(migrationId, attempt, next, membership, false, FinalOutcome.COMMITTED, here, over, why);
     }
 
-    /** It committed in an attempt of which nothing else is known any more. */
+    /** It committed in an attempt of which the journal keeps nothing else. */
     ParticipantState committedLongAgo(int number, boolean here) {
         return at(migrationId, number, Phase.COMMITTED, Membership.NONE, false, FinalOutcome.COMMITTED, here, true, "");
     }
@@ -183,7 +192,15 @@ public record ParticipantState(
     /** An attempt that it will never have anything of. */
     ParticipantState over(int number, String why) {
         return at(
-                migrationId, number, Phase.ROLLED_BACK, Membership.NONE, false, FinalOutcome.COMMITTED, false, true, why);
+                migrationId,
+                number,
+                Phase.ROLLED_BACK,
+                Membership.NONE,
+                false,
+                FinalOutcome.COMMITTED,
+                false,
+                true,
+                why);
     }
 
     ParticipantState answeredBy(String participant, boolean committed) {
@@ -214,8 +231,7 @@ public record ParticipantState(
         return copy(sourceLost, fence, answers, othersCommitted, true);
     }
 
-    private ParticipantState copy(
-            boolean lost, FenceState fencing, Set<String> from, boolean committed, boolean over) {
+    private ParticipantState copy(boolean lost, FenceState fencing, Set<String> from, boolean committed, boolean over) {
         return new ParticipantState(
                 migrationId,
                 attempt,
