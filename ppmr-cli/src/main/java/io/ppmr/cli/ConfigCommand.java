@@ -1,6 +1,7 @@
 package io.ppmr.cli;
 
 import io.ppmr.daemon.config.ConfigDocs;
+import io.ppmr.daemon.config.ConfigExample;
 import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.config.file.ResolvedValues;
@@ -59,6 +60,21 @@ final class ConfigCommand implements Runnable {
         PrintWriter out = spec.commandLine().getOut();
         out.println("# " + file + ", resolved: the configuration of a " + role.word());
         values.lines().forEach(out::println);
+    }
+
+    @Command(
+            name = "example",
+            description = "Prints an example of a source's or a target's file: every key, with its meaning.",
+            mixinStandardHelpOptions = true)
+    void example(@Parameters(paramLabel = "ROLE", description = "source or target") String word) {
+        ConfigRole role = ConfigRole.all().stream()
+                .filter(one -> one.word().equals(word))
+                .findFirst()
+                .orElseThrow(() -> new ParameterException(
+                        spec.commandLine(), "there is no role '" + word + "': name source or target"));
+        PrintWriter out = spec.commandLine().getOut();
+        out.print(ConfigExample.of(role));
+        out.flush();
     }
 
     @Command(

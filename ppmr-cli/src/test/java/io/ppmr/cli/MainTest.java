@@ -45,6 +45,8 @@ class MainTest {
                 "migrate",
                 "config",
                 "config show",
+                "config example",
+                "config example both",
                 "demo --size 5",
                 "migrate --socket a --config b"
             })
@@ -91,6 +93,15 @@ class MainTest {
         Path example = Path.of(System.getProperty("ppmr.home"), "conf", "source.toml");
         assertEquals(0, run("config", "check", "--elsewhere", example.toString()), err.toString());
         assertTrue(out.toString().contains("good configuration of a source"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"source", "target"})
+    void shouldPrintAGoodExampleWhenAsked(String role) throws Exception {
+        assertEquals(0, run("config", "example", role), err.toString());
+        Path example = Files.writeString(folder.resolve("example.toml"), out.toString());
+        assertEquals(0, run("config", "check", "--elsewhere", example.toString()), err.toString());
+        assertTrue(out.toString().contains("good configuration of a " + role));
     }
 
     @Test
