@@ -7,10 +7,10 @@ import java.util.Arrays;
 import java.util.Optional;
 
 /**
- * A network of IPv6 addresses, in which a pod has the address that its IPv4 address numbers: the last four bytes are
- * those. No name is ever looked up. Immutable.
+ * A network of IPv6 addresses. The last four bytes of a pod's IPv6 address are its IPv4 address. Never looks up a name.
+ * Immutable.
  *
- * @param first its first address, of which the last four bytes are zero
+ * @param first its first address; the last four bytes are zero
  * @param prefixBits how many leading bits of an address name it
  */
 public record Ipv6Network(String first, int prefixBits) {
@@ -26,7 +26,7 @@ public record Ipv6Network(String first, int prefixBits) {
     private static final int MULTICAST = 0xff;
     private static final int LINK_LOCAL = 0xfe;
 
-    /** Reads one as people write it, such as fd00:20::/64; empty if it is none, or leaves pods no four bytes. */
+    /** Parses a network such as fd00:20::/64; empty if it is none, or has no four bytes for the pods. */
     public static Optional<Ipv6Network> parse(String text) {
         String[] parts = text.split("/", -1);
         if (parts.length != 2 || !parts[0].matches("[0-9a-fA-F:]{2,39}") || !parts[1].matches("[1-9]\\d{0,2}")) {
@@ -48,7 +48,7 @@ public record Ipv6Network(String first, int prefixBits) {
                 : Optional.of(new Ipv6Network(text(bytes.get()), bits));
     }
 
-    /** Gives the address that an IPv4 address numbers, in the form that {@link #first} has. */
+    /** Returns the address that belongs to an IPv4 address, in the form of {@link #first}. */
     String addressOf(Ipv4Address number) {
         byte[] bytes = bytes(first).orElseThrow();
         for (int i = 0; i < NUMBER_BYTES; i++) {
@@ -59,7 +59,7 @@ public record Ipv6Network(String first, int prefixBits) {
 
     private static Optional<byte[]> bytes(String literal) {
         try {
-            // With a colon in it, it is read as an address or not at all.
+            // Text with a colon is parsed as an address, never looked up as a name.
             byte[] bytes =
                     literal.contains(":") ? InetAddress.getByName(literal).getAddress() : new byte[0];
             return bytes.length == BYTES ? Optional.of(bytes) : Optional.empty();
@@ -68,7 +68,7 @@ public record Ipv6Network(String first, int prefixBits) {
         }
     }
 
-    /** Writes it with its longest run of zeros left out, as ip(8) does (RFC 5952). */
+    /** Formats it without its longest run of zeros, as ip(8) does (RFC 5952). */
     private static String text(byte[] bytes) {
         String[] groups = new String[BYTES / 2];
         Arrays.setAll(

@@ -24,12 +24,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells this node's pods, and the services of the nodes where other peers may be, that a pod's address is away, again
- * and again for as long as it is, and when it is back. No thread waits for that: a node that does not answer never
- * makes a pause longer. Safe for any thread. It has threads only while a pod is on its way, and some seconds more.
+ * Notifies this node's pods and the services of other nodes that a pod's address is away, periodically while it is,
+ * and once when it is back. No caller waits for the notices, so a node that does not answer never prolongs a pause.
+ * Safe for any thread. It has threads only while a pod moves, and for some seconds afterwards.
  */
 final class PeerNotices {
-    /** For how long a peer believes that an address is away. */
+    /** The time for which a peer accepts one notice that an address is away. */
     static final Duration LEASE = Duration.ofSeconds(10);
 
     private static final Logger LOG = LoggerFactory.getLogger(PeerNotices.class);
@@ -43,9 +43,9 @@ final class PeerNotices {
     private final PodPeers here;
     private final Predicate<String> underWay;
     private final RareLog log = new RareLog(LOG::warn);
-    /** The addresses that are away with the tokens of their return, by move; guarded by this. */
+    /** The addresses that are away, with the tokens of their return, by move; guarded by this. */
     private final Map<String, Map<String, ReturnToken>> away = new HashMap<>();
-    /** The notices that are being sent, which are not sent twice at once; guarded by this. */
+    /** The notices that threads send now; none is sent twice at once; guarded by this. */
     private final Set<Notice> beingSaid = new HashSet<>();
     /** Guarded by this. */
     private Thread rounds;
@@ -53,7 +53,7 @@ final class PeerNotices {
     private final ExecutorService senders = new ThreadPoolExecutor(
             0, Integer.MAX_VALUE, IDLE_S, TimeUnit.SECONDS, new SynchronousQueue<>(), PeerNotices::daemon);
 
-    /** One word to one peer; the peer is null for this node's own pods. */
+    /** A notice to one peer; the peer is null for this node's own pods. */
     private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
         ControlMessage.AddressAway message() {
             return new ControlMessage.AddressAway(
@@ -65,9 +65,9 @@ final class PeerNotices {
      * Sends nothing yet.
      *
      * @param peers where the services of the peers' nodes listen
-     * @param key by which the nodes know each other
+     * @param key the shared key of the nodes
      * @param here this node's pods
-     * @param underWay says of a move whether it is not over yet
+     * @param underWay returns true for a move that is not over
      */
     PeerNotices(List<HostPort> peers, PeerAuthenticator key, PodPeers here, Predicate<String> underWay) {
         this.peers = List.copyOf(peers);
@@ -82,7 +82,7 @@ final class PeerNotices {
         return thread;
     }
 
-    /** Says from now on that an address is away, by a move. */
+    /** Starts notices that an address is away by a move. */
     synchronized void leaves(String move, String address, ReturnToken token) {
         away.computeIfAbsent(move, one -> new HashMap<>()).put(address, token);
         if (rounds == null) {
@@ -94,7 +94,7 @@ final class PeerNotices {
         }
     }
 
-    /** Sends no more notices about that move: another service sends them, or the leases end. */
+    /** Stops the notices about that move: another service sends them, or the leases end. */
     synchronized void leave(String move) {
         away.remove(move);
         notifyAll();
@@ -106,13 +106,13 @@ final class PeerNotices {
         notifyAll();
     }
 
-    /** Says no more of it but to this node's pods: that it is back, as no other process may tell them. */
+    /** Stops the notices about that move, except that this node's pods learn that the address is back. */
     synchronized void hasGone(String move, String address, ReturnToken token) {
         leave(move, address);
         submit(new Notice(null, address, migrationOf(move), Duration.ZERO, token));
     }
 
-    /** Says that it is back. */
+    /** Sends notices that the address is back. */
     synchronized void isBack(String move, String address, ReturnToken token) {
         leave(move, address);
         sayToAll(move, address, Duration.ZERO, token);
@@ -145,7 +145,7 @@ final class PeerNotices {
         peers.forEach(peer -> submit(new Notice(peer, address, migrationOf(move), lease, token)));
     }
 
-    /** A target's name of a move has its attempt in it, which peers do not care for. */
+    /** Returns the name of the migration without the attempt, which a target's name of a move has. */
     private static String migrationOf(String move) {
         return move.split("\\.", 2)[0];
     }

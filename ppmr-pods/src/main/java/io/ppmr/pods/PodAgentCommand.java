@@ -21,7 +21,7 @@ import picocli.CommandLine.Spec;
 
 /**
  * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it instead of ssh(1), so that a node's launcher
- * daemon runs in that node's pod; docs/pods.md. It takes the words that they give ssh: options, a host, a command.
+ * daemon runs in that node's pod; docs/pods.md. It accepts the arguments of ssh: options, a host, a command.
  */
 @Command(
         name = "agent",
@@ -37,7 +37,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         preprocessor = PodAgentCommand.AsSsh.class)
 final class PodAgentCommand implements Callable<Integer> {
-    /** Stands before socket, pod and encoded command on the pod's node; no shell on the way reads these otherwise. */
+    /** The option before socket, pod and encoded command on the pod's node; no shell changes these. */
     private static final String THERE = "--there";
 
     private static final String OUTPUT = "/tmp/launcher.log";
@@ -50,7 +50,7 @@ final class PodAgentCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    /** Takes all words as they are, since the command's options are not this program's. */
+    /** Accepts all words unparsed, because the options belong to the command. */
     static final class AsSsh implements IParameterPreprocessor {
         @Override
         // The type is picocli's.
@@ -71,16 +71,16 @@ final class PodAgentCommand implements Callable<Integer> {
     }
 
     /**
-     * Says where a host's pod is.
+     * The pod of a host.
      *
-     * @param pod its name, as its user calls it
-     * @param socket the control socket of its node's service, on that node
+     * @param pod its name
+     * @param socket the control socket of the service on the pod's node
      * @param way the words that run ppmr on that node; empty for this node
      */
     private record Place(String pod, Path socket, List<String> way) {
         private static final int LEAST_WORDS = 3;
 
-        /** Finds a host's line; throws with the file's name and what is wrong. */
+        /** Finds the line of a host; the error names the file and the mistake. */
         static Place of(String host, Path file) throws IOException {
             for (String line : Files.readAllLines(file, StandardCharsets.UTF_8)) {
                 List<String> words = List.of(line.strip().split("\\s+", -1));
@@ -138,7 +138,8 @@ final class PodAgentCommand implements Callable<Integer> {
             }
             return 0;
         }
-        PodOrder order = PodOrder.inPod(place.pod(), List.of("sh", "-c", command)).withOutput(OUTPUT);
+        PodOrder order =
+                PodOrder.inPod(place.pod(), List.of("sh", "-c", command)).withOutput(OUTPUT);
         try (PodClient client = new PodClient(place.socket())) {
             Pods.Executed started = client.execute(order, true);
             return started.exitCode();

@@ -17,29 +17,29 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Writes what the runtime makes a pod of, in the words of the OCI runtime specification (config.json), and the pod's
- * root directory: empty places for its mounts, and its init. Immutable, for any thread.
+ * Writes the runtime's input for a pod: config.json of the OCI runtime specification, and the pod's root directory with
+ * its init and empty mount points. Immutable, for any thread.
  *
- * @param folder the pod's, root's alone
+ * @param folder the pod's folder, which only root can enter
  * @param podInit the program that is its init
  */
 record PodBundle(Path folder, Path podInit) {
     private static final ObjectMapper MAPPER = new ObjectMapper();
     private static final String ROOT = "root";
     private static final String PASSABLE = "rwxr-xr-x";
-    /** More than a program without devices that lock memory needs; a service itself has no limit. */
+    /** Limit of locked memory: enough for programs without devices; the service itself has no limit. */
     private static final long LOCKED_MEMORY_BYTES = 64 << 10;
 
     private static final Path SETTINGS = Path.of("/proc/sys/net");
     /** Of all that may be there these are the ones that a pause of a minute needs; ip-sysctl of the kernel's pages. */
     private static final List<Setting> NETWORK = List.of(
-            // Each try to send during a pause counts.
+            // Each attempt to send during a pause counts.
             new Setting("ipv4/tcp_retries2", "200"),
-            // From Linux 6.15 on: no longer wait than this between two tries.
+            // Since Linux 6.15: the longest wait between two attempts.
             new Setting("ipv4/tcp_rto_max_ms", "1000"));
-    /** Switches IPv6 off for a template that grants IPv4 addresses alone; the loopback keeps ::1. */
+    /** Switches IPv6 off for a template that grants only IPv4 addresses; the loopback keeps ::1. */
     private static final List<Setting> WITHOUT_IPV6 = List.of(new Setting("ipv6/conf/default/disable_ipv6", "1"));
-    /** Leaves a pod its granted IPv6 address alone: no router gives it others, and the kernel does not probe for it. */
+    /** Restricts a pod to its granted IPv6 address: no router adds one, and the kernel does not probe for it. */
     private static final List<Setting> WITH_IPV6 = List.of(
             new Setting("ipv6/conf/default/disable_ipv6", "0"),
             new Setting("ipv6/conf/default/accept_ra", "0"),
@@ -47,7 +47,7 @@ record PodBundle(Path folder, Path podInit) {
 
     private record Setting(String path, String value) {}
 
-    /** Writes both; throws with what is wrong with the template's directories. */
+    /** Writes both; throws if pods cannot see a directory of the template. */
     void write(PodRecord pod, PodTemplate template, Collection<Integer> groups, List<String> words, String cgroup)
             throws IOException, RequestException {
         writeRoot(template);
@@ -87,12 +87,12 @@ record PodBundle(Path folder, Path podInit) {
         config.set("process", process(pod, groups, pod.specification().environment(), words));
         config.set("mounts", mounts);
         config.set("linux", linux(template, cgroup, PodRuntime.networkFile(folder)));
-        // A call of the profile that the runtime does not know would else stay open.
+        // Otherwise a call that the runtime does not know would stay allowed.
         config.putObject("annotations").put("run.oci.seccomp_fail_unknown_syscall", "1");
         Files.write(folder.resolve("config.json"), MAPPER.writeValueAsBytes(config));
     }
 
-    /** Makes the root directory, with a place for each mount; throws with what is wrong with the template's. */
+    /** Makes the root directory with a mount point for each mount; throws if pods cannot see one of them. */
     Path writeRoot(PodTemplate template) throws IOException, RequestException {
         Path root = Files.createDirectory(folder.resolve(ROOT));
         Files.setPosixFilePermissions(root, PosixFilePermissions.fromString(PASSABLE));
@@ -108,7 +108,7 @@ record PodBundle(Path folder, Path podInit) {
         return root;
     }
 
-    /** Throws with the first of the template's directories that pods cannot see. */
+    /** Throws for the first directory of the template that pods cannot see. */
     static void requireFit(PodTemplate template) throws IOException, RequestException {
         for (String directory : template.mounts().all()) {
             Optional<String> unfit = whyUnfit(Path.of(directory));
@@ -132,7 +132,7 @@ record PodBundle(Path folder, Path podInit) {
                 .toList();
     }
 
-    /** Writes the description of a further command in it, and gives the file. */
+    /** Writes the description of a further command in the pod; returns the file. */
     Path writeProcess(PodRecord pod, Collection<Integer> groups, List<String> environment, List<String> words)
             throws IOException {
         Path file = Files.createTempFile(folder, "exec-", ".json");
@@ -151,7 +151,7 @@ record PodBundle(Path folder, Path podInit) {
         List.of(options).forEach(all::add);
     }
 
-    /** Makes the place of a mount, which everybody can pass through, whatever this process's umask. */
+    /** Makes a mount point that every user can pass through, whatever the umask of this process. */
     private static void place(Path root, Path directory) throws IOException {
         Path place = root;
         for (Path name : directory) {
@@ -163,12 +163,12 @@ record PodBundle(Path folder, Path podInit) {
         }
     }
 
-    /** Without what is mounted below it, since that is another filesystem. */
+    /** Describes a mount of a directory without the mounts below it, which are other filesystems. */
     private static void bind(ArrayNode mounts, Path directory, String access) {
         mount(mounts, directory.toString(), "none", directory.toString(), "bind", access, "nosuid", "nodev");
     }
 
-    /** Returns why a directory is not mounted: a user who can exchange it could have root mount another one. */
+    /** Returns why a directory is not mounted: if a user can replace it, root would mount another one. */
     private static Optional<String> whyUnfit(Path directory) throws IOException {
         if (!Files.isDirectory(directory)) {
             return Optional.of("it is no directory of this node");
@@ -183,11 +183,11 @@ record PodBundle(Path folder, Path podInit) {
         return Optional.empty();
     }
 
-    /** Describes a process without any privilege; nothing of it is of the service's own environment and limits. */
+    /** Describes a process without privileges, and without the service's environment and limits. */
     private static ObjectNode process(
             PodRecord pod, Collection<Integer> groups, List<String> environment, List<String> words) {
         ObjectNode process = MAPPER.createObjectNode();
-        // The runtime would make a directory that is missing, as root.
+        // The runtime would create a missing directory as root.
         process.put("terminal", false)
                 .put("cwd", "/")
                 .put("noNewPrivileges", true)

@@ -11,10 +11,10 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
 /**
- * The cgroup of a pod that was moved here, by its directories; the runtime makes those of all others. Its restart runs
- * in it, and so all that is restored does. Immutable, for any thread.
+ * The cgroup of a pod that moved here, by its directories; the runtime makes the cgroups of all other pods. The restart
+ * runs in it, so the restored processes do, too. Immutable, for any thread.
  *
- * @param directories one with cgroups of version 2, one for each controller with version 1, none where pods have none
+ * @param directories one with cgroup v2, one for each controller with cgroup v1, none if pods have no cgroups
  */
 record PodCgroup(List<Path> directories) {
     private static final Path ALL = Path.of("/sys/fs/cgroup");
@@ -47,7 +47,7 @@ record PodCgroup(List<Path> directories) {
         return Files.exists(CONTROLLERS_IN_USE);
     }
 
-    /** Makes it, with the template's limits; throws where one of these cannot be set. */
+    /** Makes the cgroup with the template's limits; throws if a limit cannot be set. */
     void make(PodTemplate template) throws IOException {
         if (directories.isEmpty()
                 && (template.limits().memory().isPresent()
@@ -81,7 +81,7 @@ record PodCgroup(List<Path> directories) {
         Files.writeString(file, value, StandardOpenOption.WRITE);
     }
 
-    /** Takes it away, when its last process has ended; may be repeated. */
+    /** Removes the cgroup after its last process ended; idempotent. */
     void remove() throws IOException {
         for (Path directory : directories) {
             long deadlineNs = System.nanoTime() + EMPTY_LIMIT.toNanos();

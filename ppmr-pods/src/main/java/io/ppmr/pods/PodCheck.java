@@ -23,24 +23,22 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks whether connections of this node's pods outlive a pause, for {@code ppmr doctor}.
- *
- * <p>It looks and changes nothing. Each
- * program that it runs is given some seconds. Used once, by one thread.
+ * Checks whether connections of this node's pods survive a pause, for {@code ppmr doctor}. Changes nothing. Each
+ * program that it runs has a time limit of some seconds. Used once, by one thread.
  *
  * @param templates what root grants
  * @param settings of all pods
- * @param key by which the nodes know each other
+ * @param key the shared key of the nodes
  */
 public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, PeerAuthenticator key) {
     private static final Duration LIMIT = Duration.ofSeconds(10);
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(2);
-    /** Shows a bridge of this network, whatever network the node's own /sys shows; the mount ends with the command. */
+    /** Prints a bridge of this network, with a /sys of its own; the mount ends with the command. */
     private static final String LOOK = "mount -t sysfs none /sys && cd \"/sys/class/net/$1\" && test -d bridge"
             + " && cat addr_assign_type address";
     /** The kernel's value for a MAC address that was set by a user (sysfs-class-net). */
     private static final String SET = "3";
-    /** Tries what is used of nftables, in a network that ends with the command. */
+    /** Tries the nftables features that ppmr uses, in a network that ends with the command. */
     private static final String TRY = "ip link add eth0 type veth peer name eth1 && nft 'add table netdev t; add chain"
             + " netdev t out { type filter hook egress device \"eth0\" priority 0; policy drop; }'";
 
@@ -49,9 +47,9 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     private static final int ENOUGH_RETRIES = 200;
     private static final String RETRIES = "tcp_retries2";
     private static final String RTO_MAX = "tcp_rto_max_ms";
-    /** A keepalive that starts sooner than that may give up during a hold; the kernel's default is two hours. */
+    /** A shorter keepalive time may break a connection during a pause; the kernel's default is two hours. */
     private static final double SOON_S = 120;
-    /** As ss(8) shows the timer: {@code 1.5sec}, {@code 1min30sec}, {@code 350ms}. */
+    /** The form of a timer in ss(8): {@code 1.5sec}, {@code 1min30sec}, {@code 350ms}. */
     private static final Pattern KEEPALIVE =
             Pattern.compile("timer:\\(keepalive,(?:(\\d{1,9})min)?(?:(\\d{1,9}(?:\\.\\d{1,9})?)(sec|ms))?,");
 
@@ -65,7 +63,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         templates = List.copyOf(templates);
     }
 
-    /** All findings, in the order of docs/doctor.md. */
+    /** Returns all findings, in the order of docs/doctor.md. */
     public List<Finding> findings() {
         List<Finding> findings = new ArrayList<>();
         templates.stream()
@@ -105,7 +103,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         }
     }
 
-    /** @param shown what the kernel says of it: how it got its MAC address, and that; something else if it is none */
+    /** @param shown the kernel's report: the origin of the MAC address, and the address; other text for no bridge */
     static Finding bridge(String bridge, String shown) {
         List<String> lines = shown.lines().toList();
         if (lines.size() != 2 || !lines.get(0).matches("\\d+")) {
@@ -221,10 +219,10 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
     }
 
     /**
-     * Lists findings about connections that ask whether their peer is there.
+     * Lists findings about connections with keepalive.
      *
      * @param shown the sockets, as ss(8) lists them with their timers
-     * @param isQuiet whether both ends are kept from asking while the address is away
+     * @param isQuiet whether the probes of both ends are dropped locally while the address is away
      */
     static Optional<Finding> keepalives(String pod, String shown, boolean isQuiet) {
         TreeSet<Double> soon = new TreeSet<>();

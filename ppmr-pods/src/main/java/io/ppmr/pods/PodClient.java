@@ -10,7 +10,7 @@ import java.util.List;
 
 /** A request about pods to a service's control socket. One thread, one request; closed by its owner. */
 public final class PodClient implements AutoCloseable {
-    /** Allows for the programs by which a service makes a pod, each of which has its own deadline. */
+    /** Covers the programs that a service runs to make a pod, each with a deadline of its own. */
     private static final Duration LIMIT = Duration.ofMinutes(3);
 
     private final ControlClient client;
@@ -20,9 +20,9 @@ public final class PodClient implements AutoCloseable {
     }
 
     /**
-     * Has a pod made and started.
+     * Makes and starts a pod.
      *
-     * @throws RequestException if it is not granted, or its command cannot begin
+     * @throws RequestException if no template grants it, or its command cannot start
      */
     public PodStatus runPod(PodOrder order) throws IOException, RequestException {
         return client.askPart(PodRequests.RUN, order, LIMIT, PodRequests.POD, PodStatus.class);
@@ -40,10 +40,10 @@ public final class PodClient implements AutoCloseable {
     }
 
     /**
-     * Has a further command run in a pod.
+     * Runs a further command in a pod.
      *
      * @param order the command; its name is the pod's
-     * @param detached whether it continues in the pod; else it is waited for
+     * @param detached whether it continues in the pod; otherwise the call waits for its end
      */
     public Pods.Executed execute(PodOrder order, boolean detached) throws IOException, RequestException {
         return client.askPart(
@@ -54,7 +54,7 @@ public final class PodClient implements AutoCloseable {
                 Pods.Executed.class);
     }
 
-    /** Has a pod ended, by its short or its full name; nothing of it is left when this returns. */
+    /** Ends and removes a pod, by its short or its full name. */
     public PodStatus stopPod(String name) throws IOException, RequestException {
         return client.askPart(PodRequests.STOP, new PodRequests.Named(name), LIMIT, PodRequests.POD, PodStatus.class);
     }

@@ -19,7 +19,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr pod}: runs pods on this node, by the source's service; docs/pods.md. */
+/** {@code ppmr pod}: runs pods on this node, through a service; docs/pods.md. */
 @Command(
         name = "pod",
         description = {
@@ -39,7 +39,7 @@ public final class PodCommand implements Runnable {
         throw new ParameterException(spec.commandLine(), "no command given");
     }
 
-    /** Names the directory and the standard streams of a command in a pod. */
+    /** The directory and the standard streams of a command in a pod. */
     static final class Streams {
         @Option(
                 names = "--env",
@@ -273,7 +273,7 @@ public final class PodCommand implements Runnable {
         }
     }
 
-    /** Says what must be ended. */
+    /** The pod or the job to end. */
     static final class StopArguments {
         @Parameters(paramLabel = "NAME", description = "the pod")
         private String name;
@@ -287,7 +287,8 @@ public final class PodCommand implements Runnable {
 
     private static boolean isOf(String job, PodStatus pod) {
         return job.equals(pod.specification().job())
-                || job.equals(pod.name().substring(0, pod.name().indexOf('/') + 1) + pod.specification().job());
+                || job.equals(pod.name().substring(0, pod.name().indexOf('/') + 1)
+                        + pod.specification().job());
     }
 
     private static Streams or(Streams streams) {

@@ -16,17 +16,17 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Reads what a service's file says of pods. Immutable.
+ * The configuration of pods in a service's file. Immutable.
  *
- * @param templates by name; empty where users can have none
- * @param settings of all of them
+ * @param templates the templates by name; empty if users cannot run pods
+ * @param settings the settings of all pods
  */
 public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings) {
-    /** Lists the places that are each pod's own, which no template can mount. */
+    /** The paths that each pod has for itself, which no template can mount. */
     private static final List<Path> OWN =
             List.of(Path.of("/proc"), Path.of("/sys"), Path.of("/dev"), Path.of("/tmp"), Path.of("/ppmr-pod-init"));
 
-    /** Lists the sections that both services' files may have. */
+    /** The sections that the files of both services may have. */
     static final List<Class<? extends Record>> SECTIONS = List.of(PodSettings.class, PodKeys.class);
 
     @Section(
@@ -92,7 +92,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
             String name, ConfigFile file, ConfigFile.FileSection<PodKeys> section, PodSettings.Cgroups cgroups) {
         PodKeys keys = section.values();
         PodTemplate.PodNetwork network = keys.network();
-        // As the kernel takes names of network interfaces, and nothing that ip(8) would take for a word of its own.
+        // A name of a network interface that ip(8) does not read as one of its own words.
         if (network.bridge() != null && !network.bridge().matches("[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")) {
             section.bad(
                     "bridge", "must be the name of a network interface, of at most 15 letters, digits, '_', '.', '-'");
@@ -147,7 +147,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return shares;
     }
 
-    /** Returns true if there is an address and a host can have it; reports one that none can have. */
+    /** Returns true if a host can have the address; reports one that no host can have. */
     private static boolean isHost(
             ConfigFile.FileSection<ShareKeys> entry, String key, Ipv4Address address, int prefix) {
         if (address != null && !address.isHost(prefix)) {
@@ -157,7 +157,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return address != null;
     }
 
-    /** A pod's cable is called by its address, whatever the bridge. */
+    /** Reports overlapping shares: a pod's veth is named after its address, whatever the bridge. */
     private static void requireApart(
             ConfigFile.FileSection<PodKeys> section,
             String other,
@@ -172,7 +172,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         try {
             return Path.of(word);
         } catch (InvalidPathException e) {
-            // Not absolute, so it is refused.
+            // It is not absolute, so it is refused.
             return Path.of("");
         }
     }

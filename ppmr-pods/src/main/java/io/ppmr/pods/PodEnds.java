@@ -11,14 +11,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Hears of the ends of pods, which are no children of this process. Safe for any thread. It has a thread for each pod,
- * which the kernel wakes when the pod's init has ended, and never before; it ends with this process, or with the pod.
- * pidfd_open(2).
+ * Watches for the ends of pods, which are no children of this process. Safe for any thread. It has a thread for each
+ * pod, which the kernel wakes only when the pod's init ends, pidfd_open(2).
  */
 final class PodEnds {
     private static final Logger LOG = LoggerFactory.getLogger(PodEnds.class);
     private static final int PIDFD_OPEN = 434;
-    /** The size of {@code struct pollfd}, and the place of the events that it is asked for. */
+    /** The size of {@code struct pollfd}, and the offset of its requested events. */
     private static final int POLLFD_BYTES = 8;
 
     private static final int POLLFD_EVENTS_OFFSET = 4;
@@ -26,14 +25,14 @@ final class PodEnds {
     private static final int EINTR = 4;
 
     private final ProcessTable processes;
-    /** Those that a thread waits for; guarded by this. */
+    /** The processes that a thread waits for; guarded by this. */
     private final Set<ProcessIdentity> watched = new HashSet<>();
 
     PodEnds(ProcessTable processes) {
         this.processes = processes;
     }
 
-    /** Calls, on a thread of its own, when a process has ended; nothing happens where that is waited for already. */
+    /** Calls the task on a thread of its own after a process ended; does nothing if it is already watched. */
     synchronized void watch(ProcessIdentity init, Runnable then) {
         if (!watched.add(init)) {
             return;
@@ -46,7 +45,7 @@ final class PodEnds {
     private void await(ProcessIdentity init, Runnable then) {
         int descriptor = (int) LibC.CALLS.syscall(PIDFD_OPEN, init.pid(), 0, 0, 0);
         try {
-            // Looked at when the descriptor is there, which no later process of that PID can then be meant by.
+            // Checked after the descriptor was opened: it cannot refer to a later process with this PID.
             if (descriptor >= 0 && processes.isAlive(init) && !awaitReadable(descriptor)) {
                 LOG.warn("the end of PID {} is noticed only when pods are listed: {}", init.pid(), LibC.errno());
                 return;

@@ -22,12 +22,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of this node as jobs of their users: a rank for each pod of the job, in the order of their names. What is
- * known of them is root's, so nothing is taken on trust from a user. Immutable; for any thread; all is read again at
- * each call.
+ * The pods of this node as jobs of their users: a rank for each pod of the job, in the order of their names. Only root
+ * can write the records of pods, so no data comes from a user. Immutable; for any thread; each call reads all records.
  *
- * @param pods those of this node
- * @param checkpointers those of this source's configuration
+ * @param pods the pods of this node
+ * @param checkpointers the checkpointers of this source's configuration
  */
 public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implements JobSource {
     private static final Logger LOG = LoggerFactory.getLogger(PodJobs.class);
@@ -37,7 +36,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
         checkpointers = Map.copyOf(checkpointers);
     }
 
-    /** Lists those that can be moved. */
+    /** Lists the jobs that can be moved. */
     @Override
     public List<JobName> names() {
         return running().stream()
@@ -48,7 +47,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
                 .toList();
     }
 
-    /** Lists those of one user. */
+    /** Lists the jobs of one user. */
     @Override
     public List<JobName> names(String user) {
         return names().stream().filter(name -> belongsTo(name.uid(), user)).toList();
@@ -83,7 +82,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
         return !named(name, Optional.of(user)).isEmpty();
     }
 
-    /** Finds the jobs that are called so, in short or by their full names. */
+    /** Finds the jobs with this short or full name. */
     @Override
     public List<JobName> named(String wanted, Optional<String> onlyOf) {
         return running().stream()
@@ -94,7 +93,7 @@ public record PodJobs(Pods pods, Map<String, Checkpointer> checkpointers) implem
                 .toList();
     }
 
-    /** Gives a job as its pods are now. */
+    /** Returns a job with its current pods. */
     @Override
     public Optional<ConfiguredJob> find(JobName wanted) throws RequestException {
         List<PodRecord> found = running().stream()

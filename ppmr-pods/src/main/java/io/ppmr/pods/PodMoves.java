@@ -36,8 +36,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The pods of a node while migrations bring them or take them away. What a step makes or takes away stands in the pod's
- * record before, with the move that it belongs to; so the next run of the service repeats it or undoes it. Safe for any
+ * The pods of a node while migrations bring them or take them away. Before each step, the pod's record names what the
+ * step makes or removes, and its migration. So the next run of the service repeats or reverts the step. Safe for any
  * thread; one migration calls it for one move at a time.
  */
 final class PodMoves implements RankSurroundings {
@@ -45,7 +45,7 @@ final class PodMoves implements RankSurroundings {
     private static final int KILL = 9;
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
     private static final long LOOK_NS = 5_000_000;
-    /** The name by which CRIU is told of the network namespace, in which it makes nothing itself. */
+    /** The name of the network namespace in CRIU's arguments; CRIU restores nothing in it. */
     private static final String NETWORK = "extnet";
     /**
      * Shell script that joins the pod's cgroups, bind-mounts its root, opens its network namespace as fd 9 and execs
@@ -87,7 +87,7 @@ final class PodMoves implements RankSurroundings {
         this.podInit = podInit;
     }
 
-    /** Goes on with what a service that died has begun to say of pods on their way, and ends what it has heard. */
+    /** Continues the notices of a crashed service about moving pods, and removes its leftovers in the pods here. */
     void resume() throws IOException {
         peers.sweep();
         List<PodRecord> all;
@@ -96,15 +96,16 @@ final class PodMoves implements RankSurroundings {
         }
         all.stream()
                 .filter(PodRecord::moves)
-                .forEach(pod -> notices.leaves(pod.move().migration(), pod.address(), pod.move().token()));
+                .forEach(pod -> notices.leaves(
+                        pod.move().migration(), pod.address(), pod.move().token()));
     }
 
-    /** Returns whether a move is not over; a record that cannot be read counts as one of a move that continues. */
+    /** Returns true if a move is not over. If a record cannot be read, the move counts as not over. */
     private boolean isUnderWay(String move) {
         try {
             return has(move);
         } catch (IOException e) {
-            LOG.debug("whether {} is over cannot be said", move, e);
+            LOG.debug("the state of move {} is unknown", move, e);
             return true;
         }
     }
@@ -175,7 +176,7 @@ final class PodMoves implements RankSurroundings {
                         + pod.specification().template() + "], which is not in this node's configuration"));
     }
 
-    /** Names a mount in the image; both sides make the same name of its path. */
+    /** Returns the name of a mount in the image, the same on both sides. */
     private static String cookie(String mount) {
         return "node" + mount.replace('/', '.');
     }
@@ -222,7 +223,9 @@ final class PodMoves implements RankSurroundings {
             List<Finding> findings = new ArrayList<>();
             reasons.forEach((pod, against) -> {
                 if (against.isEmpty()) {
-                    findings.add(Finding.ok(Finding.PODS, "the pod can continue here, at " + pod.addresses().address()));
+                    findings.add(Finding.ok(
+                            Finding.PODS,
+                            "the pod can continue here, at " + pod.addresses().address()));
                 }
                 against.forEach(reason -> findings.add(Finding.fail(Finding.PODS, reason, "")));
             });
@@ -241,8 +244,9 @@ final class PodMoves implements RankSurroundings {
                 || !PodOrder.isName(pod.specification().name())
                 || !PodOrder.isName(pod.specification().job())
                 || !found.get().grants(pod.uid(), address.get())) {
-            return List.of("no [pods." + pod.specification().template() + "] of this node grants " + pod.addresses().address() + " to user "
-                    + Integer.toUnsignedString(pod.uid()) + ": write the same template on both nodes");
+            return List.of("no [pods." + pod.specification().template() + "] of this node grants "
+                    + pod.addresses().address() + " to user " + Integer.toUnsignedString(pod.uid())
+                    + ": write the same template on both nodes");
         }
         PodTemplate template = found.get();
         List<String> reasons = new ArrayList<>();
@@ -255,7 +259,9 @@ final class PodMoves implements RankSurroundings {
         }
         if (!template.address6Of(address.get()).equals(pod.addresses().address6())) {
             reasons.add("the pod has "
-                    + (pod.addresses().address6().isEmpty() ? "no IPv6 address" : "the IPv6 address " + pod.addresses().address6())
+                    + (pod.addresses().address6().isEmpty()
+                            ? "no IPv6 address"
+                            : "the IPv6 address " + pod.addresses().address6())
                     + ", here it would have "
                     + (template.network().network6().isEmpty() ? "none" : template.address6Of(address.get()))
                     + " (network6)"
@@ -291,25 +297,30 @@ final class PodMoves implements RankSurroundings {
         synchronized (pods) {
             return pods.records().stream()
                     .filter(other -> other.address().equals(pod.addresses().address())
-                            || (other.uid() == pod.uid() && other.name().equals(pod.specification().name())))
-                    .map(other -> "pod " + other.fullName() + " of this node has that name, or " + pod.addresses().address()
-                            + ": stop it")
+                            || (other.uid() == pod.uid()
+                                    && other.name().equals(pod.specification().name())))
+                    .map(other -> "pod " + other.fullName() + " of this node has that name, or "
+                            + pod.addresses().address() + ": stop it")
                     .findFirst();
         }
     }
 
     /**
-     * Asks on each bridge once who has the addresses of all pods that nothing else speaks against: each pod itself,
-     * where it is, and no other process.
+     * Queries each bridge once for the owners of the addresses of all pods without other findings. The owner must be
+     * the pod itself, at its source, and no other host.
      */
     private void addThoseOfNetworks(Map<PodFacts, List<String>> reasons) throws IOException {
         Map<String, List<PodFacts>> byBridge = reasons.keySet().stream()
                 .filter(pod -> reasons.get(pod).isEmpty())
-                .collect(Collectors.groupingBy(pod ->
-                        pods.template(pod.specification().template()).orElseThrow().network().bridge()));
+                .collect(Collectors.groupingBy(
+                        pod -> pods.template(pod.specification().template())
+                                .orElseThrow()
+                                .network()
+                                .bridge()));
         for (Map.Entry<String, List<PodFacts>> asked : byBridge.entrySet()) {
-            List<String> addresses =
-                    asked.getValue().stream().flatMap(pod -> pod.addresses().all().stream()).toList();
+            List<String> addresses = asked.getValue().stream()
+                    .flatMap(pod -> pod.addresses().all().stream())
+                    .toList();
             Map<String, Set<String>> having = runtime.whoHas(asked.getKey(), addresses);
             for (PodFacts pod : asked.getValue()) {
                 for (String address : pod.addresses().all()) {
@@ -322,14 +333,15 @@ final class PodMoves implements RankSurroundings {
         }
     }
 
-    /** @param having the MAC addresses of those who answer for the address at the bridge */
+    /** @param having the MAC addresses that answer for the address at the bridge */
     private Optional<String> network(PodFacts pod, String bridge, String address, Set<String> having)
             throws IOException {
         if (runtime.hasAddress(address)) {
             return Optional.of("the address " + address + " is this node's own: free it");
         }
-        Optional<String> other =
-                having.stream().filter(mac -> !mac.equals(pod.addresses().mac())).findFirst();
+        Optional<String> other = having.stream()
+                .filter(mac -> !mac.equals(pod.addresses().mac()))
+                .findFirst();
         if (other.isPresent()) {
             return Optional.of(
                     "the address " + address + " is in use at bridge " + bridge + ", by " + other.get() + ": free it");
@@ -344,7 +356,8 @@ final class PodMoves implements RankSurroundings {
     @Override
     public Enclosure prepare(String move, MigrationSecret secret, PodFacts facts) throws IOException {
         PodTemplate template = pods.template(facts.specification().template())
-                .orElseThrow(() -> new IOException("there is no [pods." + facts.specification().template() + "] on this node"));
+                .orElseThrow(() -> new IOException(
+                        "there is no [pods." + facts.specification().template() + "] on this node"));
         String address = facts.addresses().address();
         String link = Ipv4Address.parse(address)
                 .map(parsed -> "ppmr" + parsed.bytes("%02x", ""))
@@ -369,7 +382,7 @@ final class PodMoves implements RankSurroundings {
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
         } finally {
-            // From here on its record says whose it is.
+            // From here on its record names its migration.
             pods.release(pod.id());
         }
     }
@@ -399,10 +412,11 @@ final class PodMoves implements RankSurroundings {
     @Override
     public void restored(String move, PodFacts facts, ProcessIdentity init) throws IOException {
         PodRecord pod = pods.moving(move).stream()
-                .filter(coming -> coming.uid() == facts.uid() && coming.name().equals(facts.specification().name()))
+                .filter(coming -> coming.uid() == facts.uid()
+                        && coming.name().equals(facts.specification().name()))
                 .findFirst()
                 .orElseThrow(() -> new IOException("nothing is known of the pod that has come by migration " + move));
-        // By its PID, which it has while its migration holds it.
+        // Its PID is valid: the migration holds the pod.
         if (PodRuntime.number(Path.of("/proc", Integer.toString(init.pid()), "ns", "net")) != pod.network()
                 || !processes.isAlive(init)) {
             throw new IOException("pod " + pod.fullName() + " was restored in another network namespace than its own");
@@ -415,7 +429,7 @@ final class PodMoves implements RankSurroundings {
         notices.leave(move);
         for (PodRecord pod : pods.moving(move)) {
             if (pod.arrives()) {
-                // Its source tells the peers that it knows of, and this node need not be one.
+                // The source notifies its own peers, and this node may be none of them.
                 notices.hasGone(move, pod.address(), pod.move().token());
                 Path folder = pods.folderOf(pod);
                 endAllIn(folder, pod);
@@ -425,7 +439,7 @@ final class PodMoves implements RankSurroundings {
         }
     }
 
-    /** Ends everything in the network that was made for the pod, as long as its file says that it is that one. */
+    /** Kills all processes in the pod's network, while its file still refers to that network. */
     private void endAllIn(Path folder, PodRecord pod) throws IOException {
         long deadlineNs = System.nanoTime() + KILL_LIMIT.toNanos();
         try {
@@ -453,7 +467,7 @@ final class PodMoves implements RankSurroundings {
         List<ProcessIdentity> members = new ArrayList<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path one : all) {
-                // The network first: of a process outside of the pod nothing else is looked at.
+                // The network first: nothing else is read of a process outside of the pod.
                 if (isIn(one, network)) {
                     processes
                             .find(Integer.parseInt(one.getFileName().toString()))

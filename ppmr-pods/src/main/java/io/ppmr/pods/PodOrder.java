@@ -11,14 +11,14 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * Holds what a user picks for a pod or for a further command in one. Nothing in it is a path that root opens: directory
- * and files are opened in the pod, by the user. Immutable; a request of the control socket.
+ * An order of a user: to run a pod, or a further command in one. Root opens none of its paths: the user opens directory
+ * and files, in the pod. Immutable; a request of the control socket.
  *
  * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
  *     are not read
- * @param address which of the user's addresses; null for the first that is free; not read for a further command
+ * @param address one of the user's addresses; null for the first that is free; not read for a further command
  * @param user the pod's user, for root alone; null for the caller
- * @param directory where the command begins; null for /tmp
+ * @param directory the working directory; null for /tmp
  * @param input the file of its standard input; null for /dev/null
  * @param output the file that its standard output is appended to; null for /dev/null
  * @param error the same for its standard error; null for where the output goes
@@ -70,7 +70,7 @@ public record PodOrder(
         return name != null && NAME.matcher(name).matches();
     }
 
-    /** Throws if a command cannot be meant like that. */
+    /** Throws if the command is invalid. */
     void requireCommand() throws RequestException {
         if (command().isEmpty() || command().get(0).isEmpty()) {
             throw new RequestException("there is no command to run in the pod: give one behind --");
@@ -88,7 +88,7 @@ public record PodOrder(
         for (String stream : new String[] {directory, input, output, error}) {
             all.add(stream == null ? "" : stream);
         }
-        // To the kernel it would end there.
+        // For the kernel the text would end there.
         if (all.stream().anyMatch(text -> text.indexOf('\0') >= 0)) {
             throw new RequestException("a word, variable or file has a NUL in it: leave that out");
         }
@@ -110,7 +110,7 @@ public record PodOrder(
         return variable.substring(0, variable.indexOf('='));
     }
 
-    /** Lists the words that have the pod's init, or with {@code detached} its helper, start the command. */
+    /** Returns the words with which the pod's init, or with {@code detached} its helper, starts the command. */
     List<String> initWords(boolean detached) {
         List<String> words = new ArrayList<>(List.of(INIT));
         if (detached) {

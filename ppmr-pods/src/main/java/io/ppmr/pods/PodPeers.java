@@ -17,29 +17,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * This node's pods as peers of a pod that is being moved: while its address is away nothing leaves them for it, so that
- * their connections continue soon when it is back. That lasts for a lease, which the service that moves the pod renews;
- * without renewal the kernel ends it. Safe for any thread. It has a thread only while there are leases.
+ * This node's pods as peers of a moving pod. While its address is away, they drop their own packets to it, so that
+ * their connections continue soon when it is back. That lasts for a lease, which the service that moves the pod renews.
+ * The kernel ends it without renewal. Safe for any thread. It has a thread only while there are leases.
  */
 final class PodPeers {
     private static final Logger LOG = LoggerFactory.getLogger(PodPeers.class);
 
     private final Pods pods;
     private final PodQuiet quiet;
-    /** The most words about one address that are kept at a time; each migration has one. */
+    /** Maximum number of leases of one address; each migration has one. */
     private static final int MOST_LEASES = 64;
 
-    /** By address and the lock that ends each; guarded by this. */
+    /** The leases by address and by the lock that ends each; guarded by this. */
     private final Map<Ipv4Address, Map<String, Lease>> leases = new HashMap<>();
     /** Guarded by this. */
     private Thread watch;
 
     /**
-     * Holds what is known of an address.
+     * A lease of an address that is away.
      *
-     * @param migration by which it leaves
-     * @param endNs when this is over
-     * @param isBack whether it has come back: then a word of that migration that was late on its way is not believed
+     * @param migration the migration that moves the address
+     * @param endNs the end of the lease
+     * @param isBack whether the address is back: then late notices of that migration are ignored
      */
     private record Lease(String migration, long endNs, boolean isBack) {}
 
@@ -49,11 +49,11 @@ final class PodPeers {
     }
 
     /**
-     * Is called when an address is away for as long as the lease, or, where that is nothing, that it is back. Every
-     * node that has the key can say so: that it is back ends nothing but what the same lock has begun, and no word
-     * makes another one's lease shorter.
+     * Handles a notice that an address is away for the time of the lease, or back if the lease is 0. Every node with
+     * the key can send one. A notice that it is back ends only the lease of the same lock, and no notice shortens
+     * another lease.
      *
-     * @return how many pods here are peers
+     * @return the number of pods here that are peers
      */
     synchronized int onNotice(ControlMessage.AddressAway said) throws IOException, RequestException {
         Optional<Ipv4Address> known = Ipv4Address.parse(said.address());
@@ -93,7 +93,7 @@ final class PodPeers {
         all.put(lock, new Lease(migration, System.nanoTime() + PeerNotices.LEASE.toNanos(), true));
         watchLeases();
         if (!wasAway) {
-            // What an earlier run of this service has kept quiet the kernel ends.
+            // The kernel ends the leases of an earlier run of this service.
             LOG.debug("no notice with that token that address {} is away; it stays away", address);
         } else if (all.values().stream().noneMatch(PodPeers::isAway)) {
             peers.forEach(pod -> speakTo(address, pod));
@@ -126,7 +126,7 @@ final class PodPeers {
         long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
         all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
         watchLeases();
-        // Another service of this node may have said so, too, to the same kernel: never shorter than that.
+        // Another service of this node may have set a lease in the same kernel: never shorten it.
         long longestNs = all.values().stream()
                 .filter(PodPeers::isAway)
                 .mapToLong(lease -> lease.endNs() - nowNs)
@@ -151,7 +151,7 @@ final class PodPeers {
         }
     }
 
-    /** All of them; then it throws if that has failed for one. */
+    /** Applies it to all pods, and throws afterwards if it failed for one. */
     private void muteTowards(Ipv4Address address, List<PodRecord> peers, PodTemplate template, Duration lease)
             throws IOException {
         IOException failure = null;
@@ -160,7 +160,7 @@ final class PodPeers {
                     .filter(own -> own.sharesNetwork(address, template.network().prefix()))
                     .isPresent();
             try {
-                // Whose own cable is out says nothing to anybody.
+                // A pod whose own virtual cable is unplugged sends nothing.
                 if (!pod.moves()) {
                     quiet.muteTowards(
                             pod,
@@ -198,7 +198,7 @@ final class PodPeers {
         return PodRuntime.networkFile(pods.folderOf(pod));
     }
 
-    /** Takes away what a service that died has left in the pods here, once the kernel has ended it. */
+    /** Removes the ended leases of a crashed service from the pods here. */
     void sweep() throws IOException {
         List<PodRecord> running = pods.running();
         if (running.isEmpty() || !quiet.isPossible()) {

@@ -13,14 +13,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps TCP's timers from backing off while no peer can answer: what leaves a pod's network is dropped there by
- * nftables(8), before the link, so that the sender hears of it and tries again each half second, however often, without
- * counting it as a peer's silence.
+ * Keeps TCP's timers from backing off while no peer can answer. nftables(8) drops the packets that leave a pod's
+ * network before the link. So TCP notices the drop: it retries every 0.5 s and does not count the probe as lost.
  *
- * <p>Packets between a pod's own processes are dropped as long. The kernel sends for processes that are stopped, and
- * CRIU takes the two ends of a connection one after the other: a packet that comes in between would be in neither. At
- * its restore it gives a socket what was not sent yet, and the kernel sends that, perhaps before the other end is
- * there, which resets the connection.
+ * <p>Packets between a pod's own processes are dropped for the same time. The kernel sends for stopped processes, and
+ * CRIU dumps the two ends of a connection one after the other: a packet in between would be in neither image. At the
+ * restore CRIU gives a socket its unsent data. The kernel may send that before the other end exists, which resets the
+ * connection.
  *
  * <p>Immutable, for any thread; one caller works on one network at a time.
  *
@@ -28,43 +27,43 @@ import org.slf4j.LoggerFactory;
  */
 record PodQuiet(PodRuntime runtime) {
     private static final Logger LOG = LoggerFactory.getLogger(PodQuiet.class);
-    /** In the folder of a pod, while its whole network is quiet, or may be. */
+    /** The name of the mark in a pod's folder, while its whole network is, or may be, muted. */
     private static final String MARK = "quiet";
 
     private static final String WHOLE = "ppmr-hold";
-    /** The beginning of the names of tables for one address that is away. */
+    /** The prefix of the names of tables for one address that is away. */
     private static final String AWAY = "ppmr-away-";
 
     private static final String LINK = PodRuntime.NETWORK_LINK;
     private static final String HOOK = egress(LINK) + "policy ";
-    /** Packets that are on their way wait in the kernel's queue, and would come in. */
+    /** The chain that drops packets which the kernel's queue still holds. */
     private static final String INSIDE = "; add chain netdev " + WHOLE
             + " arrives { type filter hook ingress device \"lo\" priority 0; policy drop; }";
     /**
-     * A sender that asks for a neighbour's MAC address while the cable is out gets no answer, and what waits for that
-     * is not dropped, as far as its sender knows. Without ARP each neighbour is taken to be there.
+     * While the virtual cable is unplugged, ARP queries get no answer, and TCP does not notice that packets wait for
+     * them. Without ARP the kernel assumes that each neighbour is reachable.
      */
     private static final List<String> MUTE = List.of(
             "nft '" + fresh(WHOLE) + "; add chain netdev " + WHOLE + " out" + HOOK + "drop; }; add chain netdev "
                     + WHOLE + " inside" + egress("lo") + "policy drop; }" + INSIDE + "'",
             "ip link set dev " + LINK + " arp off");
-    /** The same of the loopback alone, for kernels without netdev egress. */
+    /** The same for the loopback only, for kernels without netdev egress. */
     private static final List<String> MUTE_INSIDE = List.of("nft '" + fresh(WHOLE) + INSIDE + "'");
-    /** The same without nftables; packets that are on their way come in. */
+    /** The same without nftables; packets in the kernel's queue still arrive. */
     private static final List<String> CLOSE_INSIDE = List.of("tc qdisc replace dev lo root pfifo limit 0");
 
     private static final String OPEN_INSIDE =
             "tc qdisc delete dev lo root || if tc qdisc show dev lo | grep -q 'limit 0p'; then exit 1; fi";
-    /** In the mark, where the loopback was closed that way. */
+    /** The content of the mark if the loopback was closed by tc. */
     private static final String CLOSED = "closed";
-    /** ARP comes last, as its questions would be dropped; the kernel forgets the neighbours then. */
+    /** ARP is switched on last, because its queries would be dropped; the kernel then forgets the neighbours. */
     private static final List<String> UNMUTE = List.of(
             "\"$1\" wait " + LINK,
             "nft 'add table netdev " + WHOLE + "; delete table netdev " + WHOLE + "' || if nft list table netdev "
                     + WHOLE + "; then exit 1; fi",
             "ip link set dev " + LINK + " arp on");
 
-    /** Tables for addresses that are away, whose time is over: nothing is in their sets. */
+    /** Removes tables of addresses whose leases ended: their sets are empty. */
     private static final String SWEEP = "for table in $(nft list tables netdev | sed -n 's/^table netdev \\(" + AWAY
             + "[0-9a-f]*\\)$/\\1/p'); do if ! nft list set netdev \"$table\" away | grep -q expires; then"
             + " nft delete table netdev \"$table\"; fi; done";
@@ -73,7 +72,7 @@ record PodQuiet(PodRuntime runtime) {
         return " { type filter hook egress device \"" + link + "\" priority 0; ";
     }
 
-    /** Begins a table again; nothing happens between the words of one transaction. */
+    /** Returns words that create a table again, in one transaction. */
     private static String fresh(String table) {
         return "add table netdev " + table + "; delete table netdev " + table + "; add table netdev " + table;
     }
@@ -87,8 +86,8 @@ record PodQuiet(PodRuntime runtime) {
     // ---- a pod that is held ------------------------------------------------------------------------------------
 
     /**
-     * Has nothing leave a pod's network, nor go from one of its processes to another, as far as this node can; the log
-     * says what it cannot.
+     * Drops the packets that leave a pod's network, and those between its processes, as far as this node can. The log
+     * names what this node cannot do.
      */
     void mute(Path folder, PodRecord pod, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
@@ -119,7 +118,7 @@ record PodQuiet(PodRuntime runtime) {
         }
     }
 
-    /** Ends that, once the cable is in. */
+    /** Reverts {@link #mute}, after the virtual cable is plugged in. */
     void unmute(Path folder, Path network) throws IOException {
         Path mark = folder.resolve(MARK);
         if (Files.exists(mark, LinkOption.NOFOLLOW_LINKS)) {
@@ -135,11 +134,11 @@ record PodQuiet(PodRuntime runtime) {
     // ---- a peer of one that is held ----------------------------------------------------------------------------
 
     /**
-     * Has nothing leave for an address that is away, nor for the IPv6 address that goes with it, for a time that the
-     * kernel itself ends; again, for a time from now on.
+     * Drops the packets to an address that is away, and to its IPv6 address, for a time that the kernel ends. A further
+     * call starts the time again.
      *
-     * @param address6 empty where the pod of that address has none
-     * @param mac what the address has; empty where it is not in this pod's network
+     * @param address6 the IPv6 address; empty if that pod has none
+     * @param mac the MAC address; empty if the address is not in this pod's network
      */
     void muteTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {
@@ -150,7 +149,7 @@ record PodQuiet(PodRuntime runtime) {
                 + drop(table, "away", "ipv4_addr", "ip", address.toString(), limit)
                 + (both ? "; " + drop(table, "away6", "ipv6_addr", "ip6", address6, limit) : "") + "'");
         if (!mac.isEmpty()) {
-            // The kernel asks again by itself without a confirmation, so this ends, too, if the service ends.
+            // Without a confirmation the kernel queries again, so this entry expires if the service ends.
             String reachable = " lladdr " + mac + " nud reachable dev " + LINK;
             commands.add("ip neighbour replace " + address + reachable);
             if (both) {
@@ -174,7 +173,7 @@ record PodQuiet(PodRuntime runtime) {
                 .requireOutput();
     }
 
-    /** Takes away what a service that died has left, and the kernel has ended. */
+    /** Removes the tables of a crashed service whose leases the kernel ended. */
     void sweep(Path network) throws IOException {
         runtime.inNetwork(network, List.of(SWEEP)).requireOutput();
     }

@@ -85,18 +85,7 @@ public record PodRecord(
 
     private PodRecord changed(ProcessIdentity found, boolean nowBegun, long namespace, PodMove by) {
         return new PodRecord(
-                specification,
-                uid,
-                gid,
-                addresses,
-                bridge,
-                link,
-                mounts,
-                startedAtMs,
-                found,
-                nowBegun,
-                namespace,
-                by);
+                specification, uid, gid, addresses, bridge, link, mounts, startedAtMs, found, nowBegun, namespace, by);
     }
 
     /** Returns the name that its user gave it. */

@@ -13,7 +13,7 @@ import java.io.IOException;
 import java.util.Map;
 
 /**
- * Answers what users ask of the node's pods, over the control socket.
+ * The requests of users about the node's pods, on the control socket.
  *
  * <pre>
  *   {"request": "pod_run", "name": NAME, "command": [WORD], ...}
@@ -25,8 +25,8 @@ import java.util.Map;
  *   {"request": "pod_list"}                "pods"
  * </pre>
  *
- * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may ask; what each is
- * given depends on who the kernel says that it is. Immutable, on the connections' threads.
+ * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request;
+ * the answer depends on the user that the kernel reports. Immutable, on the connections' threads.
  */
 public record PodRequests(Pods pods) {
     static final String RUN = "pod_run";
@@ -39,19 +39,19 @@ public record PodRequests(Pods pods) {
     static final String EXECUTED = "executed";
 
     private static final int ROOT = 0;
-    /** The outputs that the commands of all users may keep at a time; an answer takes a few times as much. */
+    /** Limit of the outputs of all commands at once; an answer takes a few times as much memory. */
     private static final int ALL_OUTPUTS_BYTES = 4 << 20;
 
     private static final int OWN_OUTPUT_BYTES = 16 << 10;
     private static final int OUTPUT_BYTES = 256 << 10;
-    /** One for this process, as its heap is; how many commands run at a time the connections' places limit. */
+    /** One for this process, because it bounds the heap; the number of connections limits the number of commands. */
     private static final OutputBudget OUTPUTS = new OutputBudget(ALL_OUTPUTS_BYTES, OWN_OUTPUT_BYTES, OUTPUT_BYTES);
 
-    /** Names a pod, in short or as UID/NAME. */
+    /** Names a pod, by its short name or as UID/NAME. */
     record Named(String name) {}
 
     /**
-     * Has a further command run in a pod.
+     * Runs a further command in a pod.
      *
      * @param order the command; its name is the pod's
      * @param detached whether no client waits for it
@@ -59,7 +59,7 @@ public record PodRequests(Pods pods) {
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     record Execute(PodOrder order, boolean detached) {}
 
-    /** Carries out a request of a caller, and gives the answer. */
+    /** Carries out a request of a caller, and returns the answer. */
     @FunctionalInterface
     private interface Question<T> {
         Object answer(T request, PodUser caller) throws IOException, RequestException;
@@ -71,7 +71,7 @@ public record PodRequests(Pods pods) {
         void carryOut(T request, PodUser caller, Exchange with) throws IOException, RequestException;
     }
 
-    /** All of them, by their names in the protocol. */
+    /** Returns all requests, by their names in the protocol. */
     public Map<String, ControlRequest<?>> requests() {
         return Map.of(
                 RUN,
@@ -111,7 +111,7 @@ public record PodRequests(Pods pods) {
         });
     }
 
-    /** Finds the caller by number, since names may be shared. */
+    /** Identifies the caller by number, because several users may share a name. */
     private static PodUser caller(Exchange with) throws IOException {
         String user = with.user();
         int uid = Accounts.uidOf(user);

@@ -22,13 +22,13 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Runs the programs that make pods and take them away: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and
- * ip(8) for the network. Each is given {@link #LIMIT}, and is started as checkpointers' commands are, so that what it
- * leaves outlives the service. Immutable, for any thread.
+ * Runs the programs that make and remove pods: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and ip(8)
+ * for the network. Each has the time limit {@link #LIMIT}, and starts in the same way as checkpointers' commands, so
+ * that the pods outlive the service. Immutable, for any thread.
  *
  * @param settings the configuration's
- * @param podNet the program that looks at pods' sockets and speaks ARP
- * @param podEnter the program that runs commands in pods that have come from another node
+ * @param podNet the program that lists pods' sockets and sends ARP packets
+ * @param podEnter the program that runs commands in pods that arrived from another node
  * @param starter starts the programs
  */
 record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStarter starter) {
@@ -36,21 +36,21 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     static final Duration LIMIT = Duration.ofSeconds(30);
 
     static final String NETWORK_LINK = "eth0";
-    /** The time that everybody on a network has to answer who has an address. */
+    /** The time that hosts on a network have to answer an ARP query. */
     private static final int ASK_MS = 600;
 
-    /** The sockets of a pod, which its user opens: some 40,000. */
+    /** Output limit for the list of a pod's sockets: some 40,000 of them. */
     private static final int SOCKETS_BYTES = 4 << 20;
 
     private static final String NETWORK_FILE = "net";
-    /** Makes a cable, of which one end is where this runs. */
+    /** Makes a veth pair, one end of it in the current network. */
     private static final String LAY = "nsenter --net=\"$1\" -- ip link add name \"$2\" address \"$3\" mtu \"$4\""
             + " type veth peer name \"$5\" mtu \"$4\" netns $$";
 
     private static final String STATE = "state";
     private static final String CGROUPS = "/ppmr-pod-";
 
-    /** Gives the place of a pod's cgroup in the words of the runtime; empty for none. */
+    /** Returns the path of a pod's cgroup in the form of the runtime; empty for none. */
     String cgroupOf(PodRecord pod) {
         return switch (settings.cgroups()) {
             case CGROUPFS -> CGROUPS + pod.id();
@@ -60,7 +60,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         };
     }
 
-    /** Makes everything of a pod but its command, which has not begun yet; gives the PID of its init. */
+    /** Makes a pod without starting its command; returns the PID of its init. */
     int create(Path folder, PodRecord pod) throws IOException {
         Path pidFile = folder.resolve("pid");
         run(crun(folder, "create", "--bundle", folder.toString(), "--pid-file", pidFile.toString(), pod.id()));
@@ -72,12 +72,12 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         }
     }
 
-    /** Lets the command begin. */
+    /** Starts the command. */
     void start(Path folder, PodRecord pod) throws IOException {
         run(crun(folder, "start", pod.id()));
     }
 
-    /** Runs a further command in it to its end; it has no descriptors but its output, a pipe. */
+    /** Runs a further command in a pod until it ends; its only descriptors are its output, a pipe. */
     Command.CommandResult execute(
             Path folder, PodRecord pod, Path process, Duration limit, OutputBudget.BudgetShare output)
             throws IOException {
@@ -88,9 +88,9 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * The same in a pod that has come from another node, which the runtime does not know.
+     * Runs a further command in a pod that arrived from another node, which the runtime does not know.
      *
-     * @param environment a file of NAME=VALUE, a zero byte behind each
+     * @param environment a file of NAME=VALUE, each followed by a zero byte
      */
     Command.CommandResult enter(
             PodRecord pod,
@@ -119,19 +119,19 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return List.of("sh", "-c", "true | exec \"$@\"", "sh");
     }
 
-    /** Returns true if the runtime knows a pod: it has made it here, and none has come by a move. */
+    /** Returns true if the runtime made the pod here; false for a pod that arrived by a move. */
     boolean knows(Path folder, PodRecord pod) {
         return Files.exists(folder.resolve(STATE).resolve(pod.id()), LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** Ends what is left of a pod, and takes its cgroup away; nothing happens if the runtime does not know it. */
+    /** Kills the rest of a pod and removes its cgroup; does nothing if the runtime does not know the pod. */
     void delete(Path folder, PodRecord pod) throws IOException {
         if (knows(folder, pod)) {
             run(crun(folder, "delete", "--force", pod.id()));
         }
     }
 
-    /** Its input is a pipe that has ended: it gives its standard streams to the pod's user, as fchown(2) does. */
+    /** The runtime's input is a closed pipe: the runtime changes the owner of its standard streams, fchown(2). */
     private List<String> crun(Path folder, String... words) {
         List<String> all = new ArrayList<>(withoutInput());
         all.addAll(settings.program());
@@ -146,21 +146,21 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
                 "address add " + pod.address() + "/" + template.network().prefix() + " dev " + NETWORK_LINK));
-        // One that is tried out before its use refuses bind(2) meanwhile.
+        // Without duplicate address detection, during which bind(2) fails.
         template.network()
                 .network6()
-                .ifPresent(network -> inside.add("address add " + pod.addresses().address6() + "/" + network.prefixBits() + " dev "
-                        + NETWORK_LINK + " nodad"));
+                .ifPresent(network -> inside.add("address add "
+                        + pod.addresses().address6() + "/" + network.prefixBits() + " dev " + NETWORK_LINK + " nodad"));
         inside.add("link set dev " + NETWORK_LINK + " up");
         template.network().gateway().ifPresent(gateway -> inside.add("route add default via " + gateway));
         return inside;
     }
 
-    /** Takes the node's end of a cable away, and with it the pod's; nothing happens if it is not there. */
+    /** Deletes the node's end of a veth pair, and with it the pod's end; does nothing if it is missing. */
     void disconnect(PodRecord pod) throws IOException {
         if (isThere(pod.link())) {
             Command.CommandResult gone = result(Command.words("ip link delete dev %s", pod.link()), LIMIT);
-            // The kernel takes it away itself a moment after a pod has ended.
+            // The kernel deletes it shortly after a pod ended.
             if (!gone.succeeded() && isThere(pod.link())) {
                 throw new IOException(gone.describe());
             }
@@ -169,19 +169,20 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     // ---- moving ------------------------------------------------------------------------------------------------
 
-    /** Pulls the cable at the node's end: nothing comes to the pod or from it, and it keeps its addresses. */
+    /** Sets the node's end of the veth pair down: no packet reaches or leaves the pod, and it keeps its addresses. */
     void setVethDown(PodRecord pod) throws IOException {
         run("ip link set dev %s down", pod.link());
     }
 
-    /** Plugs it in. */
+    /** Sets the node's end of the veth pair up, in its bridge. */
     void setVethUp(PodRecord pod) throws IOException {
         run("ip link set dev %s master %s up", pod.link(), pod.bridge());
     }
 
-    /** Has everybody on the network hear where the addresses are; waits until the pod's end of the cable is up. */
+    /** Announces the addresses to the network by ARP; waits until the pod's end of the veth pair is up. */
     void announce(PodRecord pod, Path network) throws IOException {
-        String tell = "\"$1\" tell " + NETWORK_LINK + " " + String.join(" ", pod.addresses().all());
+        String tell = "\"$1\" tell " + NETWORK_LINK + " "
+                + String.join(" ", pod.addresses().all());
         inNetwork(network, List.of(tell)).requireOutput();
     }
 
@@ -191,7 +192,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 Command.words("nsenter --net=%s -- sh -ec %s sh %s", network, String.join("\n", lines), podNet), LIMIT);
     }
 
-    /** Switches TCP_REPAIR off in every socket of a network namespace, where a checkpoint has left it on. */
+    /** Switches TCP_REPAIR off in every socket of a network namespace where a checkpoint left it on. */
     void resetTcpTimers(long namespace) throws IOException {
         run("%s mend %s", podNet, namespace);
     }
@@ -204,14 +205,14 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
                 .toList();
     }
 
-    /** Returns true if the node itself has an address, for which it does not answer to itself. */
+    /** Returns true if the node itself has the address: it would not answer its own query. */
     boolean hasAddress(String address) throws IOException {
         return !result(List.of("ip", "-oneline", "address", "show", "to", address), LIMIT)
                 .requireOutput()
                 .isBlank();
     }
 
-    /** Lists by address the MAC addresses of those who answer for it on a bridge's network; asks for all at once. */
+    /** Returns, by address, the MAC addresses that answer for it on a bridge's network; one query for all. */
     Map<String, Set<String>> whoHas(String bridge, Collection<String> addresses) throws IOException {
         List<String> words = new ArrayList<>(List.of(podNet.toString(), "ask", bridge, Integer.toString(ASK_MS)));
         words.addAll(addresses);
@@ -224,24 +225,24 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * Gives the file that stands for a pod's network namespace as long as the pod is there. No PID names the namespace:
-     * the user can end a process, and have another one get its PID.
+     * Returns the file that refers to a pod's network namespace while the pod exists. A PID cannot refer to it: the
+     * user can end a process and start another one with the same PID.
      */
     static Path networkFile(Path folder) {
         return folder.resolve(NETWORK_FILE);
     }
 
-    /** Gives the number of the namespace that a file stands for. */
+    /** Returns the number of the namespace to which a file refers. */
     static long number(Path namespace) throws IOException {
         return (long) Files.getAttribute(namespace, "unix:ino");
     }
 
-    /** Makes a pod's network, which a file stands for, with its address, and a cable, which is out. */
+    /** Makes a pod's network namespace, its file, its address, and a veth pair that is down. */
     void makeNetwork(Path folder, PodRecord pod, PodTemplate template) throws IOException {
         disconnect(pod);
         Path file = Files.createFile(networkFile(folder));
         run("unshare --net=%s -- true", file);
-        // A network interface takes some of them over when it is made.
+        // A network interface inherits some of them when it is made.
         run("nsenter --net=%s -- sh -ec %s", file, String.join("\n", PodBundle.networkSettings(template)) + "\n:");
         run(
                 "sh -c %s sh %s " + NETWORK_LINK + " %s %s %s",
@@ -264,7 +265,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         Files.createFile(file);
         try {
             run("mount --bind /proc/%s/ns/net %s", init.pid(), file);
-            // Afterwards: whatever has the PID later, it was this one when the namespace was looked up.
+            // Checked last: so the PID belonged to this process when the namespace was looked up.
             adopted = processes.isAlive(init);
         } catch (IOException e) {
             if (processes.isAlive(init)) {
@@ -277,7 +278,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         }
     }
 
-    /** Takes the file away that stands for a namespace, which ends with its last process; may be repeated. */
+    /** Removes the file of a namespace, which ends with its last process; idempotent. */
     void forgetNetwork(Path folder) throws IOException {
         Path file = networkFile(folder);
         if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {

@@ -12,10 +12,10 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * The system calls that pods are refused, in the words of the OCI runtime specification. No process of a pod makes or
- * enters a user namespace, in which its user would have all capabilities, or a Landlock domain, which no checkpointer
- * restores. {@code ppmr-pod-enter} has the same list for further commands in pods that were moved here; CRIU gives the
- * filter back to a pod that moves.
+ * The system calls that are denied to pods, in the form of the OCI runtime specification. No process of a pod can make
+ * or enter a user namespace, where its user would have all capabilities. None can make a Landlock domain, which no
+ * checkpointer restores. {@code ppmr-pod-enter} has the same list for further commands in pods that moved here. CRIU
+ * restores the filter of a pod that moves.
  */
 final class PodSeccomp {
     private static final ObjectMapper MAPPER = new ObjectMapper();
@@ -23,19 +23,19 @@ final class PodSeccomp {
     private static final long NEW_USER_NAMESPACE = 0x10000000L;
 
     private static final int EPERM = 1;
-    /** A program takes this for an older kernel, and does without the call. */
+    /** The error of a kernel without the call: programs then work without it. */
     private static final int ENOSYS = 38;
 
     private static final String FILTERED = "2";
 
     private PodSeccomp() {}
 
-    /** Writes the whole profile. */
+    /** Returns the whole profile. */
     static ObjectNode profile() {
         ObjectNode profile = MAPPER.createObjectNode();
         profile.put("defaultAction", "SCMP_ACT_ALLOW");
         architectures().forEach(profile.putArray("architectures")::add);
-        // Without it kernels before Linux 5.16 slow all of the pod's code down (spec_store_bypass_disable).
+        // Otherwise kernels before Linux 5.16 slow down all code of the pod (spec_store_bypass_disable).
         profile.putArray("flags").add("SECCOMP_FILTER_FLAG_SPEC_ALLOW");
         ArrayNode calls = profile.putArray("syscalls");
         for (String call : List.of("clone", "unshare")) {
@@ -48,7 +48,7 @@ final class PodSeccomp {
                     .put("op", "SCMP_CMP_MASKED_EQ");
         }
         refuse(calls, EPERM, "setns");
-        // Its flags are in memory, where a filter does not look; the C library falls back to clone.
+        // Its flags are in memory, which a filter cannot read; the C library falls back to clone.
         refuse(calls, ENOSYS, "clone3");
         refuse(calls, ENOSYS, "landlock_create_ruleset");
         return profile;
@@ -60,7 +60,7 @@ final class PodSeccomp {
         return refused.put("action", "SCMP_ACT_ERRNO").put("errnoRet", error);
     }
 
-    /** Lists those whose programs this node runs: a call by another one's convention ends its process. */
+    /** Lists the architectures whose programs this node runs; a call by any other convention kills its process. */
     private static List<String> architectures() {
         return switch (System.getProperty("os.arch").toLowerCase(Locale.ROOT)) {
             case "amd64", "x86_64" -> List.of("SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32");
@@ -69,7 +69,7 @@ final class PodSeccomp {
         };
     }
 
-    /** Throws unless the runtime has given a pod's init the profile: one that was built without seccomp has not. */
+    /** Throws if a pod's init lacks the profile, because the runtime was built without seccomp. */
     static void require(ProcessTable processes, ProcessIdentity init) throws IOException {
         Path status = Path.of("/proc", Integer.toString(init.pid()), "status");
         try {
@@ -78,7 +78,7 @@ final class PodSeccomp {
                         + " with seccomp (crun --version shows +SECCOMP)");
             }
         } catch (IOException e) {
-            // A command may be over at once.
+            // A command may end at once.
             if (processes.isAlive(init)) {
                 throw e;
             }

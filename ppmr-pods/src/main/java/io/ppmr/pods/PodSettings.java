@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Holds the settings of all pods of a node, with their keys. Immutable.
+ * The settings of all pods of a node, with their keys. Immutable.
  *
- * @param peers where services of other nodes listen that are told when a pod's address is away
+ * @param peers the targets of other nodes, which get the notices about addresses that are away
  */
 @Section(name = "pod_runtime", doc = "How this node makes [pods](pods.md), for all templates.")
 public record PodSettings(
@@ -46,21 +46,21 @@ public record PodSettings(
         peers = List.copyOf(peers);
     }
 
-    /** Returns the peers that have a form as it must be. */
+    /** Returns the peers in the right form. */
     List<HostPort> peerAddresses() {
         return peers.stream().map(PodSettings::peer).flatMap(Optional::stream).toList();
     }
 
-    /** Reads the address of a peer; empty if it is none. */
+    /** Parses the address of a peer; empty if it is none. */
     static Optional<HostPort> peer(String word) {
         return HostPort.parse(word).filter(peer -> peer.port() > 0);
     }
 
-    /** Names who makes the cgroups that limits need. */
+    /** The component that makes the cgroups, which limits need. */
     public enum Cgroups {
         /** The runtime itself, in the node's cgroup filesystem. */
         CGROUPFS,
-        /** The node's systemd, as the runtime asks it. */
+        /** The node's systemd, on request of the runtime. */
         SYSTEMD,
         /** None: pods have no limits. */
         DISABLED

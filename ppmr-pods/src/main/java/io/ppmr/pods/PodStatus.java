@@ -45,12 +45,7 @@ public record PodStatus(
     }
 
     static PodStatus running(PodRecord pod, int prefixBits, int processes) {
-        return of(
-                pod,
-                pod.moves() ? MOVING : "running",
-                prefixBits,
-                pod.init().pid(),
-                processes);
+        return of(pod, pod.moves() ? MOVING : "running", prefixBits, pod.init().pid(), processes);
     }
 
     static PodStatus ended(PodRecord pod) {

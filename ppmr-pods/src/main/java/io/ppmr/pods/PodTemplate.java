@@ -8,15 +8,15 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Names what root grants to pods of one kind: their network, what they see of the node's files, and their limits. A
- * user only picks one. Immutable, read once from the configuration.
+ * A template of pods, which root grants: their network, the files of the node that they see, and their limits. A user
+ * only picks a template. Immutable, read once from the configuration.
  *
- * @param name as in {@code [pods.NAME]}
- * @param network where they are reached
- * @param shares which users may have which addresses; no address is in two of them
- * @param mounts the directories of the node that they see
- * @param limits of their memory and their processes
- * @param checkpointer the name of that by which they are moved; empty if they are not
+ * @param name the name, as in {@code [pods.NAME]}
+ * @param network the network of the pods
+ * @param shares the addresses of each user; no address is in two shares
+ * @param mounts the directories of the node that the pods see
+ * @param limits the limits of their memory and their processes
+ * @param checkpointer the name of the checkpointer that moves them; empty if they cannot be moved
  */
 public record PodTemplate(
         String name,
@@ -75,7 +75,7 @@ public record PodTemplate(
                             + " a pod needs them at both nodes",
                     example = "[\"/home\"]")
             List<String> writableMounts) {
-        /** Lists all of them, each as the kernel shows it: without a slash at its end. */
+        /** Lists all directories as the kernel shows them: without a slash at the end. */
         List<String> all() {
             return Stream.concat(mounts.stream(), writableMounts.stream())
                     .map(word -> Path.of(word).toString())
@@ -91,9 +91,7 @@ public record PodTemplate(
             @Key(value = "1g", doc = "size of /dev/shm, which is in memory", example = "4g")
             long shm,
 
-            @Key(
-                    doc = "memory limit of a pod, including /tmp and /dev/shm. Default: no limit",
-                    example = "64g")
+            @Key(doc = "memory limit of a pod, including /tmp and /dev/shm. Default: no limit", example = "64g")
             Optional<Long> memory,
 
             @Key(
@@ -106,17 +104,17 @@ public record PodTemplate(
     /**
      * The addresses that a user may have.
      *
-     * @param uid whose
-     * @param first the lowest
-     * @param last the highest, which is not below the first
+     * @param uid the user
+     * @param first the lowest address
+     * @param last the highest address, not below the first
      */
     public record Share(int uid, Ipv4Address first, Ipv4Address last) {
-        /** Returns true if the address is one of them. */
+        /** Returns true if the address is in the share. */
         boolean has(Ipv4Address address) {
             return first.compareTo(address) <= 0 && last.compareTo(address) >= 0;
         }
 
-        /** Returns true if an address is in both. */
+        /** Returns true if an address is in both shares. */
         public boolean overlaps(Share other) {
             return first.compareTo(other.last) <= 0 && other.first.compareTo(last) <= 0;
         }
@@ -132,12 +130,12 @@ public record PodTemplate(
         return shares.stream().anyMatch(share -> share.uid() == uid && share.has(address));
     }
 
-    /** Gives the IPv6 address that a pod has besides, empty for none. */
+    /** Returns the IPv6 address that belongs to an IPv4 address; empty for none. */
     String address6Of(Ipv4Address address) {
         return network.network6().map(six -> six.addressOf(address)).orElse("");
     }
 
-    /** Gives the MAC address that belongs to an IPv4 address, so that it is the same wherever the pod runs. */
+    /** Returns the MAC address that belongs to an IPv4 address, the same on every node. */
     String macOf(Ipv4Address address) {
         return network.macPrefix() + ":" + address.bytes("%02x", ":");
     }

@@ -14,12 +14,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Keeps a pod of this node: waits for its end, and ends it when this process is told to end (SIGTERM, SIGINT, SIGHUP)
- * or its standard input ends, so that a pod lives no longer than what has asked for it. To be made before the pod is;
- * for one thread.
+ * Keeps a pod of this node: waits for its end, and ends it when this process gets SIGTERM, SIGINT or SIGHUP, or when
+ * its standard input is closed. So a pod does not outlive the command that made it. Create it before the pod; for one
+ * thread.
  */
 final class PodWatch {
-    /** The limit on ending a pod, with the move of it that may be under way. */
+    /** The time limit for ending a pod, including a move of it. */
     private static final Duration END_LIMIT = Duration.ofSeconds(60);
 
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
@@ -40,16 +40,16 @@ final class PodWatch {
     private void awaitEnd(InputStream input) {
         try {
             while (input.read() >= 0) {
-                // What it says is of no matter.
+                // The content is ignored.
             }
         } catch (IOException e) {
-            // The client that asked for the pod is gone, as when it ends.
+            // The client is gone: the same as the end of the input.
             out.println("ppmr: the standard input broke off: " + e.getMessage());
         }
         told.complete(null);
     }
 
-    /** Waits until a pod is there, as one that is about to come; throws if it does not come in time. */
+    /** Waits until a pod arrives; throws after the time limit. */
     PodStatus find(String name, Duration within) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + within.toNanos();
         while (true) {
@@ -64,7 +64,7 @@ final class PodWatch {
         }
     }
 
-    /** Says where the pod is, and returns when it is no longer there; what it prints is for programs. */
+    /** Prints the address of the pod, for programs, and returns when the pod is gone. */
     void keep(PodStatus pod) throws IOException, RequestException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
@@ -78,7 +78,7 @@ final class PodWatch {
         }
     }
 
-    /** Ends the pod, once no migration has it; false if it is no longer there. */
+    /** Ends the pod after a migration of it; returns false if the pod is gone. */
     private boolean stopped(PodStatus pod) throws IOException, RequestException {
         long deadlineNs = System.nanoTime() + END_LIMIT.toNanos();
         while (true) {
@@ -95,7 +95,7 @@ final class PodWatch {
                     return true;
                 }
             } catch (IOException | RequestException e) {
-                // The service may be about to start again, or a migration may have just begun.
+                // The service may be restarting, or a migration may have just begun.
                 if (System.nanoTime() - deadlineNs >= 0) {
                     throw e;
                 }

@@ -47,27 +47,27 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The pods of this node: makes them as root for ordinary users, shows them, runs commands in them as their users, and
- * ends them. A user only picks what a template grants; who asks is the kernel's word. What is known of pods lies in a
- * folder of root's, so they outlive the service, and what a service that died has left half made is taken away by
- * the next. Safe for any thread; two callers never work on one pod at a time.
+ * ends them. A user only picks what a template grants, and the kernel names the user. The records of pods are in a
+ * directory that only root can change, so pods outlive the service. The next service removes pods that a crashed one
+ * left half made. Safe for any thread; two callers never work on one pod at a time.
  */
 public final class Pods {
     private static final Logger LOG = LoggerFactory.getLogger(Pods.class);
     private static final int TERM = 15;
     private static final int KILL = 9;
-    /** The time limit for a command to end by itself when it is told to. */
+    /** The time limit for a command to exit after SIGTERM. */
     private static final Duration STOP_GRACE = Duration.ofSeconds(10);
-    /** The time limit for the kernel to end killed processes. */
+    /** The time limit for killed processes to end. */
     private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
-    /** The time limit for a command to begin. */
+    /** The time limit for a command to start. */
     private static final Duration BEGIN_LIMIT = Duration.ofSeconds(10);
     /** The time limit of a further command whose caller waits for it. */
     static final Duration EXECUTE_LIMIT = Duration.ofSeconds(60);
 
     private static final String UNNAMED = ".new-";
-    /** A folder that is being removed, so that it is not taken for a pod's or removed twice. */
+    /** The prefix of a folder that a thread removes: it is not a pod's, and no other thread removes it. */
     private static final String REMOVED = ".gone-";
-    /** To fill a folder, or to remove it, takes some milliseconds. */
+    /** The age of a folder that a crashed service left: filling or removing one takes milliseconds. */
     private static final Duration LEFT_BEHIND = Duration.ofMinutes(1);
 
     private static final String LOCK = "lock";
@@ -84,36 +84,36 @@ public final class Pods {
     private final SignalSender signals = new SignalSender(processes);
     private final PodEnds ends = new PodEnds(processes);
     private final RareLog log = new RareLog(LOG::warn);
-    /** The locks of those that a caller works on, by their ids; guarded by this. Another service may have others. */
+    /** The locks of the pods that callers of this service work on, by id; guarded by this. */
     private final Map<String, FileChannel> busy = new HashMap<>();
 
     /**
-     * A user who asks.
+     * The user of a request.
      *
-     * @param user by name or number, as the kernel has it
+     * @param user its name or number, as the kernel reports it
      * @param uid the user's number
-     * @param root whether that is root, who may act for everybody
-     * @param controls whether the user may control the service, and so see and end everybody's pods
+     * @param root whether it is root, which may act for every user
+     * @param controls whether the user may control the service, and so see and end the pods of every user
      */
     public record PodUser(String user, int uid, boolean root, boolean controls) {}
 
     /**
-     * The end of a further command.
+     * The result of a further command.
      *
-     * @param exitCode its exit status, or 1 if it could not begin
-     * @param output what it has printed, as far as it is passed on
-     * @param cut whether there was more
+     * @param exitCode its exit status, or 1 if it could not start
+     * @param output the beginning of what it printed
+     * @param cut whether it printed more than that
      */
     public record Executed(int exitCode, String output, boolean cut) {}
 
     /**
-     * The pods of a node; nothing is looked at before {@link #prepare}.
+     * The pods of a node; reads nothing before {@link #prepare}.
      *
      * @param templates what root grants, by name
      * @param settings of all pods
      * @param programs the native helpers
-     * @param environment the service's, which names the starter of programs
-     * @param key by which the nodes know each other
+     * @param environment the environment of the service, which names the starter of programs
+     * @param key the shared key of the nodes
      */
     public Pods(
             Map<String, PodTemplate> templates,
@@ -128,7 +128,7 @@ public final class Pods {
         this.moves = new PodMoves(this, runtime, podInit, key);
     }
 
-    /** Keeps these pods for migrations, which bring them here or take them away. */
+    /** Returns the port by which migrations move these pods. */
     public RankSurroundings keeper() {
         return moves;
     }
@@ -138,7 +138,7 @@ public final class Pods {
         return !templates.isEmpty();
     }
 
-    /** Makes the folder, unless it is there, and takes away what an earlier service has left half made. */
+    /** Creates the folder if it is missing, and removes pods that an earlier service left half made. */
     public void prepare() throws IOException {
         if (!offered()) {
             return;
@@ -172,7 +172,7 @@ public final class Pods {
 
     // ---- making one --------------------------------------------------------------------------------------------
 
-    /** Makes a pod and starts its command; nothing of it is left if that fails. */
+    /** Makes a pod and starts its command; removes the pod if that fails. */
     public PodStatus run(PodUser caller, PodOrder order) throws IOException, RequestException {
         if (!PodOrder.isName(order.name())) {
             throw new RequestException("a pod's name has up to 32 small letters, digits and hyphens, none of these at"
@@ -248,7 +248,7 @@ public final class Pods {
         return templates.get(wanted);
     }
 
-    /** Notes a new pod, with an address that no other has, and takes it for this caller to work on. */
+    /** Records and locks a new pod, with an address that no other pod has. */
     private synchronized PodRecord reserve(PodOrder order, Accounts.User owner, PodTemplate template)
             throws IOException, RequestException {
         List<PodRecord> others = records();
@@ -271,12 +271,12 @@ public final class Pods {
         return pod;
     }
 
-    /** Notes a pod that is about to be made or to come, and takes it for this caller to work on. */
+    /** Records and locks a pod that is about to be made or to arrive. */
     synchronized void note(PodRecord pod) throws IOException, RequestException {
         if (busy.containsKey(pod.id()) || Files.exists(folderOf(pod))) {
             throw new RequestException("there is a pod " + pod.fullName() + " already: stop it, or take another name");
         }
-        // It gets its name after its record and its lock, so that it is not taken for an empty one.
+        // The folder gets its name last: one without a record would be removed.
         Path folder = Files.createTempDirectory(runtime.settings().directory(), UNNAMED);
         boolean noted = false;
         try {
@@ -293,7 +293,7 @@ public final class Pods {
         }
     }
 
-    /** Takes the lock of a pod's folder; empty if another service has it. */
+    /** Locks a pod's folder; empty if another service has locked it. */
     private static Optional<FileChannel> lock(Path folder) throws IOException {
         FileChannel channel =
                 FileChannel.open(folder.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
@@ -371,7 +371,7 @@ public final class Pods {
         return Accounts.groupsOf(pod.uid()).orElse(Set.of());
     }
 
-    /** Waits until the command has begun; an init that is gone has had one that was over at once. */
+    /** Waits until the command started. If the init is gone, the command started and ended. */
     private void requireBegun(PodRecord pod) throws IOException, RequestException {
         boolean begun = Polling.until(BEGIN_LIMIT, () -> {
             String name = processes.name(pod.init()).orElse(BEGUN);
@@ -387,7 +387,7 @@ public final class Pods {
         }
     }
 
-    /** Says it in words: a letter, and an errno; the user could write anything there. */
+    /** Describes a letter and an errno, which the user could have forged, in words. */
     private static String whyNotBegun(PodRecord pod, String said) {
         String what =
                 switch (said.isEmpty() ? ' ' : said.charAt(0)) {
@@ -406,19 +406,19 @@ public final class Pods {
 
     // ---- those that are there ----------------------------------------------------------------------------------
 
-    /** Gives the template of that name, if there is one. */
+    /** Returns the template of that name, if there is one. */
     Optional<PodTemplate> template(String name) {
         return Optional.ofNullable(templates.get(name));
     }
 
-    /** Gives the template that grants an address, to whomever, if there is one. */
+    /** Returns the template that grants an address to any user, if there is one. */
     Optional<PodTemplate> granting(Ipv4Address address) {
         return templates.values().stream()
                 .filter(template -> template.shares().stream().anyMatch(share -> share.has(address)))
                 .findFirst();
     }
 
-    /** Lists those that run, and may be moved. */
+    /** Lists the pods that run and can be moved. */
     public synchronized List<PodRecord> running() throws IOException {
         return offered()
                 ? records().stream()
@@ -427,14 +427,12 @@ public final class Pods {
                 : List.of();
     }
 
-    /** Lists those that take part in a move. */
+    /** Lists the pods of a migration. */
     synchronized List<PodRecord> moving(String move) throws IOException {
-        return offered()
-                ? records().stream().filter(pod -> pod.movesBy(move)).toList()
-                : List.of();
+        return offered() ? records().stream().filter(pod -> pod.movesBy(move)).toList() : List.of();
     }
 
-    /** Describes one to the node that it goes to; empty if its template is gone. */
+    /** Describes a pod to the node to which it moves; empty if its template is gone. */
     public Optional<PodFacts> facts(PodRecord pod) {
         return template(pod.specification().template())
                 .map(template -> new PodFacts(
@@ -449,12 +447,12 @@ public final class Pods {
                         true));
     }
 
-    /** Names the checkpointer by which a pod is moved; empty if it is not. */
+    /** Returns the name of the checkpointer that moves a pod; empty if it cannot be moved. */
     public Optional<String> checkpointerOf(PodRecord pod) {
         return template(pod.specification().template()).flatMap(PodTemplate::checkpointer);
     }
 
-    /** Lists the caller's pods, and everybody's to a caller who controls the service. */
+    /** Lists the caller's pods, or all pods if the caller controls the service. */
     public List<PodStatus> list(PodUser caller) throws IOException {
         if (!offered()) {
             return List.of();
@@ -500,11 +498,11 @@ public final class Pods {
     }
 
     /**
-     * Runs a further command in a pod, as the pod's user and without any privilege, for its user and for root alone.
+     * Runs a further command in a pod, as the pod's user and without privileges. Only its user and root may do so.
      *
-     * @param detached whether it is to continue as a child of the pod's init; else its output is wanted, within {@link
-     *     #EXECUTE_LIMIT}
-     * @param output what of its output may be kept; stays open as long as the caller keeps the answer
+     * @param detached whether the command continues as a child of the pod's init; otherwise its output is returned
+     *     within {@link #EXECUTE_LIMIT}
+     * @param output the budget of its output; stays open as long as the caller keeps the answer
      */
     public Executed execute(PodUser caller, PodOrder order, boolean detached, OutputBudget.BudgetShare output)
             throws IOException, RequestException {
@@ -516,7 +514,8 @@ public final class Pods {
         }
         requireStill(pod);
         List<String> environment = order.environmentOver(pod.specification().environment());
-        List<String> words = detached ? order.initWords(true) : order.specification().command();
+        List<String> words =
+                detached ? order.initWords(true) : order.specification().command();
         Command.CommandResult result = runtime.knows(folderOf(pod), pod)
                 ? executeByRuntime(pod, environment, words, output)
                 : enter(pod, environment, words, output);
@@ -547,7 +546,7 @@ public final class Pods {
         }
     }
 
-    /** Ends a pod: its command is told to, and all is killed when that takes too long. Nothing of it is left then. */
+    /** Ends and removes a pod: its command gets SIGTERM, and SIGKILL ends all processes after the time limit. */
     public PodStatus stop(PodUser caller, String name) throws IOException, RequestException {
         PodRecord pod = find(caller, name);
         requireStill(pod);
@@ -592,12 +591,12 @@ public final class Pods {
 
     // ---- taking them away --------------------------------------------------------------------------------------
 
-    /** Takes away those that have ended, and what a service that died has left half made; others wait for no one. */
+    /** Removes ended pods, and pods that a crashed service left half made; does not wait for locked ones. */
     private void sweep() {
         List<PodRecord> ended = new ArrayList<>();
         synchronized (this) {
             for (PodRecord pod : recordsOrWarn()) {
-                // What comes is for its migration to take away.
+                // Its migration removes an arriving pod.
                 if (!pod.arrives() && statusOf(pod).isEmpty() && takeOrWarn(pod)) {
                     ended.add(pod);
                 }
@@ -606,12 +605,12 @@ public final class Pods {
         ended.forEach(this::removeOrWarn);
     }
 
-    /** Takes a pod away as soon as it ends: until then its network answers for its addresses. */
+    /** Removes a pod as soon as it ends: its network answers for its addresses until then. */
     void takeAwayWhenItEnds(PodRecord pod) {
         ends.watch(pod.init(), () -> takeAwayIfEnded(pod.id()));
     }
 
-    /** Takes a pod away that has ended, unless a migration does that. */
+    /** Removes a pod that ended, unless a migration removes it. */
     void takeAwayIfEnded(String id) {
         PodRecord ended;
         synchronized (this) {
@@ -637,7 +636,7 @@ public final class Pods {
         }
     }
 
-    /** Removes a pod that was moved away, unless another thread does. */
+    /** Removes a pod that was moved away, unless another thread removes it. */
     void takeAway(PodRecord pod) throws IOException {
         if (take(pod)) {
             try {
@@ -690,7 +689,7 @@ public final class Pods {
         }
     }
 
-    /** Has a folder removed by this caller alone, of all threads and services; empty if another one removes it. */
+    /** Claims a folder for removal by this caller; empty if another thread or service removes it. */
     private Optional<Path> claim(Path folder) throws IOException {
         Path own = runtime.settings().directory().resolve(REMOVED + UUID.randomUUID());
         try {
@@ -701,7 +700,7 @@ public final class Pods {
         }
     }
 
-    /** Gives one back that was taken. */
+    /** Unlocks a pod. */
     synchronized void release(String id) {
         FileChannel lock = busy.remove(id);
         try {
@@ -726,7 +725,7 @@ public final class Pods {
         }
     }
 
-    /** Returns true if a service has died while it made or removed that folder. */
+    /** Returns true if a service crashed while it made or removed that folder. */
     private static boolean isLeftBehind(Path folder) throws IOException {
         try {
             FileTime changed = Files.getLastModifiedTime(folder, LinkOption.NOFOLLOW_LINKS);
@@ -737,7 +736,7 @@ public final class Pods {
         }
     }
 
-    /** Reads all; a folder without a record is one of which nothing was made, and goes. */
+    /** Reads all records. Removes folders without a record: nothing of their pods was made. */
     List<PodRecord> records() throws IOException {
         List<PodRecord> all = new ArrayList<>();
         try (DirectoryStream<Path> folders =

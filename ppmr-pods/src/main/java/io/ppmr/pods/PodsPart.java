@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** The part of the services for pods: their making, their users' requests, and their moves with a migration. */
+/** The part of the services for pods: makes them, answers their users' requests, and moves them. */
 public final class PodsPart implements ServicePart {
     @Override
     public String name() {
