@@ -39,30 +39,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The jobs that users have announced on this node. {@code DIRECTORY/jobs} is the service's own. Each user who has asked
- * for it has a folder {@code UID} in it, which the service has made and given to that user, so no other process can
- * have it. In it is a folder for each job, with a file {@code rank-N} for each rank that runs: its PID, when that
- * process started (proc(5), field 22, so that a stale file names no other process's process), its checkpointer and,
- * where the job has some, its own spare nodes, of which the first is asked.
+ * The jobs that users announced on this node. {@code DIRECTORY/jobs} belongs to the service. On a user's request, the
+ * service makes a folder {@code UID} in it and gives it to that user. It has a folder for each job, with a file {@code
+ * rank-N} for each running rank. The file holds the PID, the start time of that process (proc(5), field 22, so that a
+ * stale file names no other process), the checkpointer and, if the job has some, its own spare nodes.
  *
- * <p>A user can have no more moved than the user's own: everything must belong to the user whose number the folder has,
- * symbolic links are not followed, and the processes are checked when the migration starts. A user has a share: so many
- * jobs and ranks are looked at, and no more. Immutable; for any thread; everything is read again at each call.
+ * <p>A user can only move own processes: every file must belong to the user of the folder, symbolic links are not
+ * followed, and the migration checks the processes when it starts. The number of jobs and ranks of each user is
+ * limited. Immutable; for any thread; each call reads everything again.
  */
 public final class AnnouncedJobs implements JobSource {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);
     private static final String NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
     private static final String UID = "0|[1-9]\\d{0,9}";
     private static final Pattern FULL_NAME = Pattern.compile("(" + UID + ")/(" + NAME + ")");
-    /** Begins the names that are no user's folder. */
+    /** The prefix of names that are no user's folder. */
     private static final String ASIDE = ".";
 
     private static final String OPEN = "rwxr-xr-x";
     private static final String RANK_FILE = "rank-(0|[1-9]\\d{0,8})";
     private static final int OTHERS_MAY_ENTER = 01;
-    /** Of one user; as many as a large node has processors. */
+    /** Maximum number of jobs of one user: the processors of a large node. */
     static final int MAX_JOBS = 256;
-    /** Of one user, in all jobs together. */
+    /** Maximum number of ranks of one user, in all jobs. */
     static final int MAX_RANKS = 4096;
 
     private final Path directory;
@@ -72,7 +71,7 @@ public final class AnnouncedJobs implements JobSource {
     private final ProcessTable processes = new ProcessTable();
     private final RareLog log = new RareLog(LOG::warn);
 
-    /** Counts the files of one user that are still looked at. */
+    /** The number of files of one user that may still be read. */
     private static final class Share {
         private int ranks = MAX_RANKS;
 
@@ -87,9 +86,9 @@ public final class AnnouncedJobs implements JobSource {
     /**
      * The jobs announced in a directory.
      *
-     * @param directory where they are announced
-     * @param checkpointers those of this source's configuration
-     * @param marked the names of those that an announcement may name
+     * @param directory the directory of the announcements
+     * @param checkpointers the checkpointers of this source's configuration
+     * @param marked the names of the checkpointers that an announcement may name
      */
     public AnnouncedJobs(Path directory, Map<String, Checkpointer> checkpointers, Set<String> marked) {
         this.directory = directory;
@@ -98,7 +97,7 @@ public final class AnnouncedJobs implements JobSource {
         this.records = new MoveRecords(directory.resolve("moves"));
     }
 
-    /** Makes the directories, unless they are there. */
+    /** Creates the directories if they are missing. */
     @Override
     public void prepare() throws IOException {
         makeDirectory(directory);
@@ -109,7 +108,7 @@ public final class AnnouncedJobs implements JobSource {
                 LOG.warn("no user can announce a job in {}, since {} lets none in: chmod o+x it", jobs(), parent);
             }
         }
-        // An earlier release could leave more files than can be removed during a start.
+        // The start does not wait for the removal of many files.
         LogContext.thread(this::removeLeft, "ppmr-announcements").start();
     }
 
@@ -129,7 +128,7 @@ public final class AnnouncedJobs implements JobSource {
 
     private static void makeDirectory(Path path) throws IOException {
         Folders.create(path, Folders.PASSABLE);
-        // An earlier release made it writable for all users; this ends that.
+        // Only the service may write here.
         Files.setAttribute(path, "unix:mode", 0755);
     }
 
@@ -138,9 +137,9 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     /**
-     * Makes the folder in which a user announces jobs, unless it is there.
+     * Creates the folder in which a user announces jobs, if it is missing.
      *
-     * @param user by the name that the kernel's number stands for
+     * @param user the name of the user that the kernel reports
      * @return the folder
      */
     public synchronized Path folderOf(String user) throws IOException {
@@ -148,12 +147,12 @@ public final class AnnouncedJobs implements JobSource {
         Path folder = jobs().resolve(Integer.toUnsignedString(uid));
         if (!isUsers(folder)) {
             if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
-                // From the time when everybody could write here, or of a service that died before it gave it away.
+                // A service crashed before it gave the folder to its user.
                 Path aside = jobs().resolve(ASIDE + UUID.randomUUID());
                 Files.move(folder, aside);
                 WorkDirectories.removeOrWarn(aside);
             }
-            // A user is given nothing but the folder of that name: what else the user had could be filled, and stay.
+            // The user gets only the folder of that name: a user could fill another one, which nothing would remove.
             Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OPEN)));
             Files.setAttribute(folder, "unix:mode", 0755, LinkOption.NOFOLLOW_LINKS);
             Files.setAttribute(folder, "unix:uid", uid, LinkOption.NOFOLLOW_LINKS);
@@ -161,7 +160,7 @@ public final class AnnouncedJobs implements JobSource {
         return folder;
     }
 
-    /** Removes what was moved aside by a service that died meanwhile, or left behind by an earlier release. */
+    /** Removes folders that a crashed service moved aside. */
     private void removeLeft() {
         try (DirectoryStream<Path> left = Files.newDirectoryStream(jobs(), ASIDE + "*")) {
             left.forEach(WorkDirectories::removeOrWarn);
@@ -170,7 +169,7 @@ public final class AnnouncedJobs implements JobSource {
         }
     }
 
-    /** Returns true if the folder belongs to the user whose number is its name. */
+    /** Returns true if the folder belongs to the user after whose number it is named. */
     private static boolean isUsers(Path folder) throws IOException {
         try {
             Map<String, Object> is = Files.readAttributes(folder, "unix:uid,isDirectory", LinkOption.NOFOLLOW_LINKS);
@@ -182,7 +181,7 @@ public final class AnnouncedJobs implements JobSource {
         }
     }
 
-    /** The folders of all users, by their numbers. */
+    /** Returns the folders of all users, by their numbers. */
     private List<Path> users() {
         List<Path> users = new ArrayList<>();
         try (DirectoryStream<Path> folders = Files.newDirectoryStream(jobs())) {
@@ -200,7 +199,8 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     /**
-     * All that have a rank which runs. The users take turns, so that one user's many jobs do not delay another's first.
+     * Lists the jobs with a running rank. The users take turns, so that one user's many jobs do not delay another's
+     * first.
      */
     @Override
     public List<JobName> names() {
@@ -217,7 +217,7 @@ public final class AnnouncedJobs implements JobSource {
         return turns;
     }
 
-    /** The same of one user. */
+    /** Lists the jobs of one user that have a running rank. */
     @Override
     public List<JobName> names(String user) {
         return users().stream()
@@ -261,7 +261,7 @@ public final class AnnouncedJobs implements JobSource {
         }
     }
 
-    /** Returns true if a user has announced a job by that name, the short or the full one. */
+    /** Returns true if a user announced a job by that short or full name. */
     @Override
     public boolean isOwnedBy(String name, String user) {
         return ownersOf(name).stream().anyMatch(folder -> belongsTo(folder, user));
@@ -276,7 +276,7 @@ public final class AnnouncedJobs implements JobSource {
         }
     }
 
-    /** The folders of those users who have announced a job by that name. */
+    /** Returns the folders of the users who announced a job by that name. */
     private List<Path> ownersOf(String wanted) {
         Matcher full = FULL_NAME.matcher(wanted);
         String name = full.matches() ? full.group(2) : wanted;
@@ -301,9 +301,9 @@ public final class AnnouncedJobs implements JobSource {
     }
 
     /**
-     * A job as it is announced now, with those of its ranks that still run; empty if there is none of that name.
+     * Returns a job with those of its announced ranks that still run; empty if no job has that name.
      *
-     * @throws RequestException if it is announced wrongly
+     * @throws RequestException if the announcement has a mistake
      */
     @Override
     public Optional<ConfiguredJob> find(JobName job) throws RequestException {
@@ -381,7 +381,7 @@ public final class AnnouncedJobs implements JobSource {
         return ranks;
     }
 
-    /** A rank; empty where its process has ended. */
+    /** Returns a rank; empty if its process ended. */
     private Optional<Announcement> rank(UserPath folder, Path name, JobUser user) throws IOException, RequestException {
         Path file = folder.path().resolve(name);
         RankFile rank;

@@ -18,12 +18,12 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A job of Slurm's from its start to its end: its steps, what they say, and the orders to move what runs on a node
- * that is set to drain, or that the job manager's signal is about. One thread runs it; {@link #trigger} and {@link
- * #stop} are for any.
+ * A Slurm job from its start to its end: its steps, their messages, and the orders to move the ranks of a node. That is
+ * a node that is set to drain, or that the job manager's signal refers to. One thread runs it; {@link #trigger} and
+ * {@link #stop} are for any thread.
  */
 public abstract class JobRun {
-    /** After a migration a draining node is left alone for that time. */
+    /** The time after a migration in which a draining node causes no further one. */
     private static final Duration PAUSE = Duration.ofSeconds(60);
 
     private static final Duration NO_CHECK = Duration.ofHours(1);
@@ -31,13 +31,13 @@ public abstract class JobRun {
     /**
      * The settings of every kind of run; see {@code ppmr slurm-run --help}.
      *
-     * @param targets where the targets of the job's own spare nodes listen
+     * @param targets the addresses of the targets of the job's own spare nodes
      * @param socket the control socket of the sources
      * @param program the job's program and its arguments
-     * @param drainCheck how often the controller is asked about the nodes; 0 for never
-     * @param giveBack whether a drained node that the job has left is taken out of the allocation
-     * @param java how a further ppmr is started
-     * @param err what happens is told there
+     * @param drainCheck the time between two queries of the controller about the nodes; 0 for never
+     * @param giveBack whether a drained node that the job left is released from the allocation
+     * @param java starts a further ppmr
+     * @param err the stream for messages
      */
     public record RunContext(
             Allocation allocation,
@@ -59,7 +59,7 @@ public abstract class JobRun {
     final Scontrol slurm = new Scontrol();
     final BlockingQueue<RunEvent> events = new LinkedBlockingQueue<>();
     final Set<JobStep> steps = new LinkedHashSet<>();
-    /** Those under way, by the node that they are to empty. */
+    /** The running migrations, by the node that each one empties. */
     final Map<String, JobStep> migrations = new HashMap<>();
 
     private final String moved;
@@ -67,14 +67,14 @@ public abstract class JobRun {
     private boolean triggered;
     private long nextLookNs = System.nanoTime();
 
-    /** @param moved what is moved, for messages: a rank, or a pod */
+    /** @param moved the word for a moved thing in messages: a rank, or a pod */
     JobRun(RunContext setting, String moved) {
         this.setting = setting;
         this.allocation = setting.allocation();
         this.moved = moved;
     }
 
-    /** Has what runs on the node that is going moved. */
+    /** Moves the ranks of the failing node. */
     public final void trigger() {
         events.add(new RunEvent.Trigger());
     }
@@ -84,25 +84,25 @@ public abstract class JobRun {
         events.add(new RunEvent.Stop());
     }
 
-    /** Runs the job; gives the exit status of {@code ppmr slurm-run}. */
+    /** Runs the job; returns the exit status of {@code ppmr slurm-run}. */
     public abstract int run() throws IOException, InterruptedException, CommandFailure;
 
-    /** Takes a line of a step's; false if it is none of its own, but the program's. */
+    /** Handles a line of a step; returns false if the job's program wrote it. */
     abstract boolean onOutput(JobStep step, String line) throws IOException, InterruptedException;
 
-    /** Goes on when a step has ended; {@code emptied} is the node that it was to empty, null if it was no migration. */
+    /** Handles the end of a step; {@code emptied} is the node that it emptied, null if it was no migration. */
     abstract void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException;
 
     /** Ends the job's steps. */
     abstract void end();
 
-    /** Returns true from when all of the job has been started until something ends it. */
+    /** Returns true after the whole job started, until it is ended. */
     abstract boolean isUnderWay();
 
-    /** Lists the nodes on which something runs that can be moved. */
+    /** Lists the nodes with ranks that can be moved. */
     abstract List<String> inhabited();
 
-    /** Gives the words that say to the source of a node what is moved, and where to. */
+    /** Returns the command that makes the source of a node move its ranks. */
     abstract List<String> order(String node);
 
     final JobStep begin(JobStep step) {
@@ -110,7 +110,7 @@ public abstract class JobRun {
         return step;
     }
 
-    /** Deals with all that happens until the last step has ended. */
+    /** Handles all events until the last step ended. */
     final void awaitSteps() throws IOException, InterruptedException {
         while (!steps.isEmpty()) {
             RunEvent event = events.poll(waitNs(), TimeUnit.NANOSECONDS);
@@ -155,7 +155,7 @@ public abstract class JobRun {
                 .orElse(null);
         if (node != null) {
             migrations.remove(node);
-            // Where it has succeeded, what has moved is heard of elsewhere in a moment.
+            // If it succeeded, the watching step soon reports the moved ranks.
             notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
             if (exit != 0) {
                 print("the " + moved + "s on " + node + " were not moved (ppmr migrate ended with " + exit
@@ -165,7 +165,7 @@ public abstract class JobRun {
         ended(step, node, exit);
     }
 
-    /** Moves what a signal that came before is about. */
+    /** Starts the migration that an earlier signal requested. */
     final void moveOnTrigger() throws IOException, InterruptedException {
         if (triggered && isUnderWay()) {
             triggered = false;
@@ -197,7 +197,7 @@ public abstract class JobRun {
         List<String> order = order(node);
         print("moving the " + moved + "s of " + node + " (job " + order.get(0) + " there)"
                 + (order.size() > 1 ? " to " + order.get(order.size() - 1) : ""));
-        // It is given on that node through its control socket.
+        // The order goes to the control socket on that node.
         List<String> words = JobStep.beside(node, 1);
         words.add("--input=none");
         words.addAll(setting.java()

@@ -12,25 +12,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job step: a running srun(1), or the launcher of an MPI, whose standard output becomes events, the last of which is
- * its end. Its standard error is this process's. A thread of its own reads; the rest is for the thread of its
- * {@link JobRun}.
+ * A job step: a running srun(1), or the launcher of an MPI. Its standard output becomes events, and the last event is
+ * its end. It inherits the standard error of this process. A thread of its own reads; the other methods are for the
+ * thread of its {@link JobRun}.
  */
 final class JobStep {
     private static final Logger LOG = LoggerFactory.getLogger(JobStep.class);
 
-    /** Something that happens to a run. */
+    /** An event of a run. */
     sealed interface RunEvent {
-        /** A step has said a line. */
+        /** A step wrote a line. */
         record StepOutput(JobStep step, String line) implements RunEvent {}
 
-        /** A step has ended, with srun's exit status: the highest of its tasks'. */
+        /** A step ended, with srun's exit status: the highest of its tasks'. */
         record StepEnded(JobStep step, int status) implements RunEvent {}
 
-        /** The job manager's signal. */
+        /** The job manager sent its signal. */
         record Trigger() implements RunEvent {}
 
-        /** This process is told to end. */
+        /** This process got a signal to end. */
         record Stop() implements RunEvent {}
     }
 
@@ -46,9 +46,9 @@ final class JobStep {
     }
 
     /**
-     * Starts one.
+     * Starts a step.
      *
-     * @param what for messages
+     * @param what its name in messages
      * @param words the whole command, srun and its options first
      */
     static JobStep start(String what, List<String> words, BlockingQueue<RunEvent> events) throws IOException {
@@ -57,12 +57,12 @@ final class JobStep {
         return step;
     }
 
-    /** Starts one whose standard input stays open until {@link #release}, or until this process ends. */
+    /** Starts a step whose standard input stays open until {@link #release} or the end of this process. */
     static JobStep holding(String what, List<String> words, BlockingQueue<RunEvent> events) throws IOException {
         return start(what, new ProcessBuilder(words), events);
     }
 
-    /** Starts one whose standard output is this process's, so that it says nothing. */
+    /** Starts a step that inherits the standard output of this process, so that it has no lines. */
     static JobStep inheriting(String what, List<String> words, BlockingQueue<RunEvent> events) throws IOException {
         JobStep step = start(what, new ProcessBuilder(words).redirectOutput(ProcessBuilder.Redirect.INHERIT), events);
         step.release();
@@ -88,7 +88,7 @@ final class JobStep {
             LOG.warn("the output of {} broke off: {}", what, e.getMessage());
         }
         try {
-            // Slurm's time limit ends the batch step and srun with it: no limit of our own.
+            // No limit here: Slurm's time limit ends the batch step and srun with it.
             events.add(new RunEvent.StepEnded(this, process.waitFor()));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -99,7 +99,7 @@ final class JobStep {
         return what;
     }
 
-    /** To be called when its end was taken out of the queue. */
+    /** Joins its thread; call it after its end left the queue. */
     void markOver() {
         over = true;
     }
@@ -108,7 +108,7 @@ final class JobStep {
         return over;
     }
 
-    /** Ends the step's standard input. */
+    /** Closes the step's standard input. */
     void release() {
         try {
             process.getOutputStream().close();
@@ -117,7 +117,7 @@ final class JobStep {
         }
     }
 
-    /** Gives the words that start a step which shares the node's processors and memory with those that run there. */
+    /** Returns the words that start a step which shares the node's processors and memory with other steps. */
     static List<String> beside(String node, int tasks) {
         return Command.words(
                 "srun --export=ALL --overlap --overcommit --mem=0 --wait=0 --kill-on-bad-exit=0 --no-kill --nodes=1"
@@ -125,9 +125,9 @@ final class JobStep {
                 tasks, node);
     }
 
-    /** Has srun end the step's tasks. */
+    /** Makes srun end the step's tasks. */
     void stop() {
-        // Not Process.destroy(), which would close the output that is still being read.
+        // Not Process.destroy(), which would close the output while the thread reads it.
         process.toHandle().destroy();
     }
 }

@@ -26,33 +26,33 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Records of what became of announced jobs, a file each in a directory that only the service writes and all may read: a
- * program that waits for a rank's process finds there that it did not die but was moved. The first line is {@code
- * underway}, {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code refused} or {@code failed};
- * after it, a line {@code rank N PID,PID} for each rank, with the PIDs as the target sees them. Each user's are in a
- * folder {@code UID}, so a job of one user is never taken for another's of the same name.
+ * Records of the moves of announced jobs, a file each in a directory that only the service writes and all users may
+ * read. From the record, a program that waits for a rank's process learns that the process was moved and did not die.
+ * The first line is {@code underway}, {@code committed TARGET}, {@code in-doubt TARGET}, {@code rolled-back}, {@code
+ * refused} or {@code failed}. A line {@code rank N PID,PID} for each rank follows, with the PIDs as the target sees
+ * them. The records of each user are in a folder {@code UID}, so jobs of different users can have the same name.
  *
- * <p>Used by the thread of the migration. A record that cannot be written is logged: the migration matters more.
+ * <p>Used by the thread of the migration. A record that cannot be written is logged, and the migration continues.
  *
- * @param directory where they go
+ * @param directory the directory of the records
  */
 public record MoveRecords(Path directory) {
     private static final Logger LOG = LoggerFactory.getLogger(MoveRecords.class);
     private static final String UNKNOWN = "unknown";
     private static final Duration KEPT = Duration.ofDays(1);
-    /** Of one user. */
+    /** Maximum number of records of one user. */
     static final int MAX_RECORDS = 1024;
 
-    /** A migration begins. To be called before anything is done to the job's processes. */
+    /** Records that a migration begins; call it before the migration touches the job's processes. */
     public void begin(JobName job) {
         removeOld(directory, job);
         write(directory, job, "underway\n");
     }
 
     /**
-     * It has ended.
+     * Records the end of a migration.
      *
-     * @param targets those that it was to go to; empty where the configuration's were asked
+     * @param targets the targets of the order; empty for the configured ones
      */
     public void end(JobName job, MigrationReport report, List<InetSocketAddress> targets) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED
@@ -70,7 +70,7 @@ public record MoveRecords(Path directory) {
         return targets.size() == 1 ? HostPort.participant(targets.get(0)) : UNKNOWN;
     }
 
-    /** It could not begin, or broke in a way that no report could be made of. */
+    /** Records that a migration could not begin, or ended without a report. */
     public void fail(JobName job) {
         write(directory, job, "failed\n");
     }
@@ -91,7 +91,7 @@ public record MoveRecords(Path directory) {
         }
     }
 
-    /** Those of a day ago, and the oldest where a user has more than the user's share. */
+    /** Removes records that are older than a day, and the oldest records of a user with too many. */
     private static void removeOld(Path moves, JobName job) {
         Path folder = moves.resolve(Integer.toUnsignedString(job.uid()));
         if (!Files.isDirectory(folder)) {

@@ -21,25 +21,25 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * An MPI job in pods, from its start to its end: a step on each node that has a pod made there and keeps it, and the
- * MPI's own launcher, whose daemons are started in the pods. All pods of a node move to the first spare. A pod ends
- * with the step that keeps it, which ends with this process at most.
+ * An MPI job in pods, from its start to its end. A step on each node makes a pod there and keeps it. The MPI's own
+ * launcher starts its daemons in the pods. All pods of a node move to the first spare. A pod ends with the step that
+ * keeps it, and the step ends at most with this process.
  */
 public final class MpiRun extends JobRun {
-    /** The limit on ending the pods when the job is over. */
-    /** In this variable ppmr's launcher keeps the LC_ALL that it was called with. */
+    /** The time limit for ending the pods after the job. */
+    /** The variable in which ppmr's launcher keeps the LC_ALL of its caller. */
     private static final String CALLERS_LOCALE = "PPMR_CALLERS_LC_ALL";
 
     private static final Duration END_LIMIT = Duration.ofSeconds(90);
-    /** The limit on the spare's service to show a pod that has come, when the other node has given it up. */
+    /** The time limit for the spare's service to list an arrived pod, after the other node released it. */
     private static final Duration ARRIVAL = Duration.ofSeconds(60);
 
-    /** Matches what a step says that keeps a pod: where the pod is, or that it is no longer there. */
+    /** Matches a line of a step that keeps a pod: the address of the pod, or that the pod is gone. */
     private static final Pattern KEPT = Pattern.compile("ppmr-pod \\S+ (?:at ([0-9.]+)/([0-9]{1,2})|gone)");
-    /** Of Slurm's variables the one that does not say that this is a job. */
+    /** The only variable of Slurm that does not tell a program that it runs in a job. */
     private static final String SLURM_CONF = "SLURM_CONF";
 
-    /** The libraries whose launchers are known. */
+    /** The supported MPI libraries. */
     public enum Mpi {
         OPENMPI("mpirun"),
         MPICH("mpiexec.hydra");
@@ -50,7 +50,7 @@ public final class MpiRun extends JobRun {
             this.launcher = launcher;
         }
 
-        /** Names the program that starts its jobs. */
+        /** Returns the program that starts its jobs. */
         public String launcher() {
             return launcher;
         }
@@ -59,9 +59,9 @@ public final class MpiRun extends JobRun {
     /**
      * The user's options; see {@code ppmr slurm-run --help}.
      *
-     * @param mpirun the program that is the MPI's launcher
-     * @param spareSocket the control socket of the service on the spare, which lists the pods that come
-     * @param template which template the pods are of; empty for the only one
+     * @param mpirun the MPI's launcher
+     * @param spareSocket the control socket of the service on the spare, which lists the arriving pods
+     * @param template the template of the pods; empty for the only one
      * @param launcher further words for the launcher
      */
     public record MpiOptions(
@@ -71,7 +71,7 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    /** A pod of the job: where it was made, where it is, and who keeps it there. */
+    /** A pod of the job: the node that made it, its current node, and the step that keeps it. */
     private static final class Pod {
         private final String name;
         private String node;
@@ -95,14 +95,14 @@ public final class MpiRun extends JobRun {
     private boolean ending;
     private long endNs;
 
-    /** @param environment of this process */
+    /** @param environment the environment of this process */
     public MpiRun(RunContext setting, MpiOptions options, Map<String, String> environment) {
         super(setting, "pod");
         this.options = options;
         this.environment = Map.copyOf(environment);
     }
 
-    /** Runs the job; gives the launcher's exit status, or 1 if it could not be started. */
+    /** Runs the job; returns the launcher's exit status, or 1 if it could not be started. */
     @Override
     public int run() throws IOException, InterruptedException, CommandFailure {
         requirePlainWords();
@@ -155,7 +155,7 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    /** Every pod runs: the launcher begins. */
+    /** Starts the launcher, after every pod started. */
     private void launch() throws IOException, InterruptedException {
         Pod first = pods.get(0);
         String network = first.address.network(first.prefixBits) + "/" + first.prefixBits;
@@ -210,7 +210,7 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    /** The pod has moved, or it has ended, and the job with it. */
+    /** Handles a pod that is gone: it moved, or it ended and the job ends, too. */
     private void keeperEnded(Pod pod, int exit) throws IOException, InterruptedException {
         String before = pod.node;
         if (ending && !(pod.gone && migrations.containsKey(before))) {
@@ -241,7 +241,7 @@ public final class MpiRun extends JobRun {
         endAll();
     }
 
-    /** Ends what is left: the launcher ends the ranks, and each step the pod that it keeps. */
+    /** Ends the job: the launcher ends the ranks, and each step ends the pod that it keeps. */
     private void endAll() {
         if (ending) {
             return;
@@ -284,7 +284,7 @@ public final class MpiRun extends JobRun {
         super.look();
     }
 
-    /** No pod and no step of this run is left on a node: where it is set to drain it is of no more use. */
+    /** Releases a node without pods and steps of this run, if it is set to drain. */
     private void giveBack(String node) throws InterruptedException {
         if (ending
                 || !setting.giveBack()
@@ -301,7 +301,7 @@ public final class MpiRun extends JobRun {
 
     // ---- commands ------------------------------------------------------------------------------------------------
 
-    /** The file that says where pods are has words between spaces. */
+    /** Requires a text without spaces: the file of the pods' places separates words by them. */
     private void requirePlainWords() throws CommandFailure {
         for (String word : setting.java().with(List.of(setting.socket().toString()))) {
             if (word.chars().anyMatch(Character::isWhitespace)) {
@@ -313,7 +313,7 @@ public final class MpiRun extends JobRun {
         }
     }
 
-    /** Has a pod made on its node, and keeps it, until the step's input ends. */
+    /** Returns the step that makes a pod on its node and keeps it until the step's input is closed. */
     private List<String> makeCommand(Pod pod) {
         List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
@@ -324,7 +324,7 @@ public final class MpiRun extends JobRun {
         return words;
     }
 
-    /** Keeps a pod that has come to the spare. */
+    /** Returns the step that keeps a pod that arrived at the spare. */
     private List<String> keepCommand(Pod pod) {
         List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
@@ -333,7 +333,7 @@ public final class MpiRun extends JobRun {
         return words;
     }
 
-    /** The launcher's own words; it must not take this for a job of Slurm's, whose steps it would start. */
+    /** Returns the launcher's command. Slurm is hidden from the launcher, which would otherwise start Slurm steps. */
     private List<String> launchCommand(String network, String own) throws IOException {
         Path agent = writeAgent();
         List<String> words = new ArrayList<>(List.of("env"));
@@ -341,7 +341,7 @@ public final class MpiRun extends JobRun {
                 .filter(name -> name.startsWith("SLURM_") && !name.equals(SLURM_CONF))
                 .sorted()
                 .forEach(name -> words.addAll(List.of("-u", name)));
-        // The locale that ppmr's launcher has chosen is its own: the job gets its caller's.
+        // The job gets the locale of the caller, not the one that ppmr's launcher chose for itself.
         words.addAll(List.of("-u", "LC_ALL", "-u", CALLERS_LOCALE));
         String locale = environment.getOrDefault(CALLERS_LOCALE, "");
         if (!locale.isEmpty()) {
@@ -352,7 +352,7 @@ public final class MpiRun extends JobRun {
                 String.join(",", pods.stream().map(pod -> pod.name + ":" + each).toList());
         switch (options.mpi()) {
             case OPENMPI ->
-                // Its daemons look for the agent's first word in the pods, where the file is not.
+                // Its daemons search the agent's first word in the pods, which do not have the file.
                 words.addAll(Command.words(
                         "%s --mca plm rsh --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1 --mca btl tcp,self"
                                 + " --mca btl_tcp_if_include %s --mca oob_tcp_if_include %s --host %s -np %s",
@@ -368,7 +368,7 @@ public final class MpiRun extends JobRun {
         return words;
     }
 
-    /** Writes the places of the pods, and the program that the launcher starts instead of ssh. */
+    /** Writes the file of the pods' places, and the program that the launcher starts instead of ssh. */
     private Path writeAgent() throws IOException {
         StringBuilder lines = new StringBuilder();
         for (Pod pod : pods) {

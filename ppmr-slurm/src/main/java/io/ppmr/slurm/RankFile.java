@@ -10,14 +10,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The file of an announced rank: lines {@code KEY = VALUE} as in TOML, each on one line, with numbers, texts in quotes
- * without escapes, and lists of such texts. A user writes it and root's service reads it, so it goes through no parser
- * of the whole of TOML, which takes ten megabytes for four kilobytes of mistakes. Immutable.
+ * The file of an announced rank: lines {@code KEY = VALUE} as in TOML, with numbers, texts in quotes without escapes,
+ * and lists of such texts. A user writes it and a service of root reads it. So no complete TOML parser reads it, which
+ * would take ten megabytes for four kilobytes of mistakes. Immutable.
  *
- * @param pid of the rank's root process
- * @param startTicks when that started, field 22 of {@code /proc/PID/stat}
- * @param checkpointer by its name
- * @param spares the job's own spare nodes, still to be looked up
+ * @param pid the PID of the rank's root process
+ * @param startTicks the start time of that process, field 22 of {@code /proc/PID/stat}
+ * @param checkpointer the name of its checkpointer
+ * @param spares the job's own spare nodes, not looked up yet
  */
 record RankFile(int pid, long startTicks, String checkpointer, List<InetSocketAddress> spares) {
     private static final String VALUE = "\\d{1,18}|\"[^\"\\\\]*\"|'[^']*'|\\[[^\\]]*\\]";
@@ -31,9 +31,9 @@ record RankFile(int pid, long startTicks, String checkpointer, List<InetSocketAd
     }
 
     /**
-     * Reads the text.
+     * Parses the text.
      *
-     * @throws IOException if it says something else, with what it must say
+     * @throws IOException if it has a mistake, with the right form
      */
     static RankFile parse(String text) throws IOException {
         Map<String, String> values = new HashMap<>();

@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Asks Slurm's controller by scontrol(1). For one thread. */
+/** Queries Slurm's controller by scontrol(1). For one thread. */
 public final class Scontrol {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");
@@ -27,25 +27,24 @@ public final class Scontrol {
      * A node as the controller sees it.
      *
      * @param address its NodeAddr: an address, or a name of it
-     * @param going whether it is set to drain, or expected to fail
+     * @param going whether it is set to drain or to fail
      */
     public record NodeState(String name, String address, boolean going) {}
 
-    /** The nodes of a list such as {@code n[1-3,7]}, in its order. */
+    /** Lists the nodes of a list such as {@code n[1-3,7]}, in its order. */
     public List<String> hostNames(String list) throws IOException, InterruptedException {
         return run("show", "hostnames", list).lines().toList();
     }
 
-    /** The nodes' states. */
+    /** Returns the states of the nodes. */
     public List<NodeState> nodes(List<String> names) throws IOException, InterruptedException {
         return names.isEmpty() ? List.of() : parse(run("--oneliner", "show", "node", String.join(",", names)));
     }
 
     /**
-     * Names those of the nodes that are set to drain; none where the controller does not answer, which the next look
-     * will mend.
+     * Lists the nodes that are set to drain; none if the controller does not answer, until the next query.
      *
-     * @param say is told why it does not answer
+     * @param say receives the reason if it does not answer
      */
     List<String> going(List<String> names, Consumer<String> say) throws InterruptedException {
         try {
@@ -60,11 +59,11 @@ public final class Scontrol {
     }
 
     /**
-     * Names the nodes that the job manager's signal is about: those that are set to drain, or the only one there is.
-     * None if unknown, which is logged.
+     * Lists the nodes that the job manager's signal refers to: those that are set to drain, or the only node. None if
+     * they are unknown, which is logged.
      *
-     * @param names of the nodes that can be left
-     * @param what is moved from there, for what is said
+     * @param names the nodes that the job can leave
+     * @param what the word for the moved thing in messages
      */
     List<String> meant(List<String> names, String what, Consumer<String> say) throws InterruptedException {
         List<String> going = going(names, say);
@@ -82,7 +81,7 @@ public final class Scontrol {
         return List.of();
     }
 
-    /** Reads what {@code scontrol --oneliner show node} prints. */
+    /** Parses the output of {@code scontrol --oneliner show node}. */
     static List<NodeState> parse(String text) {
         List<NodeState> nodes = new ArrayList<>();
         for (String line : text.lines().toList()) {
@@ -98,7 +97,7 @@ public final class Scontrol {
                 }
             }
             if (!name.isEmpty()) {
-                // Such as ALLOCATED+DRAIN, with a flag character at the end where it does not respond.
+                // Such as ALLOCATED+DRAIN, with a flag character at the end if the node does not respond.
                 boolean going = Arrays.stream(state.split("[+*~#!%$@^-]+", -1)).anyMatch(GOING::contains);
                 nodes.add(new NodeState(name, address, going));
             }
@@ -106,7 +105,7 @@ public final class Scontrol {
         return nodes;
     }
 
-    /** The node that a target's address, HOST:PORT, belongs to; the only one where there is only one. */
+    /** Returns the node of a target's address, HOST:PORT; the only node if there is one. */
     Optional<String> nodeAt(String address, List<String> names) throws IOException, InterruptedException {
         if (names.size() == 1) {
             return Optional.of(names.get(0));
@@ -129,9 +128,9 @@ public final class Scontrol {
     }
 
     /**
-     * Gives up all nodes of a running job but some.
+     * Releases all nodes of a running job except some.
      *
-     * @param gone names the nodes that are given up, for what is said of it
+     * @param gone names the released nodes in messages
      */
     void giveBack(String job, List<String> kept, String gone, Consumer<String> say) throws InterruptedException {
         try {
@@ -143,7 +142,7 @@ public final class Scontrol {
     }
 
     private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
-        // It leaves two scripts in the working directory, for shells that continue afterwards; they are not run here.
+        // It leaves two scripts in the working directory, for shells that continue; nothing runs them here.
         Path directory = Files.createTempDirectory("ppmr-slurm");
         try {
             run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));

@@ -16,7 +16,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Slurm's part of the services: jobs that their tasks announce, and the command that starts them. */
+/** The part of the services for Slurm: jobs that their tasks announce, and the command that starts them. */
 public final class SlurmPart implements ServicePart {
     /** The native program that srun starts for each rank. */
     static final String TASK = "ppmr-slurm-task";
@@ -54,9 +54,9 @@ public final class SlurmPart implements ServicePart {
     }
 
     /**
-     * The announcements that a file asks for.
+     * The announcements in a configuration file.
      *
-     * @param directory where users announce their jobs; empty if none are taken
+     * @param directory the directory in which users announce their jobs; empty if announcements are off
      */
     private record Announcements(Side side, Optional<Path> directory, Tools tools) implements Configured {
         @Override
@@ -78,9 +78,9 @@ public final class SlurmPart implements ServicePart {
     }
 
     /**
-     * The announcements that a service takes.
+     * The announcements of a service.
      *
-     * @param announced empty if it takes none
+     * @param announced the announced jobs; empty if announcements are off
      */
     record Taking(Side side, Optional<AnnouncedJobs> announced) implements Running {
         @Override
@@ -101,7 +101,7 @@ public final class SlurmPart implements ServicePart {
             return announced.map(jobs -> jobs);
         }
 
-        /** A user is about to announce a job, and needs the folder for it. */
+        /** Creates the folder for a user who is about to announce a job. */
         private void announce(Exchange with) throws IOException {
             try {
                 if (announced.isEmpty()) {

@@ -18,8 +18,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A job's ranks from their start to their end, wherever that is: the step with the ranks, and the step that watches the
- * moved ones.
+ * The ranks of a job from their start to their end, on any node: the step with the ranks, and the step that watches the
+ * moved ranks.
  */
 public final class SlurmRun extends JobRun {
     /** The user's options; see {@code ppmr slurm-run --help}. */
@@ -40,14 +40,14 @@ public final class SlurmRun extends JobRun {
     private int status;
     private boolean stopping;
 
-    /** @param task ppmr-slurm-task */
+    /** @param task the path of ppmr-slurm-task */
     public SlurmRun(RunContext setting, SlurmOptions options, Path task) {
         super(setting, "rank");
         this.options = options;
         this.task = task;
     }
 
-    /** Runs the job; gives the highest exit status of a rank. */
+    /** Runs the job; returns the highest exit status of a rank. */
     @Override
     public int run() throws IOException, InterruptedException {
         ranks = begin(JobStep.start("the ranks", ranksCommand(), events));
@@ -95,7 +95,7 @@ public final class SlurmRun extends JobRun {
         }
     }
 
-    /** All ranks of a node have gone: the step that watches them on the spare takes over. */
+    /** Starts the step that watches the ranks of a node on the spare, after all of them moved. */
     private void keep(String node) throws IOException, InterruptedException {
         List<RankLine.Moved> moved = toBeKept.remove(node);
         String address = moved.get(0).address();
@@ -156,7 +156,7 @@ public final class SlurmRun extends JobRun {
                 .toList();
     }
 
-    /** No step of this run is left on the nodes with ranks: those of them that are set to drain are of no more use. */
+    /** Releases the nodes that are set to drain, when no step of this run is left on the nodes with ranks. */
     private void giveBack() throws InterruptedException {
         List<String> drained =
                 setting.giveBack() && !stopping ? slurm.going(List.copyOf(left), this::print) : List.of();
@@ -170,8 +170,8 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * The ranks. Unless the user's options say otherwise, the step continues when a node of it fails (--no-kill), when
-     * a task ends before the others (--wait=0), and when one ends with another status than 0.
+     * Starts the ranks. Unless the user's options differ, the step continues when one of its nodes fails (--no-kill),
+     * when a task ends before the others (--wait=0), and when a task ends with a status other than 0.
      */
     private List<String> ranksCommand() {
         List<String> words = Command.words(
@@ -193,7 +193,7 @@ public final class SlurmRun extends JobRun {
         return words;
     }
 
-    /** Watches over ranks that were moved to a node, a task for each. */
+    /** Watches ranks that moved to a node, with a task for each. */
     private List<String> keepCommand(String node, List<RankLine.Moved> ranks) {
         List<String> words = JobStep.beside(node, ranks.size());
         words.add("--input=none");
@@ -206,12 +206,12 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * The nodes that Slurm gave the job, and how they are used. Immutable.
+     * The nodes of the allocation, and their use. Immutable.
      *
-     * @param job its number
+     * @param job the number of the job
      * @param spares the nodes that start without a rank: the batch host first
-     * @param computing the others
-     * @param tasks how many ranks
+     * @param computing the other nodes
+     * @param tasks the number of ranks
      */
     public record Allocation(String job, List<String> spares, List<String> computing, int tasks) {
         public Allocation {
@@ -223,8 +223,8 @@ public final class SlurmRun extends JobRun {
          * Splits the allocation.
          *
          * @param nodes all its nodes, the batch host first
-         * @param wantedTasks null for as many a node as the job asked for
-         * @param environment Slurm's, of the batch script
+         * @param wantedTasks the number of ranks; null for the job's own number of tasks on each node
+         * @param environment Slurm's environment of the batch script
          */
         public static Allocation of(
                 String job, List<String> nodes, int spares, Integer wantedTasks, Map<String, String> environment)
@@ -264,23 +264,23 @@ public final class SlurmRun extends JobRun {
         /** The rank's number in the step. */
         int rank();
 
-        /** It runs. */
+        /** The rank runs. */
         record RankStarted(int rank, String job, String node) implements RankLine {}
 
-        /** Its original is gone, and it continues at that address. */
+        /** The original is gone, and the copy continues at that address. */
         record Moved(int rank, String address, List<Integer> pids) implements RankLine {
             public Moved {
                 pids = List.copyOf(pids);
             }
         }
 
-        /** It is watched after its move. */
+        /** A step watches the moved rank. */
         record RankKept(int rank) implements RankLine {}
 
-        /** It has ended; {@code known} says whether the status is its own. */
+        /** The rank ended; {@code known} is true if the status is its own. */
         record RankEnded(int rank, int status, boolean known) implements RankLine {}
 
-        /** The line's meaning; empty if it is none of these, but output of srun or of another program. */
+        /** Parses a line; empty if srun or another program wrote it. */
         static Optional<RankLine> parse(String line) {
             Matcher words = WORDS.matcher(line);
             if (!words.matches()) {
