@@ -26,18 +26,18 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * The sections {@code [checkpointers.NAME]}, which both roles have: their keys, and what a file says in them. Owned by
- * the thread that reads the file until it is read.
+ * The sections {@code [checkpointers.NAME]} of both roles: their keys and their values in a file. Owned by the thread
+ * that reads the file.
  *
- * @param settings of each checkpointer, by name; those with mistakes are left out
- * @param trustedUsers whom a target trusts with each, by number
- * @param forAnnouncedJobs the names of those that an announced job may name at a source
+ * @param settings the settings of each checkpointer without mistakes, by name
+ * @param trustedUsers the numbers of the users that a target trusts with each checkpointer
+ * @param forAnnouncedJobs the names of the checkpointers that an announced job may name at a source
  */
 public record CheckpointerConfig(
         Map<String, CheckpointerSettings> settings,
         Map<String, Set<Integer>> trustedUsers,
         Set<String> forAnnouncedJobs) {
-    /** The environment's word for CRIU, from the launcher: the words that start it, one a line; empty for none. */
+    /** The launcher's environment variable for CRIU: the command words, one a line; empty for none. */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
     private static final String ANOTHER_TYPE = "means nothing for this type: take it out";
@@ -172,7 +172,7 @@ public record CheckpointerConfig(
         return all;
     }
 
-    /** The checkpointers of a file, whatever role it is for and whatever else is wrong in it. */
+    /** Returns the checkpointers of a file of either role, even if the file has other mistakes. */
     public static Map<String, Checkpointer> load(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
         CheckpointerConfig read = read(opened);
@@ -180,7 +180,7 @@ public record CheckpointerConfig(
         return read.create();
     }
 
-    /** BLCR as it is installed, and CRIU as the launcher found it. */
+    /** Returns the installed BLCR, and the CRIU that the launcher found. */
     public static Map<String, Checkpointer> usual(Map<String, String> environment) {
         Map<String, CheckpointerSettings> settings = new LinkedHashMap<>();
         settings.put("blcr", CheckpointerSettings.Blcr.installed());
@@ -188,12 +188,12 @@ public record CheckpointerConfig(
         return new CheckpointerConfig(settings, Map.of(), Set.of()).create();
     }
 
-    /** Returns the names of the checkpointers of a file, whatever is wrong with them. */
+    /** Returns the names of the checkpointers of a file, even if they have mistakes. */
     public static Set<String> namesIn(ConfigFile file) {
         return file.names(Keys.class);
     }
 
-    /** The words that start CRIU. */
+    /** Returns the command words that start CRIU. */
     public static List<String> criu(Map<String, String> environment) {
         List<String> words = environment
                 .getOrDefault(CRIU_VARIABLE, "")
@@ -203,7 +203,7 @@ public record CheckpointerConfig(
         return words.isEmpty() ? List.of("criu") : words;
     }
 
-    /** Returns the commands that root runs, by what names them in the file. */
+    /** Returns the commands that root runs, by their keys in the file. */
     Map<String, List<String>> rootsCommands() {
         Map<String, List<String>> commands = new LinkedHashMap<>();
         settings.forEach((name, one) -> {
@@ -214,7 +214,7 @@ public record CheckpointerConfig(
         return commands;
     }
 
-    /** The checkpointers, by name. */
+    /** Creates the checkpointers, by name. */
     Map<String, Checkpointer> create() {
         NativePrograms programs = NativePrograms.fromSystemProperty();
         Map<String, Checkpointer> all = new LinkedHashMap<>();

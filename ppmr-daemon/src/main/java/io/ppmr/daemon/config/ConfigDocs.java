@@ -7,7 +7,7 @@ import java.util.List;
 
 /**
  * The page of all configuration keys, {@code docs/configuration.md}, made of the records that the files are read into.
- * A test fails when the page is older than they are.
+ * A test fails if the page is stale.
  */
 public final class ConfigDocs {
     private static final String INTRODUCTION = """
@@ -35,7 +35,7 @@ public final class ConfigDocs {
 
     private ConfigDocs() {}
 
-    /** The whole page. */
+    /** Returns the whole page. */
     public static String page() {
         StringBuilder page = new StringBuilder(INTRODUCTION);
         for (ConfigRole role : ConfigRole.all()) {

@@ -10,9 +10,9 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * A kind of configuration files, with everything that may stand in one.
+ * The role of a configuration file, with its keys and sections.
  *
- * @param word as in {@code ppmr source}
+ * @param word its word, as in {@code ppmr source}
  * @param top the record of the keys that stand before any section
  * @param sections the records of all other sections
  */
@@ -21,12 +21,12 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
         sections = List.copyOf(sections);
     }
 
-    /** Both. */
+    /** Returns both roles. */
     public static List<ConfigRole> all() {
         return List.of(SourceConfig.ROLE, TargetConfig.ROLE);
     }
 
-    /** The role of a file: a target listens. */
+    /** Returns the role of a file: a target has {@code listen}. */
     public static ConfigRole of(Path file) throws ConfigException {
         return of(new ConfigFile(file, false));
     }
@@ -35,7 +35,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
         return file.says("listen") ? TargetConfig.ROLE : SourceConfig.ROLE;
     }
 
-    /** The top of a file of this role; reports what stands there and does not belong there. */
+    /** Reads the top of a file of this role; reports keys and sections that do not belong there. */
     <R extends Record> ConfigFile.FileSection<R> topOf(ConfigFile file, Class<R> keys) {
         ConfigRole other = isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
         String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s, since it "
@@ -51,9 +51,9 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
     }
 
     /**
-     * Resolves a file of this role; throws with all its mistakes.
+     * Resolves a file of this role; throws with all mistakes.
      *
-     * @param here whether this is its node; if not, its key, its users and hosts are not looked for
+     * @param here whether the file is for this node; if not, its key, users and hosts are not looked up
      */
     public ResolvedValues check(Path file, boolean here) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, here);
@@ -74,7 +74,7 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
                 .toList();
     }
 
-    /** Every section, the top first. */
+    /** Returns all sections, the top first. */
     public List<ConfigSection> everything() {
         return Stream.concat(Stream.of(top), sections.stream())
                 .map(ConfigSection::of)

@@ -13,11 +13,11 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 
-/** The keys of the rails in both roles' files, and how they are read. */
+/** The keys of the rails in the files of both roles, and their reader. */
 final class RailConfig {
     private static final int MAX_RAILS = 16;
 
-    /** By what a rail's bytes travel. */
+    /** The transport of a rail. */
     enum Way {
         TCP,
         RDMA
@@ -69,7 +69,7 @@ final class RailConfig {
 
     private RailConfig() {}
 
-    /** The rails of a source's file. */
+    /** Returns the rails of a source's file. */
     static List<RailSettings> ofSource(ConfigFile.FileSection<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
@@ -88,7 +88,7 @@ final class RailConfig {
         return rails;
     }
 
-    /** The rails of a target's file. */
+    /** Returns the rails of a target's file. */
     static List<RailSettings> ofTarget(ConfigFile.FileSection<?> top) {
         List<RailSettings> rails = new ArrayList<>();
         Set<String> names = new HashSet<>();
@@ -111,7 +111,7 @@ final class RailConfig {
         return rails;
     }
 
-    /** Returns true if it has a name; reports one that is bad. */
+    /** Returns true if the rail has a name; reports a bad name. */
     private static boolean hasName(ConfigFile.FileSection<?> entry, Network network, Set<String> names) {
         String name = network.name();
         if (name != null && (name.isBlank() || !names.add(name))) {
@@ -129,7 +129,7 @@ final class RailConfig {
         }
     }
 
-    /** Reports more connections than a session takes. */
+    /** Reports more connections than a session may have. */
     static void requireFewConnections(ConfigFile.FileSection<?> top, List<RailSettings> rails, int connectionsEach) {
         if (rails.size() * connectionsEach > RailReceiver.MOST_CONNECTIONS) {
             top.bad(

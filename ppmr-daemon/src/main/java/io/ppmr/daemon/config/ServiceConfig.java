@@ -37,18 +37,18 @@ import java.util.OptionalLong;
 import java.util.stream.Stream;
 
 /**
- * The part of a configuration that both roles have; null and default values where the file has mistakes. Immutable.
+ * The part of a configuration that both roles have; null and default values for mistakes. Immutable.
  *
- * @param keys at the top of its file
- * @param journal the folder of its journal
- * @param controlSocket where commands reach it
+ * @param keys the keys at the top of the file
+ * @param journal the directory of the journal
+ * @param controlSocket the socket for commands
  * @param pool size of the pool and its chunks
- * @param chunkIsChosen whether the size of a chunk was left to the service
- * @param key by which the nodes know each other
- * @param rails the networks for chunks beside that of the control connection
- * @param access who may use the control socket
- * @param metrics where its meters are shown, if they are
- * @param fence how a lost peer is proved off, if it can be
+ * @param chunkIsChosen whether the service chose the size of a chunk
+ * @param key the shared key of the nodes
+ * @param rails the networks for chunks
+ * @param access the access rights to the control socket
+ * @param metrics the address of the metrics endpoint; empty for none
+ * @param fence the fence command; empty for none
  */
 public record ServiceConfig(
         ServiceKeys keys,
@@ -66,13 +66,13 @@ public record ServiceConfig(
     private static final int OTHERS = 077;
     private static final int ALL_BITS = 07777;
 
-    /** Reads it. */
+    /** Reads the part of a file that both roles have. */
     static <R extends Record & ServiceKeys.Top> ServiceConfig read(
             ConfigFile file, ConfigFile.FileSection<R> top, List<RailSettings> rails) {
         ServiceKeys keys = top.values().service();
         Path mount = keys.node().mount();
         Path work = keys.node().workDirectory();
-        // Inside the mount the commands' own files would be taken for images.
+        // Inside the mount the commands' own files would count as images.
         if (mount != null && work.startsWith(mount)) {
             top.bad("work_directory", work + " lies inside the mount " + mount + ": name a folder outside");
         }
@@ -96,7 +96,7 @@ public record ServiceConfig(
                 fence(file.section(FenceKeys.class)));
     }
 
-    /** The chunks' size as it is and why, for people; empty if the file says it. */
+    /** Describes the chosen size of chunks, for people; empty if the file sets it. */
     public Optional<String> chunkChoice() {
         return chunkIsChosen
                 ? Optional.of("chunks of " + pool.chunkBytes() / KIB + " KiB, " + pool.chunkCount()
@@ -104,17 +104,17 @@ public record ServiceConfig(
                 : Optional.empty();
     }
 
-    /** Tells how the bytes travel, and in which chunks if the service has chosen their size. */
+    /** Describes the transport, and the size of chunks if the service chose it. */
     public String withChunks(String transport) {
         return transport + chunkChoice().map(choice -> "; " + choice).orElse("");
     }
 
-    /** Gives what optional parts of its service need to know of this node. */
+    /** Returns the facts about this node for the optional parts of the service. */
     public ServicePart.Node node(MeterRegistry meters) {
         return new ServicePart.Node(NativePrograms.fromSystemProperty(), System.getenv(), key, meters);
     }
 
-    /** Lists sections of a side's file, with those of the parts after them. */
+    /** Lists the sections of a side's file, followed by the sections of the parts. */
     static List<Class<? extends Record>> withParts(Side side, List<Class<? extends Record>> sections) {
         return Stream.concat(sections.stream(), InstalledParts.sections(side).stream())
                 .toList();
@@ -160,10 +160,10 @@ public record ServiceConfig(
     }
 
     /**
-     * Returns the commands that root runs, by what names them in the file.
+     * Returns the commands that root runs, by their keys in the file.
      *
-     * @param tools those of the checkpointers
-     * @param parts what it says of the optional parts
+     * @param tools the checkpointers
+     * @param parts the configuration of the optional parts
      */
     Map<String, List<String>> rootsCommands(CheckpointerConfig tools, ConfiguredParts parts) {
         Map<String, List<String>> commands = new LinkedHashMap<>(tools.rootsCommands());
@@ -207,12 +207,12 @@ public record ServiceConfig(
         return file;
     }
 
-    /** The control socket that a file names, whatever else is wrong in it. */
+    /** Returns the control socket of a file, even if the file has other mistakes. */
     public static Path socketOf(Path file) throws ConfigException {
         return topOf(new ConfigFile(file, false), "control_socket").controlSocket();
     }
 
-    /** Returns the folder of the journal that a file names, whatever else is wrong in it. */
+    /** Returns the directory of the journal of a file, even if the file has other mistakes. */
     public static Path journalOf(Path file) throws ConfigException {
         return topOf(new ConfigFile(file, false), "journal").journal();
     }
@@ -221,7 +221,7 @@ public record ServiceConfig(
         return topOf(opened, "work_directory").service().node().workDirectory();
     }
 
-    /** Returns where the service of a file mounts, for its images and in its warm-up, whatever else is wrong in it. */
+    /** Returns the mounts of a service, of images and of its warm-up, even if its file has other mistakes. */
     public static List<Path> mountsOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
         NodeSettings node = topOf(opened, "mount", "work_directory").service().node();
@@ -230,7 +230,7 @@ public record ServiceConfig(
         return mounts;
     }
 
-    /** The top of a file, in which these keys are good. */
+    /** Reads the top of a file; throws if one of these keys has a mistake. */
     private static ServiceKeys.Top topOf(ConfigFile opened, String... required) throws ConfigException {
         ConfigRole role = ConfigRole.of(opened);
         ConfigFile.FileSection<?> top = role.topOf(opened, role.top());

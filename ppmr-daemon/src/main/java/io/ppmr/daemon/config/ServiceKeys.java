@@ -13,11 +13,11 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The keys at the top of both roles' files. Immutable.
+ * The keys at the top of the files of both roles. Immutable.
  *
- * @param node what a migration needs to know of the node
- * @param transport how bytes travel
- * @param control who may use the control socket
+ * @param node the node's settings for migrations
+ * @param transport the transport of bytes
+ * @param control the access to the control socket
  */
 public record ServiceKeys(
         NodeSettings node,
@@ -50,7 +50,7 @@ public record ServiceKeys(
             + " name on both nodes. Without it, or without a common name, chunks take the way of the control"
             + " connection. Usually written as sections [[rails]] at the end of the file";
 
-    /** The keys of the ways by which bytes travel. */
+    /** The keys of the transport. */
     public record TransportKeys(
             @Key(
                     value = "auto",
@@ -77,7 +77,7 @@ public record ServiceKeys(
             @Key(value = "false", doc = "whether all users of the node may read the service's status", example = "true")
             boolean publicStatus) {}
 
-    /** The top of either role's file. */
+    /** The top of a file of either role. */
     interface Top {
         ServiceKeys service();
 

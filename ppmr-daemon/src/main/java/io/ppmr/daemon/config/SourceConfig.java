@@ -37,13 +37,13 @@ import java.util.stream.Stream;
 /**
  * The configuration of a source, with its keys. Immutable.
  *
- * @param service what both roles' files say
- * @param settings the service's
- * @param jobs those that can be moved, by name
- * @param triggerJob the one that the triggers move, if they move one
- * @param health the health command, if there is one
- * @param parts what it says of the optional parts
- * @param rootsCommands that root runs, by what names them in the file
+ * @param service the part that both roles have
+ * @param settings the settings of the service
+ * @param jobs the configured jobs, by name
+ * @param triggerJob the job that the triggers move; empty for none
+ * @param health the health command; empty for none
+ * @param parts the configuration of the optional parts
+ * @param rootsCommands the commands that root runs, by their keys in the file
  */
 public record SourceConfig(
         ServiceConfig service,
@@ -148,7 +148,7 @@ public record SourceConfig(
                     example = "/local/ppmr/kept")
             Optional<Path> keep) {}
 
-    /** The keys of what a job's library is told. */
+    /** The keys of the hooks of a job's library. */
     private record HookKeys(
             @Key(
                     doc = "runs before the first checkpoint, and must make all ranks stop communicating",
@@ -193,7 +193,7 @@ public record SourceConfig(
         rootsCommands = Map.copyOf(rootsCommands);
     }
 
-    /** Returns the facts for the hooks of a job that an earlier run of the service has begun to move. */
+    /** Returns the facts for the hooks of a job that an earlier run of the service began to move. */
     public JobNotes notes(String job, List<Integer> ranks) {
         ConfiguredJob configured = jobs.get(job);
         return configured == null
@@ -201,12 +201,12 @@ public record SourceConfig(
                 : new JobNotes(job, ranks, configured.others(), configured.hooks());
     }
 
-    /** Reads a file on its node; throws with all its mistakes. */
+    /** Reads a file on its node; throws with all mistakes. */
     public static SourceConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** The configuration; what only its node knows is null where the file is read elsewhere. */
+    /** Reads a file; values that only its node has are null on other nodes. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
         ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofSource(top));
@@ -242,7 +242,7 @@ public record SourceConfig(
         return new SourceConfig(service, settings, jobs, trigger, health, parts, commands);
     }
 
-    /** The health command, if there is one. Without {@code trigger_job} it moves the job that users announce. */
+    /** Returns the health command, if there is one. Without {@code trigger_job} it moves announced jobs. */
     private static Optional<HealthTrigger.Settings> health(
             ConfigFile.FileSection<HealthTrigger.Settings> section, boolean movesJobs) {
         HealthTrigger.Settings settings = section.values();

@@ -33,11 +33,11 @@ import java.util.function.Function;
 /**
  * The configuration of a target, with its keys. Immutable.
  *
- * @param service what both roles' files say
- * @param settings the service's
- * @param parts what it says of the optional parts
- * @param rootsCommands that root runs, by what names them in the file
- * @param ownStaging the memory for staging where no folder is named
+ * @param service the part that both roles have
+ * @param settings the settings of the service
+ * @param parts the configuration of the optional parts
+ * @param rootsCommands the commands that root runs, by their keys in the file
+ * @param ownStaging the memory for staging, if no directory is configured
  */
 public record TargetConfig(
         ServiceConfig service,
@@ -45,7 +45,7 @@ public record TargetConfig(
         ConfiguredParts parts,
         Map<String, List<String>> rootsCommands,
         Optional<OwnStaging> ownStaging) {
-    /** No attempt has such a name, so nothing takes it for what an attempt left. */
+    /** No attempt has such a name, so no clean-up removes it. */
     private static final String OWN_STAGING = ".staging";
 
     static final ConfigRole ROLE = new ConfigRole(
@@ -150,19 +150,19 @@ public record TargetConfig(
             Duration deadline) {}
 
     /**
-     * Memory for staging that is no other's.
+     * The service's own memory for staging.
      *
-     * @param mountPoint where it is mounted, in the work directory
-     * @param sizeBytes for all migrations together
+     * @param mountPoint its mount point, in the work directory
+     * @param sizeBytes its size, for all migrations together
      */
     public record OwnStaging(Path mountPoint, long sizeBytes) {}
 
-    /** Reads a file on its node; throws with all its mistakes. */
+    /** Reads a file on its node; throws with all mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** The configuration; what only its node knows is null where the file is read elsewhere. */
+    /** Reads a file; values that only its node has are null on other nodes. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
         ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
@@ -227,7 +227,7 @@ public record TargetConfig(
         return Optional.of(new OwnStaging(work.resolve(OWN_STAGING), limitBytes * migrations));
     }
 
-    /** Returns where the target of a file would mount memory for its staging, whatever else is wrong in the file. */
+    /** Returns the mount point of a target's memory for staging, even if its file has other mistakes. */
     public static Optional<Path> stagingMountOf(Path file) throws ConfigException {
         ConfigFile opened = new ConfigFile(file, false);
         return ConfigRole.of(opened).isTarget()
@@ -250,7 +250,7 @@ public record TargetConfig(
         return commands;
     }
 
-    /** The other targets of a migration promise something for the window and a quarter more, and not for longer. */
+    /** Limits the fence window: the other targets promise for 1.25 windows, and not for longer. */
     private static void requirePromise(ConfigFile file, Fence fence, Duration silence) {
         Duration most = Duration.ofNanos(TransactionTimes.LONGEST_PROMISE_NS / 5 * 4);
         ConfigFile.FileSection<ServiceKeys.FenceKeys> section = file.section(ServiceKeys.FenceKeys.class);

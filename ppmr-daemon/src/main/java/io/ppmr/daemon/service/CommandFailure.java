@@ -1,6 +1,6 @@
 package io.ppmr.daemon.service;
 
-/** A command that cannot continue for a reason that its user can do something about: one line and an exit code. */
+/** A failure of a command that its user can remedy: one line and an exit code. */
 public final class CommandFailure extends Exception {
     private final ExitCode exitCode;
 

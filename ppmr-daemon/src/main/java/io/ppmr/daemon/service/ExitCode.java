@@ -4,9 +4,9 @@ import io.ppmr.migration.source.MigrationReport;
 
 /** The exit codes of every command. */
 public enum ExitCode {
-    /** Done; for a migration: committed. */
+    /** Success; for a migration: committed. */
     OK(0, "done; a migration has committed"),
-    /** Something else went wrong. */
+    /** Any other failure. */
     FAILED(1, "anything else went wrong; the message says what"),
     /** The command line or the configuration is wrong. */
     USAGE(2, "the command line or the configuration is wrong"),
@@ -33,7 +33,7 @@ public enum ExitCode {
         return meaning;
     }
 
-    /** The one that says how a migration ended. */
+    /** Returns the exit code for the outcome of a migration. */
     public static ExitCode of(MigrationReport.Outcome outcome) {
         return switch (outcome) {
             case COMMITTED -> OK;

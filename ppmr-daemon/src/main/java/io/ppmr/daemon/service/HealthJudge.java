@@ -1,17 +1,17 @@
 package io.ppmr.daemon.service;
 
 /**
- * Decides by a row of answers when a node is going, so that a check that flaps does not move jobs about: it takes
- * several bad answers in a row; after one migration has moved the job, several good ones in a row before there can be
- * another; and a rest in any case. One that moved nothing is tried again after the rest while the answers stay bad. For
- * one thread.
+ * Decides from consecutive answers that a node is failing, with hysteresis. A migration starts after several bad
+ * answers in a row. After a migration that moved the job, the next one needs several good answers in a row first. Each
+ * further migration needs the cool-down time. If a migration moved nothing, it is repeated after that time while the
+ * answers stay bad. For one thread.
  */
 final class HealthJudge {
-    /** The answer of one call of the command. */
+    /** The answer of a call of the command. */
     enum HealthResult {
         WELL,
         GOING,
-        /** It could not be run, did not end in time, or was killed: that says nothing about the node. */
+        /** It could not run, did not end in time, or was killed: no information about the node. */
         UNKNOWN
     }
 
@@ -30,7 +30,7 @@ final class HealthJudge {
         cooldownNs = settings.healthCooldown().toNanos();
     }
 
-    /** Returns true if a migration is to start now. */
+    /** Returns true if a migration must start now. */
     boolean fires(HealthResult answer, long nowNs) {
         switch (answer) {
             case WELL -> {
@@ -56,7 +56,7 @@ final class HealthJudge {
         return true;
     }
 
-    /** The migration that was started has moved the job, or may have. */
+    /** Records that the started migration moved the job, or may have moved it. */
     void moved() {
         moved = true;
     }

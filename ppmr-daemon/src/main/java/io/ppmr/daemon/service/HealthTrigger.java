@@ -18,9 +18,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Asks the site's health command whether this node is going, and starts the configured migration if so. Has one thread,
- * which sleeps between calls; a service without a health command has none of these. Closed by its owner, which ends a
- * call that runs.
+ * Runs the site's health command periodically, and starts the configured migration if the node is failing. Has one
+ * thread, which sleeps between calls. A service without a health command has no trigger. Closed by its owner, which
+ * ends a running call.
  */
 public final class HealthTrigger implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(HealthTrigger.class);
@@ -86,7 +86,7 @@ public final class HealthTrigger implements AutoCloseable {
     private HealthResult lastAnswer = HealthResult.UNKNOWN;
     private volatile String state = "not asked yet";
 
-    /** Starts asking. */
+    /** Starts the calls. */
     public HealthTrigger(Settings settings, Migrations migrations) {
         this.settings = settings;
         this.migrations = migrations;
@@ -112,7 +112,7 @@ public final class HealthTrigger implements AutoCloseable {
 
     private void take(HealthResult answer) {
         if (underWay.get()) {
-            // What the node says while its job is on its way counts for nothing.
+            // Answers during a migration do not count.
             return;
         }
         if (hasMoved.getAndSet(false)) {
@@ -145,7 +145,7 @@ public final class HealthTrigger implements AutoCloseable {
         }
     }
 
-    /** The migration's thread. */
+    /** Runs on the thread of the migration. */
     private void onEvent(MigrationQueue.Event event) {
         if (event instanceof MigrationQueue.Event.Going) {
             return;

@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The command that starts a further ppmr: the launcher's, from the environment, or that of this JVM.
+ * The command that starts a further ppmr: from the launcher's environment, or the command of this JVM.
  *
- * @param words everything before ppmr's own arguments
+ * @param words the words before ppmr's own arguments
  */
 public record JavaCommand(List<String> words) {
     public JavaCommand {
@@ -20,7 +20,7 @@ public record JavaCommand(List<String> words) {
     /**
      * From the launcher's variables PPMR_JAVA, PPMR_JAVA_OPTIONS and PPMR_CLASSPATH.
      *
-     * @param nativePrograms the helpers that it is to use
+     * @param nativePrograms the native helpers for it
      */
     public static JavaCommand from(Map<String, String> environment, Path nativePrograms) {
         List<String> words = new ArrayList<>();
@@ -37,7 +37,7 @@ public record JavaCommand(List<String> words) {
         return new JavaCommand(words);
     }
 
-    /** The whole command. */
+    /** Returns the whole command. */
     public List<String> with(List<String> arguments) {
         List<String> all = new ArrayList<>(words);
         all.addAll(arguments);

@@ -12,7 +12,7 @@ public final class MigrationText {
 
     private MigrationText() {}
 
-    /** Describes how a migration ended. */
+    /** Describes the end of a migration. */
     public static String of(MigrationReport report) {
         return String.format(
                 Locale.ROOT,
@@ -30,7 +30,7 @@ public final class MigrationText {
                 report.copy() == null ? "" : "; " + report.copy().sentence());
     }
 
-    /** Describes how far a migration is. */
+    /** Describes the progress of a migration. */
     public static String of(MigrationProgress progress) {
         return String.format(
                 Locale.ROOT,
@@ -43,7 +43,7 @@ public final class MigrationText {
                 mib(progress.stagedBytes()));
     }
 
-    /** One that comes to a target, with its rate now. */
+    /** Describes a migration that arrives at a target, with its current rate. */
     public static String of(Arrival arrival, double bytesPerSecond) {
         if (arrival.source().isEmpty()) {
             return "migration " + shortened(arrival.id()) + ", recovered: " + word(arrival.step());
@@ -63,17 +63,17 @@ public final class MigrationText {
                 rate(bytesPerSecond));
     }
 
-    /** The first characters of a migration's name. */
+    /** Returns the first characters of a migration's name. */
     public static String shortened(String id) {
         return id.substring(0, Math.min(SHOWN_OF_ID, id.length()));
     }
 
-    /** Bytes in MiB. */
+    /** Formats bytes in MiB. */
     public static String mib(long bytes) {
         return String.format(Locale.ROOT, "%.1f MiB", bytes / MIB);
     }
 
-    /** Bytes a second in MiB a second. */
+    /** Formats bytes a second in MiB a second. */
     public static String rate(double bytesPerSecond) {
         return String.format(Locale.ROOT, "%.0f MiB/s", bytesPerSecond / MIB);
     }

@@ -20,23 +20,23 @@ import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
 /**
- * The orders to a source's service: finds the job that is asked for, and hands it to the {@link MigrationQueue}, which
- * owns what is under way. Triggers come from the signal, from the health command and from the control socket. Safe for
+ * The orders to a source's service: finds the requested job, and passes it to the {@link MigrationQueue}, which owns
+ * the running migrations. Triggers come from the signal, from the health command and from the control socket. Safe for
  * any thread. Watchers are called on the migration's thread and must not block.
  */
 public final class Migrations {
-    /** A job, and what it is called if a user has announced it. */
+    /** A job, and its name if a user announced it. */
     private record ResolvedJob(ConfiguredJob job, Optional<JobName> announced) {
         String name() {
             return announced.map(JobName::toString).orElse(job.name());
         }
     }
 
-    /** The one who asks for a migration: of a job that is announced, or as its owner. */
+    /** The origin of a request: for an announced job, or from its owner. */
     private final class RequestOrigin implements MigrationQueue.Customer {
         private final Optional<JobName> announced;
         private final Optional<String> owner;
-        /** The targets of the order; empty until there is one, as nothing is recorded before. */
+        /** The targets of the order; empty before there is one, because nothing is recorded before. */
         private volatile Optional<List<InetSocketAddress>> targets = Optional.empty();
 
         private RequestOrigin(Optional<JobName> announced, Optional<String> owner) {
@@ -74,16 +74,16 @@ public final class Migrations {
     private final JobSources announced;
     private final OwnerPace pace = new OwnerPace();
 
-    /** Those of a source that takes no announced jobs. */
+    /** The migrations of a source without announced jobs. */
     public Migrations(Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, MigrationQueue queue) {
         this(jobs, triggerJob, queue, JobSources.NONE);
     }
 
     /**
-     * @param jobs those of the configuration, by name
-     * @param triggerJob the one that the triggers move; without it they move all that are announced
+     * @param jobs the configured jobs, by name
+     * @param triggerJob the job that the triggers move; without it they move all announced jobs
      * @param queue owns the migrations
-     * @param announced those that users bring
+     * @param announced the jobs that users announce
      */
     public Migrations(
             Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, MigrationQueue queue, JobSources announced) {
@@ -94,19 +94,18 @@ public final class Migrations {
     }
 
     /**
-     * Returns true if a user who is neither root nor the service's own may have this job moved; not the one of the
-     * trigger.
+     * Returns true if a user other than root and the service's own may move this job; false for the job of the trigger.
      */
     public boolean isOwnedBy(String job, String user) {
         return announced.isOwnedBy(job, user);
     }
 
     /**
-     * Starts one and returns.
+     * Starts a migration and returns.
      *
-     * @param name the job; null for the one that the trigger moves
-     * @param by who or what asks, for the log
-     * @param watcher told of this migration's events until its last
+     * @param name the job; null for the job of the trigger
+     * @param by the origin of the request, for the log
+     * @param watcher receives the events of this migration until its last
      */
     public MigrationQueue.Started start(String name, String by, Consumer<MigrationQueue.Event> watcher)
             throws RequestException {
@@ -114,10 +113,10 @@ public final class Migrations {
     }
 
     /**
-     * The same to these nodes.
+     * Starts a migration to these nodes.
      *
-     * @param owner the user whose announced jobs alone are meant; empty if the caller may control the service
-     * @param to the ranks are spread over them; empty for the configured spare nodes
+     * @param owner restricts the request to announced jobs of this user; empty if the caller may control the service
+     * @param to the targets of the ranks; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
      */
     public MigrationQueue.Started start(
@@ -151,7 +150,7 @@ public final class Migrations {
                 asker);
     }
 
-    /** A job of a trigger's, which is looked for when its turn has come. */
+    /** A job of a trigger, which is looked up at its turn. */
     private MigrationQueue.Request request(JobName name, String by) {
         RequestOrigin asker = new RequestOrigin(Optional.of(name), Optional.empty());
         return new MigrationQueue.Request(
@@ -171,12 +170,12 @@ public final class Migrations {
     }
 
     /**
-     * This node is going: moves the configured job of the trigger or, without one, all jobs that are announced, one
-     * after the other, users in turn. Where a user has just had a job of the user's own moved, they wait for its end.
+     * Handles a failing node: moves the configured job of the trigger or, without one, all announced jobs, one after
+     * the other, users in turn. If a user's own migration runs, they wait for its end.
      *
-     * @param by what has triggered, for the log
-     * @param watcher told when all have ended: the last event of one that was not moved, if there is one
-     * @return what is moved, for the log
+     * @param by the trigger, for the log
+     * @param watcher receives, after all ended, the last event of a job that was not moved, if there is one
+     * @return the moved jobs, for the log
      */
     public String trigger(String by, Consumer<MigrationQueue.Event> watcher) throws RequestException {
         if (triggerJob.isPresent()) {
@@ -193,10 +192,10 @@ public final class Migrations {
     }
 
     /**
-     * Calls a migration off, as {@link MigrationQueue#cancel} does.
+     * Cancels a migration, as {@link MigrationQueue#cancel} does.
      *
-     * @param id its name, or the first characters of it
-     * @param by who asks
+     * @param id its name, or the first characters of its name
+     * @param by the origin of the request
      * @return its whole name
      */
     public String cancel(String id, String by) throws RequestException {
@@ -208,23 +207,23 @@ public final class Migrations {
         return queue.cancelWaiting(by);
     }
 
-    /** Tells of the migration that runs, or of the next one, until its last event. */
+    /** Passes the events of the running migration, or of the next one, to a watcher until the last event. */
     public void watch(Consumer<MigrationQueue.Event> watcher) {
         queue.watch(watcher);
     }
 
-    /** Tells no more. */
+    /** Removes a watcher. */
     public void unwatch(Consumer<MigrationQueue.Event> watcher) {
         queue.unwatch(watcher);
     }
 
-    /** Returns the migration that is under way, and the end of the last one. */
+    /** Returns the running migration, and the end of the last one. */
     public MigrationQueue.State state() {
         return queue.state();
     }
 
     /**
-     * Takes no more, and waits for the one that runs.
+     * Accepts no further request, and waits for the running migration.
      *
      * @return whether no migration runs
      */

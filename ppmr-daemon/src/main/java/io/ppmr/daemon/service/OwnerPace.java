@@ -6,28 +6,28 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Paces the migrations that users start of their own jobs, each user apart. The journal keeps for a month how each of
- * them ended, so their number in a month has a bound: one in ten seconds in the long run, and one in ten minutes for
- * a user whose migrations only fail. Times are of the monotonic clock. Any thread.
+ * Limits the rate of the migrations that each user starts of own jobs. The journal keeps their outcomes for a month, so
+ * their number in a month has a bound: one in ten seconds in the long run, and one in ten minutes for a user whose
+ * migrations only fail. Times are of the monotonic clock. Any thread.
  */
 final class OwnerPace {
-    /** The migrations that a user may start without a rest between them. */
+    /** The number of migrations that a user may start without a pause. */
     private static final int BURST = 200;
 
     private static final long INTERVAL_NS = TimeUnit.SECONDS.toNanos(10);
-    /** Failures one after the other that cost no rest. */
+    /** The number of consecutive failures without a pause. */
     private static final int FREE_FAILURES = 3;
 
     private static final long FIRST_REST_NS = TimeUnit.SECONDS.toNanos(1);
     private static final int MOST_DOUBLINGS = 10;
     private static final long LONGEST_REST_NS = TimeUnit.MINUTES.toNanos(10);
-    /** After so long without a migration the failures of a user are forgotten. */
+    /** The time without a migration after which the failures of a user are reset. */
     private static final long FORGOTTEN_NS = TimeUnit.HOURS.toNanos(1);
 
     private static final class User {
-        /** The time by which the migrations that were started would be over if each took an interval. */
+        /** The time at which the started migrations would be over if each took an interval. */
         private long paidUntilNs;
-        /** Those one after the other. */
+        /** The number of consecutive failures. */
         private int failures;
 
         private long lastNs;
@@ -48,7 +48,7 @@ final class OwnerPace {
 
     private final Map<String, User> users = new HashMap<>();
 
-    /** Notes that a user starts a migration; throws, and says when the next may be started, if it comes too soon. */
+    /** Records that a user starts a migration; if it is too soon, throws with the time of the next one. */
     synchronized void start(String name, long nowNs) throws RequestException {
         users.values().removeIf(user -> nowNs - user.lastNs > FORGOTTEN_NS && nowNs - user.paidUntilNs > 0);
         User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
@@ -68,7 +68,7 @@ final class OwnerPace {
         user.lastNs = nowNs;
     }
 
-    /** A migration that a user has started is over. */
+    /** Records the end of a migration that a user started. */
     synchronized void ended(String name, boolean moved, long nowNs) {
         User user = users.computeIfAbsent(name, unknown -> new User(nowNs));
         user.failures = moved ? 0 : user.failures + 1;

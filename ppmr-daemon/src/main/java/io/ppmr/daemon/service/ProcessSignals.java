@@ -9,7 +9,7 @@ import java.util.Map;
  * warns of every mention of that class and cannot be told not to.
  */
 public final class ProcessSignals {
-    /** The environment variable that tells HotSpot which signal to suspend its threads with. */
+    /** The environment variable with the signal by which HotSpot suspends its threads. */
     static final String SUSPEND_SIGNAL = "_JAVA_SR_SIGNUM";
 
     private static final int SIGUSR2 = 12;
@@ -39,7 +39,7 @@ public final class ProcessSignals {
         }
     }
 
-    /** Throws unless the JVM was told to leave SIGUSR2 alone; otherwise its own use of it would start migrations. */
+    /** Throws if the JVM itself uses SIGUSR2, which would start migrations. */
     public static void requireFreeTrigger(Map<String, String> environment) throws CommandFailure {
         String number = environment.getOrDefault(SUSPEND_SIGNAL, "");
         boolean valid = number.matches("\\d{1,2}")

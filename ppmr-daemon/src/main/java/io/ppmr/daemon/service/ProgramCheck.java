@@ -10,23 +10,23 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Sees, before a service of root's starts, that only root can change what it runs as root: its own files, its java, the
- * folders in which programs are found by name, and the commands of its configuration. A service that is started by hand
- * out of a source tree is not looked at: its builder decides what runs there.
+ * Checks, before a service of root starts, that only root can change the programs that it runs as root: its own files,
+ * its java, the directories of PATH, and the commands of its configuration. A service that is started by hand from a
+ * source tree is not checked: its builder controls its programs.
  */
 public final class ProgramCheck {
     private static final String MANIFEST = "install.manifest";
 
-    /** The parts of a tree that the launcher, which is one of them, runs or reads. */
+    /** The parts of a tree that the launcher runs or reads, with the launcher. */
     private static final List<String> LAUNCHER = List.of("ppmr", "conf", "scripts");
 
     private ProgramCheck() {}
 
     /**
-     * Throws, and names the file, the cause and the remedy, if another user could make root run a program.
+     * Throws, with the file, the cause and the remedy, if another user could make root run a program.
      *
-     * @param commands that root runs, by the keys of the configuration that name them
-     * @param environment of this process
+     * @param commands the commands that root runs, by their keys in the configuration
+     * @param environment the environment of this process
      */
     public static void require(Map<String, List<String>> commands, Map<String, String> environment)
             throws CommandFailure {

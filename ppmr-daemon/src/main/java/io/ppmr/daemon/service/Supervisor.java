@@ -12,9 +12,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The program that started this service and receives its state: systemd, by datagrams of sd_notify(3), or none. The
- * messages come from this process itself, which is the unit's main one. The launcher has put the socket's address under
- * a name of our own, so that nothing that the service starts takes it for its own. Safe for any thread.
+ * The program that started this service and receives its state: systemd, by datagrams of sd_notify(3), or none. This
+ * process itself sends the messages, because it is the main process of the unit. The launcher renames the variable of
+ * the socket, so that no program of the service uses it. Safe for any thread.
  */
 public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);
@@ -27,14 +27,14 @@ public final class Supervisor {
 
     /**
      * @param listener receives each message; none if there is no receiver
-     * @param watchdog how long it waits for a sign of life before it ends the service; none if it does not
+     * @param watchdog the time without a keep-alive after which it kills the service; none for no watchdog
      */
     Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
         this.listener = listener;
         this.watchdog = watchdog;
     }
 
-    /** The one that the environment speaks of; throws if that one cannot be reached. */
+    /** Returns the supervisor of the environment; throws if it cannot be reached. */
     public static Supervisor of(Map<String, String> environment) throws IOException {
         String address = environment.get(SOCKET);
         if (address == null) {
@@ -50,10 +50,10 @@ public final class Supervisor {
         return new Supervisor(Optional.of(message -> tell(socket, message)), watchdog);
     }
 
-    /** Returns true if this process is the one that systemd has started for a unit. */
+    /** Returns true if systemd started this process for a unit. */
     static boolean isUnit(Map<String, String> environment) {
         ProcessHandle own = ProcessHandle.current();
-        // systemd 248 and later say so. The launcher becomes this process, whose parent systemd is.
+        // systemd 248 and later set it. The launcher becomes this process by exec, so systemd is its parent.
         return Long.toString(own.pid()).equals(environment.get("SYSTEMD_EXEC_PID"))
                 || (own.parent().map(ProcessHandle::pid).orElse(0L) == 1
                         && (environment.containsKey("INVOCATION_ID") || environment.containsKey(SOCKET)));
@@ -63,7 +63,7 @@ public final class Supervisor {
         return listener.isPresent();
     }
 
-    /** Returns the time in which it expects a sign of life before it ends the service, if it does. */
+    /** Returns the time in which it expects a keep-alive; empty without a watchdog. */
     Optional<Duration> watchdog() {
         return watchdog;
     }

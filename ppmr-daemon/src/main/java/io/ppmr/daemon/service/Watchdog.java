@@ -10,18 +10,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells the {@link Supervisor} how the service is: that it needs more time to start, that it is ready, what it does,
- * and that it lives. A sign of life is given only after the service's mount has answered and its agents have gone
- * round; one that hangs gives none, and is ended. An idle service wakes for this alone, twice in the watchdog's time,
- * and not at all without a watchdog.
+ * Reports the state of the service to the {@link Supervisor}: starting, ready, its current work, and keep-alives. It
+ * sends a keep-alive only after the service's mount answered and its agents completed a cycle, so a service that hangs
+ * is killed. An idle service wakes only for this, twice in the watchdog's time, and never without a watchdog.
  *
- * <p>Has a daemon thread of its own where there is a supervisor; closed by the service's command.
+ * <p>Has a daemon thread of its own if there is a supervisor; closed by the service's command.
  */
 public final class Watchdog implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Watchdog.class);
     private static final Duration STEP = Duration.ofSeconds(10);
     private static final Duration EXTENSION = Duration.ofSeconds(30);
-    /** However slow the machine is: what takes longer hangs. */
+    /** The time limit on any machine; a longer answer counts as a hang. */
     private static final Duration START_LIMIT = Duration.ofMinutes(6);
 
     private static final Duration BUSY_STEP = Duration.ofSeconds(1);
@@ -30,7 +29,7 @@ public final class Watchdog implements AutoCloseable {
 
     /** The vital functions of a service. */
     public interface Vitals {
-        /** Returns the reason why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot work, if it cannot; answers within the limit or a little later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
     }
 
@@ -49,7 +48,7 @@ public final class Watchdog implements AutoCloseable {
     private volatile String idle = "idle";
     private String lastStatus = "";
 
-    /** Begins: the service starts. */
+    /** Starts the reports: the service starts. */
     public Watchdog(Supervisor supervisor) {
         this.supervisor = supervisor;
         supervisor.status("mounting and warming up");
@@ -59,10 +58,10 @@ public final class Watchdog implements AutoCloseable {
     }
 
     /**
-     * The service is ready.
+     * Reports that the service is ready.
      *
-     * @param asked for its life
-     * @param doing what it does, if it does anything
+     * @param asked the vital functions to check
+     * @param doing the current work; empty for none
      */
     public void ready(Vitals asked, Supplier<Optional<String>> doing) {
         vitals = asked;
@@ -73,25 +72,25 @@ public final class Watchdog implements AutoCloseable {
         wake.release();
     }
 
-    /** The service begins or ends to do something. */
+    /** Reports that the service began or ended its work. */
     public void changed() {
         wake.release();
     }
 
-    /** Something has ended: what is shown while nothing else continues. */
+    /** Reports the end of a work, shown until the next one. */
     public void ended(String what) {
         idle = "idle; last: " + what;
         wake.release();
     }
 
-    /** The service ends what it does, and itself. */
+    /** Reports that the service stops. */
     public void stopping() {
         stage = Stage.STOPPING;
         supervisor.stopping(activity.get().map(text -> "ending: " + text).orElse("ending"));
         wake.release();
     }
 
-    /** Ends the thread. */
+    /** Stops the thread. */
     @Override
     public void close() {
         stage = Stage.STOPPING;
@@ -108,7 +107,7 @@ public final class Watchdog implements AutoCloseable {
                 serve();
             }
         } catch (InterruptedException e) {
-            // Only a JVM that ends interrupts this thread.
+            // Only the end of the JVM interrupts this thread.
             Thread.currentThread().interrupt();
         }
     }

@@ -3,17 +3,17 @@ package io.ppmr.daemon.config.file;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** A configuration file that cannot be used, with everything that is wrong in it. */
+/** A configuration file with mistakes, all of them. */
 public final class ConfigException extends Exception {
     private final transient List<Mistake> mistakes;
 
     /**
-     * One thing that is wrong in a configuration file.
+     * A mistake in a configuration file.
      *
      * @param file the file
-     * @param line where, from 1; 0 where no line can be named, as for a missing key
-     * @param key what it is about, with its section; empty where the file is no TOML
-     * @param text what is wrong and what would be right
+     * @param line its line, from 1; 0 for no line, as for a missing key
+     * @param key its key with the section; empty if the file is no TOML
+     * @param text the mistake and the remedy
      */
     public record Mistake(String file, int line, String key, String text) {
         @Override

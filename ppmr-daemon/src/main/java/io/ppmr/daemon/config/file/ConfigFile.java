@@ -31,8 +31,7 @@ import org.tomlj.TomlPosition;
 import org.tomlj.TomlTable;
 
 /**
- * A configuration file while it is read. Mistakes are gathered, so that all of them are told at once. For one thread,
- * for the time of the reading.
+ * A configuration file during the reading. Collects the mistakes, so that all are reported at once. For one thread.
  */
 public final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
@@ -50,9 +49,9 @@ public final class ConfigFile {
     private final TomlTable root;
 
     /**
-     * Parses it.
+     * Parses a file.
      *
-     * @param here whether this is the node that it is for
+     * @param here whether the file is for this node
      * @throws ConfigException if it cannot be read or is no TOML
      */
     public ConfigFile(Path file, boolean here) throws ConfigException {
@@ -98,26 +97,26 @@ public final class ConfigFile {
         try {
             return Toml.parse(text);
         } catch (TomlParseError e) {
-            // Most mistakes are in the result; those in a key's escapes are thrown.
+            // Most mistakes are in the result; the parser throws those in a key's escapes.
             throw new ConfigException(List.of(
                     new Mistake(file.toString(), e.position().line(), "", "is no TOML here: " + e.getMessage())));
         } catch (RuntimeException | AssertionError e) {
-            // Some escapes that are not whole the parser takes for its own defects.
+            // For some incomplete escapes the parser throws as for a defect of its own.
             throw (ConfigException) failure("is no TOML: a text in it has an escape (\\) that is not whole")
                     .initCause(e);
         }
     }
 
-    /** The parser looks from each zero to the end of their row: many of them would cost seconds, and the heap. */
+    /** The parser scans from each zero to the end of the row: many of them would cost seconds, and the heap. */
     private void requireFewZeros(String text) throws ConfigException {
         if (text.contains("0".repeat(MOST_ZEROS + 1))) {
             throw failure("has more than " + MOST_ZEROS + " zeros in a row: no value here is so long");
         }
     }
 
-    /** The parser calls itself for each list or table in another one, so many of them would end its thread. */
+    /** The parser recurses for each nested list or table, so many of them would overflow the stack. */
     private void requireShallow(String text) throws ConfigException {
-        // Those in texts and comments count as well: programs and their arguments have few of them open.
+        // Brackets in texts and comments count, too: commands have few open brackets.
         int depth = 0;
         for (int i = 0; i < text.length(); i++) {
             char one = text.charAt(i);
@@ -132,12 +131,12 @@ public final class ConfigFile {
         }
     }
 
-    /** Returns true if this is the node that the file is for, and others than its owner can read it. */
+    /** Returns true if the file is for this node, and users other than its owner can read it. */
     private boolean isOpenToOthers() {
         try {
             return reading.here() && !Collections.disjoint(Files.getPosixFilePermissions(file), OTHERS_MAY_READ);
         } catch (IOException e) {
-            // It was removed after it was read.
+            // The file was removed after the reading.
             return true;
         }
     }
@@ -155,12 +154,12 @@ public final class ConfigFile {
         return resolved;
     }
 
-    /** Returns true if a key or a section stands at its top. */
+    /** Returns true if the top of the file has this key or section. */
     public boolean says(String name) {
         return root.contains(List.of(name));
     }
 
-    /** The names under which a section stands, whatever is wrong in it. */
+    /** Returns the names of the sections of a kind, even if they have mistakes. */
     public Set<String> names(Class<? extends Record> type) {
         return root.get(List.of(ConfigSection.of(type).name())) instanceof TomlTable tables
                 ? tables.keySet()
@@ -168,11 +167,11 @@ public final class ConfigFile {
     }
 
     /**
-     * The top of the file; reports what stands there and does not belong there.
+     * Reads the top of the file; reports keys and sections that do not belong there.
      *
      * @param type the record of its keys
      * @param known the names of all keys and sections that may stand there
-     * @param elsewhere what is said of names that belong into files of another kind
+     * @param elsewhere the messages about names that belong in files of another role
      */
     public <R extends Record> FileSection<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {
         for (String name : root.keySet()) {
@@ -185,9 +184,9 @@ public final class ConfigFile {
         return new FileSection<>(type, new Place("", "", 0, root));
     }
 
-    /** A section that stands once, read at the first call; where it is missing, its defaults hold. */
+    /** Returns a section that can stand once, read at the first call; a missing section has the defaults. */
     public <R extends Record> FileSection<R> section(Class<R> type) {
-        // Each was put there under its own type.
+        // The map holds each section under its own type.
         @SuppressWarnings("unchecked")
         FileSection<R> section = (FileSection<R>) once.computeIfAbsent(type, unused -> read(type));
         return section;
@@ -205,7 +204,7 @@ public final class ConfigFile {
                 type, new Place(section.name() + ".", section.heading(), line(root, section.name()), table));
     }
 
-    /** The sections of one kind, by their names, in the file's order. */
+    /** Returns the sections of one kind, by their names, in the order of the file. */
     public <R extends Record> Map<String, FileSection<R>> sections(Class<R> type) {
         ConfigSection section = ConfigSection.of(type);
         Map<String, FileSection<R>> all = new LinkedHashMap<>();
@@ -237,7 +236,7 @@ public final class ConfigFile {
         mistakes.add(new Mistake(file.toString(), line, key, text));
     }
 
-    /** Ends the reading; throws with all mistakes if there are some. */
+    /** Ends the reading; throws with all mistakes, if there are any. */
     public void requireGood() throws ConfigException {
         if (!mistakes.isEmpty()) {
             throw new ConfigException(mistakes.stream()
@@ -264,7 +263,7 @@ public final class ConfigFile {
                                 .orElse("known here are " + String.join(", ", known)));
     }
 
-    /** The name that was probably meant: the one at the smallest edit distance (Levenshtein 1966). */
+    /** Returns the most similar name: the one at the smallest edit distance (Levenshtein 1966). */
     private static Optional<String> nearest(String written, List<String> known) {
         return known.stream()
                 .min(Comparator.comparingInt(name -> distance(written, name)))
@@ -293,7 +292,7 @@ public final class ConfigFile {
         return position == null ? 0 : position.line();
     }
 
-    /** Finds out what a value stands for on this node. */
+    /** Looks up a value on this node. */
     @FunctionalInterface
     public interface Lookup<T, R> {
         R of(T value) throws BadValueException, IOException;
@@ -302,16 +301,16 @@ public final class ConfigFile {
     /**
      * The place of a section in the file.
      *
-     * @param prefix what stands before its keys in messages
-     * @param heading as in the file; empty for the top
-     * @param headingLine 0 where there is none
-     * @param table what stands in it
+     * @param prefix the prefix of its keys in messages
+     * @param heading its heading in the file; empty for the top
+     * @param headingLine the line of the heading; 0 for none
+     * @param table its content
      */
     private record Place(String prefix, String heading, int headingLine, TomlTable table) {}
 
     /**
-     * A section as it was read: its values, and where they stand, for mistakes that other values show. Where a mistake
-     * was reported a value is the default, so that the reading goes on; null, 0 or false where there is none.
+     * A section: its values and their lines, for later checks. After a mistake, a value is the default, so that the
+     * reading continues; null, 0 or false if there is no default.
      *
      * @param <R> the record that declares its keys
      */
@@ -358,7 +357,7 @@ public final class ConfigFile {
             return value != null || !type.isPrimitive() ? value : Array.get(Array.newInstance(type, 1), 0);
         }
 
-        /** Returns true if one of its keys stands in the file. */
+        /** Returns true if the file sets this key. */
         public boolean has(String key) {
             return place.table().contains(List.of(declared.key(key).name()));
         }
@@ -395,7 +394,7 @@ public final class ConfigFile {
             }
         }
 
-        /** A password in a command is refused in a file that every user of the node can read. */
+        /** Reports a password in a command, if every user of the node can read the file. */
         private void requireHidden(ConfigKey key, List<?> list) {
             List<String> words = list.stream()
                     .filter(String.class::isInstance)
@@ -432,7 +431,7 @@ public final class ConfigFile {
             }
         }
 
-        /** Returns true if nothing is wrong so far with any of its keys. */
+        /** Returns true if no mistake was reported about its keys. */
         public boolean isGood() {
             return mistakes.stream().noneMatch(mistake -> mistake.key().startsWith(place.prefix()));
         }
@@ -442,7 +441,7 @@ public final class ConfigFile {
             mistake(line(key), place.prefix() + declared.key(key).name(), text);
         }
 
-        /** Returns what a key must be, as it follows "must be". */
+        /** Returns the form of a key, to follow "must be". */
         public String form(String key) {
             return declared.key(key).type().form();
         }
@@ -453,21 +452,21 @@ public final class ConfigFile {
             return line == 0 ? place.headingLine() : line;
         }
 
-        /** Notes what holds for a key, and by what. */
+        /** Records the value of a key, and its origin. */
         public void derived(String key, Object value, String reason) {
             resolved.add(place.prefix(), place.heading(), key, value, reason);
         }
 
-        /** Leaves a key out of the resolved values, where it means nothing. */
+        /** Removes a key without meaning from the resolved values. */
         public void leaveOut(String key) {
             resolved.remove(place.prefix(), declared.key(key).name());
         }
 
-        /** Returns the entries of its list of such tables, in order; none where there is no such list. */
+        /** Returns the entries of its list of such tables, in order; none without such a list. */
         public <E extends Record> List<FileSection<E>> entries(Class<E> type) {
             List<FileSection<E>> all = new ArrayList<>();
             for (FileSection<?> entry : entries.getOrDefault(type, List.of())) {
-                // They were made of this type.
+                // The map holds entries of this type under it.
                 @SuppressWarnings("unchecked")
                 FileSection<E> known = (FileSection<E>) entry;
                 all.add(known);

@@ -11,12 +11,12 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * Describes a section of a configuration file, as the record declares it that its values become. Immutable.
+ * A section of a configuration file, as the record of its values declares it. Immutable.
  *
  * @param type the record
- * @param name as in {@code [name]}; empty for the top of the file and for entries of a list
- * @param many whether it stands once for each of several names, as {@code [name.NAME]}
- * @param doc what it is for
+ * @param name its name, as in {@code [name]}; empty for the top of the file and for entries of a list
+ * @param many whether it can stand once for each of several names, as {@code [name.NAME]}
+ * @param doc its purpose
  * @param keys its keys, in the order of the documentation
  */
 public record ConfigSection(Class<? extends Record> type, String name, boolean many, String doc, List<ConfigKey> keys) {
@@ -27,7 +27,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         }
     };
 
-    /** Describes the section that a record declares. */
+    /** Returns the section that a record declares. */
     public static ConfigSection of(Class<? extends Record> type) {
         return ALL.get(type);
     }
@@ -51,7 +51,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         return List.copyOf(keys);
     }
 
-    /** Returns its heading as it is written in the file. */
+    /** Returns its heading in a file. */
     public String heading() {
         return name.isEmpty() ? "the top of the file" : many ? "[" + name + ".NAME]" : "[" + name + "]";
     }
@@ -61,7 +61,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         return keys.stream().map(ConfigKey::name).toList();
     }
 
-    /** Returns a key of it; one that it does not have is a defect. */
+    /** Returns a key of the section; throws for an undeclared key. */
     ConfigKey key(String key) {
         return keys.stream()
                 .filter(one -> one.name().equals(key))
@@ -70,14 +70,14 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
     }
 
     /**
-     * Describes a key of a section, as a component of its record declares it.
+     * A key of a section, as a component of its record declares it.
      *
-     * @param name in its section
-     * @param type how it is written
+     * @param name its name in the section
+     * @param type the type of its value
      * @param optional whether its value may be missing
-     * @param defaultValue what holds without it, as it would stand in the file; null for nothing
-     * @param example a value of it, as it would stand in the file
-     * @param doc what it is for
+     * @param defaultValue its default, in the form of the file; null for none
+     * @param example an example of its value, in the form of the file
+     * @param doc its meaning
      * @param entries the record of each entry, if its value is a list of tables
      */
     public record ConfigKey(
@@ -109,7 +109,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
                     JavaTypes.entries(type));
         }
 
-        /** Returns true if the file must have it. */
+        /** Returns true if every file must have the key. */
         public boolean required() {
             return !optional && defaultValue == null;
         }

@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The Java types that keys may have, and how the values of each are written in a file. */
+/** The Java types that keys may have, and the form of their values in a file. */
 final class JavaTypes {
     private static final Map<Type, ValueType<?>> KNOWN = Map.ofEntries(
             Map.entry(String.class, ValueType.TEXT),
@@ -36,7 +36,7 @@ final class JavaTypes {
 
     private JavaTypes() {}
 
-    /** Returns how values of a Java type are written; a type that no key can have is a defect. */
+    /** Returns the form of values of a Java type; throws for a type that no key can have. */
     static ValueType<?> valueType(Type type, Key key) {
         if (type instanceof ParameterizedType list && list.getRawType() == List.class) {
             if (entries(type).isPresent()) {
@@ -68,7 +68,7 @@ final class JavaTypes {
         return type.isEnum() ? ValueType.choice(type) : ofText(type);
     }
 
-    /** The values of a class that reads texts: by its {@code parse(String)}, in the form that its FORM says. */
+    /** Returns the form of a class with {@code parse(String)} and {@code FORM}. */
     private static ValueType<?> ofText(Class<?> type) {
         Method parser =
                 parser(type).orElseThrow(() -> new IllegalArgumentException("no key can have the type " + type));

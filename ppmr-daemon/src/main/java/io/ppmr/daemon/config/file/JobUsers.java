@@ -11,9 +11,9 @@ public final class JobUsers {
     private JobUsers() {}
 
     /**
-     * The user and group by their numbers.
+     * Returns the numbers of a user and a group.
      *
-     * @param group null for the user's own
+     * @param group the group; null for the user's primary group
      */
     public static JobUser find(Object user, Object group) throws BadValueException {
         if (user instanceof Long number && group != null) {
@@ -23,7 +23,7 @@ public final class JobUsers {
         return new JobUser(known.uid(), group == null ? known.gid() : group(group));
     }
 
-    /** A user's number. */
+    /** Returns the number of a user. */
     public static int user(Object user) throws BadValueException {
         return user instanceof Long number ? number.intValue() : known(user).uid();
     }
@@ -42,7 +42,7 @@ public final class JobUsers {
         return found.orElseThrow(() -> unknown("user", user));
     }
 
-    /** A group's number. */
+    /** Returns the number of a group. */
     public static int group(Object group) throws BadValueException {
         if (group instanceof Long number) {
             return number.intValue();

@@ -9,8 +9,8 @@ import org.tomlj.TomlArray;
 import org.tomlj.TomlTable;
 
 /**
- * The values of a configuration file with defaults filled in and relative paths resolved, and where each value came
- * from. Filled while the file is read, by that thread; afterwards for any.
+ * The values of a configuration file, with defaults and resolved paths, and the origin of each value. The thread that
+ * reads the file fills it; afterwards for any thread.
  */
 public final class ResolvedValues {
     private final Map<String, Group> groups = new LinkedHashMap<>();
@@ -18,18 +18,18 @@ public final class ResolvedValues {
     private record Group(String heading, Map<String, Value> values) {}
 
     /**
-     * One value.
+     * A value.
      *
-     * @param text as it would stand in the file; null where there is none
-     * @param origin where it came from
+     * @param text its form in the file; null for no value
+     * @param origin its origin
      */
     private record Value(String text, String origin) {}
 
     /**
-     * Notes a value; the last one noted for a key counts.
+     * Records a value; the last one for a key counts.
      *
-     * @param path what distinguishes the section from all others of the file
-     * @param heading as it stands in the file; empty for the top
+     * @param path the unique path of the section in the file
+     * @param heading its heading in the file; empty for the top
      */
     public void add(String path, String heading, String key, Object value, String origin) {
         groups.computeIfAbsent(path, unused -> new Group(heading, new LinkedHashMap<>()))
@@ -41,7 +41,7 @@ public final class ResolvedValues {
         groups.get(path).values().remove(key);
     }
 
-    /** The lines of a configuration file that means the same, each value followed by where it came from. */
+    /** Returns the lines of an equivalent configuration file, each value followed by its origin. */
     public List<String> lines() {
         List<String> lines = new ArrayList<>();
         for (Group group : groups.values()) {
@@ -67,7 +67,7 @@ public final class ResolvedValues {
         return text == null ? "# " + entry.getKey() : entry.getKey() + " = " + text;
     }
 
-    /** A value of a key, or the default of one, as it may stand in a file. */
+    /** Returns the form of a value or a default in a file. */
     public static String text(Object value) {
         List<?> list = value instanceof TomlArray array ? array.toList() : value instanceof List<?> some ? some : null;
         if (list != null) {
@@ -88,7 +88,7 @@ public final class ResolvedValues {
                 : "\"" + Toml.tomlEscape(value.toString()) + "\"";
     }
 
-    /** A section's name as it may stand in a file: in quotes where it must. */
+    /** Returns the form of a section's name in a file, quoted if necessary. */
     public static String name(String name) {
         return Toml.joinKeyPath(List.of(name));
     }

@@ -26,9 +26,9 @@ import org.tomlj.TomlTable;
 /**
  * The type of a configuration value: its form in the file and its parser.
  *
- * @param form what may be written, as it follows "must be": for messages and for the documentation
- * @param parser gives the value of what stands in the file, or null if that will not do
- * @param <T> what it becomes
+ * @param form the form, to follow "must be" in messages and in the documentation
+ * @param parser parses the form in the file; null for a value of another form
+ * @param <T> the Java type of the value
  */
 public record ValueType<T>(String form, Parser<T> parser) {
     private static final Pattern NUMBER_AND_UNIT = Pattern.compile("(\\d{1,15})([a-z]*)");
@@ -39,7 +39,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String SIZE_OR_AUTO_FORM = "\"auto\", or " + SIZE_FORM;
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
-    /** Values that stand as in the file; anything else is a text. */
+    /** Values that are written as in the file; all others are texts. */
     private static final Pattern NO_TEXT = Pattern.compile("\\[.*|true|false|-?\\d+", Pattern.DOTALL);
 
     public static final ValueType<String> TEXT =
@@ -57,7 +57,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
             (value, reading) ->
                     value.equals("0") || value.equals(0L) ? Long.valueOf(0) : amount(value, SIZE_FORM, SIZE_UNITS));
 
-    /** Empty if the service is to choose. */
+    /** Empty if the service chooses. */
     public static final ValueType<OptionalLong> SIZE_OR_AUTO = new ValueType<>(SIZE_OR_AUTO_FORM, (value, reading) -> {
         if (value.equals("auto")) {
             return OptionalLong.empty();
@@ -83,7 +83,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 : null;
     });
 
-    /** Absolute paths; TOML's characters stand for their bytes in UTF-8, as the kernel has them. */
+    /** Absolute paths; characters of the file stand for their bytes in UTF-8. */
     public static final ValueType<PathPatterns> PATHS = new ValueType<>(
             "a list of absolute paths, in which * stands for any characters of a name and ** for anything",
             (value, reading) -> {
@@ -97,7 +97,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 }
             });
 
-    /** An address of the node itself, as numbers, so that nothing is looked up. */
+    /** A numeric address of the node itself, which needs no look-up. */
     public static final ValueType<InetAddress> OWN_ADDRESS =
             new ValueType<>("an address of this node as numbers, such as \"10.1.0.1\"", (value, reading) -> {
                 if (!(value instanceof String text) || !text.matches("[0-9a-fA-F.:]+")) {
@@ -110,7 +110,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 }
             });
 
-    /** Their names are looked up when they are used. */
+    /** Addresses whose names are looked up when they are used. */
     public static final ValueType<List<InetSocketAddress>> ADDRESSES =
             new ValueType<>("a list of addresses", (value, reading) -> {
                 List<InetSocketAddress> addresses = new ArrayList<>();
@@ -120,7 +120,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 return List.copyOf(addresses);
             });
 
-    /** A user or group: a name, or a number, which need not be known by name. */
+    /** A user or group: a name, or a number, which may have no name. */
     public static final ValueType<Object> NAME_OR_NUMBER =
             new ValueType<>("a name in quotes or a number", (value, reading) -> {
                 boolean number = value instanceof Long id && id >= 0 && id < Integer.MAX_VALUE;
@@ -141,25 +141,25 @@ public record ValueType<T>(String form, Parser<T> parser) {
     /**
      * The circumstances in which a value is read.
      *
-     * @param folder the file's folder, which relative paths start from
-     * @param here whether the file is read on the node that it is for: then users and hosts must be known
+     * @param folder the directory of the file, from which relative paths start
+     * @param here whether the file is for this node: then users and hosts must be known
      */
     public record Reading(Path folder, boolean here) {}
 
-    /** A value that cannot be meant; the message says what is wrong and what would be right. */
+    /** A bad value; the message has the mistake and the remedy. */
     public static final class BadValueException extends Exception {
         public BadValueException(String message) {
             super(message);
         }
     }
 
-    /** Gives the value of what the TOML parser made: String, Long, Double, Boolean, TomlArray or TomlTable. */
+    /** Parses a value of the TOML parser: String, Long, Double, Boolean, TomlArray or TomlTable. */
     @FunctionalInterface
     public interface Parser<T> {
         T parse(Object value, Reading reading) throws BadValueException;
     }
 
-    /** Gives what the parser makes of a default or an example; a text stands there without its quotes. */
+    /** Parses a default or an example, where a text has no quotes. */
     static Object written(String text) {
         if (!NO_TEXT.matcher(text).matches()) {
             return text;
@@ -171,12 +171,12 @@ public record ValueType<T>(String form, Parser<T> parser) {
         return parsed.get("value");
     }
 
-    /** The same form with an example. */
+    /** Returns the same type, whose form has an example. */
     ValueType<T> suchAs(String example) {
         return new ValueType<>(form + ", such as " + example, parser);
     }
 
-    /** A list of tables, which their section reads; the example follows "such as". */
+    /** Returns the type of a list of tables, which their section reads; the example follows "such as". */
     static ValueType<TomlArray> tables(String example) {
         String form = "a list of tables, such as " + example;
         return new ValueType<>(form, (value, reading) -> {
@@ -197,7 +197,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                         : null);
     }
 
-    /** One of the constants of an enum, in lower case. */
+    /** Returns the type of an enum: its constants in lower case. */
     static <E> ValueType<E> choice(Class<E> type) {
         Map<String, E> constants = new LinkedHashMap<>();
         for (E constant : type.getEnumConstants()) {
@@ -208,7 +208,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 "one of " + names, (value, reading) -> value instanceof String name ? constants.get(name) : null);
     }
 
-    /** The value of what stands in the file. */
+    /** Parses a form in the file. */
     public T parse(Object value, Reading reading) throws BadValueException {
         T parsed;
         try {
@@ -222,7 +222,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
         return parsed;
     }
 
-    /** A number with its unit, in the least unit; null if it is none. */
+    /** Parses a number with a unit, into the smallest unit; null if it is none. */
     private static Long amount(Object value, String form, Map<String, Long> units) throws BadValueException {
         if (value instanceof Long number && number != 0) {
             throw new BadValueException(number + " has no unit; it must be " + form + ", in quotes");
@@ -261,7 +261,7 @@ public record ValueType<T>(String form, Parser<T> parser) {
                 : value instanceof Number || value instanceof Boolean ? value.toString() : "what stands there";
     }
 
-    /** Null for a path with a NUL in it, or with characters that this node's names do not have. */
+    /** Parses a path; null for a NUL in it, or characters that this node's file names cannot have. */
     private static Path resolved(String path, Reading reading) {
         try {
             return reading.folder().resolve(path).normalize();
