@@ -34,7 +34,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The process of a service, from its start until SIGTERM or SIGINT: mount point and work directory, meters, warm-up,
- * the service itself, its control socket, and what a service manager is told. Run by the process's main thread.
+ * the service itself, its control socket, and the reports to a service manager. Run by the process's main thread.
  */
 final class Daemon {
     private static final Logger LOG = LoggerFactory.getLogger(Daemon.class);
@@ -44,13 +44,13 @@ final class Daemon {
     interface Service extends AutoCloseable {
         void start() throws IOException, InterruptedException;
 
-        /** Returns the requests that it answers on its control socket, by the names in the protocol. */
+        /** Returns the requests of its control socket, by their names in the protocol. */
         Map<String, ControlRequest<?>> requests();
 
-        /** Has further signals start what they are for, and says so, as the end of a line in the log. */
+        /** Registers further signals, and describes them, as the end of a line in the log. */
         String armSignals();
 
-        /** Returns the reason why it cannot do its work, if it cannot; answers within the limit or a little later. */
+        /** Returns the reason why it cannot work, if it cannot; answers within the limit or a little later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
 
         /** Describes its activity, if it is active now. Any thread. */
@@ -59,7 +59,7 @@ final class Daemon {
         /** Describes the rest of its state, as the end of a line in the log. Any thread. */
         String state();
 
-        /** The process is to end: begins nothing more, and waits for what is under way. */
+        /** Prepares for the end of the process: starts nothing, and waits for running work. */
         void finish() throws InterruptedException;
 
         @Override
@@ -76,13 +76,13 @@ final class Daemon {
     /**
      * Runs a service.
      *
-     * @param role as in {@code ppmr source}
-     * @param access who may use its control socket
+     * @param role the role, as in {@code ppmr source}
+     * @param access the access rights to its control socket
      * @param ready called when it is ready
      */
     static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
             throws IOException, InterruptedException {
-        // As the units say it. Folders that users pass through get their modes by name (Folders).
+        // As in the units. Folders that users pass through get explicit modes (Folders).
         LibC.CALLS.umask(FOR_OWNER_ALONE);
         tellNames();
         tellKernel(KernelFeatures.here());
@@ -142,7 +142,7 @@ final class Daemon {
         }
     }
 
-    /** Makes it if it is missing; does not look at what is there, which may be the dead mount of a killed service. */
+    /** Creates the directory if it is missing; does not read an existing one, which may be a dead mount. */
     private static void prepareMountPoint(Path mountPoint) throws IOException {
         if (mountPoint.getParent() != null) {
             Folders.create(mountPoint.getParent(), Folders.PASSABLE);
@@ -150,7 +150,7 @@ final class Daemon {
         try {
             Files.createDirectory(mountPoint);
         } catch (FileAlreadyExistsException e) {
-            // The usual case; the mount itself says what is wrong with it, if anything is.
+            // The usual case; mounting reports any problem with it.
             LOG.debug("the mount point {} is there", mountPoint, e);
         }
     }

@@ -27,7 +27,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The process of a source's service. Run by the process's main thread; what answers questions is for any. */
+/** The process of a source's service. Run by the process's main thread; queries are for any thread. */
 public final class SourceDaemon implements Daemon.Service {
     private static final Logger LOG = LoggerFactory.getLogger(SourceDaemon.class);
     private static final Duration MIGRATION_PATIENCE = Duration.ofSeconds(30);
@@ -80,7 +80,7 @@ public final class SourceDaemon implements Daemon.Service {
                 ready);
     }
 
-    /** Shows to systemd what is under way, and what was last. */
+    /** Reports the running migration and the last one to systemd. */
     private final class Shown implements MigrationQueue.Observer {
         @Override
         public void begun(MigrationQueue.Started migration) {
@@ -172,7 +172,7 @@ public final class SourceDaemon implements Daemon.Service {
         health.ifPresent(HealthTrigger::close);
         service.close();
         if (migrations != null) {
-            // Without the mount its migration cannot continue; it still has to continue the originals.
+            // Without the mount the migration fails, and the service still must continue the originals.
             UninterruptedWait.of(() -> migrations.close(FAILED_MIGRATION_PATIENCE));
         }
     }

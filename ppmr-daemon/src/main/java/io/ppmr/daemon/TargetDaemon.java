@@ -21,7 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** The process of a target's service. Run by the process's main thread; what answers questions is for any. */
+/** The process of a target's service. Run by the process's main thread; queries are for any thread. */
 public final class TargetDaemon implements Daemon.Service {
     private final ServiceConfig config;
     private final TargetService service;
@@ -139,7 +139,7 @@ public final class TargetDaemon implements Daemon.Service {
 
     @Override
     public void finish() {
-        // What comes is held or called off when the service is closed.
+        // Closing the service holds or cancels the arriving migrations.
     }
 
     @Override

@@ -5,32 +5,32 @@ import java.util.Set;
 import java.util.function.Function;
 
 /**
- * The access rules of a control socket. Root and the service's own user may do everything; beyond them a group may, and
- * everybody may read the status, where the configuration says so.
+ * The access rules of a control socket. Root and the service's own user may do everything. The configuration can allow
+ * a group to do so, and all users to read the status.
  *
- * @param group whose members may do everything
- * @param publicStatus whether others may read the status
- * @param jobOwners whether others may have those jobs moved that they have announced
+ * @param group the group whose members may do everything
+ * @param publicStatus whether all users may read the status
+ * @param jobOwners whether users may move the jobs that they announced
  */
 public record ControlAccess(Optional<ControlGroup> group, boolean publicStatus, boolean jobOwners) {
     private static final String OWNER_ONLY = "rw-------";
     private static final String GROUP_TOO = "rw-rw----";
     private static final String ALL = "rw-rw-rw-";
 
-    /** For a service whose jobs are all in its configuration. */
+    /** Creates the rules of a service without announced jobs. */
     public ControlAccess(Optional<ControlGroup> group, boolean publicStatus) {
         this(group, publicStatus, false);
     }
 
-    /** The same, and owners of announced jobs may have them moved. */
+    /** Returns the same rules; owners may also move their announced jobs. */
     public ControlAccess withJobOwners() {
         return new ControlAccess(group, publicStatus, true);
     }
 
-    /** For root and the service's own user alone. */
+    /** The rules that allow only root and the service's own user. */
     public static final ControlAccess OWNER = new ControlAccess(Optional.empty(), false);
 
-    /** A group, by both of its names: credentials(7) are shown as either. */
+    /** A group by name and number, because credentials(7) may be either. */
     public record ControlGroup(String name, int gid) {}
 
     /** The rights of a caller. */
@@ -55,7 +55,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean publicStatus, 
         return publicStatus ? Right.STATUS : Right.NOTHING;
     }
 
-    /** Returns true if a caller is root or the service's own user, who may do everything and are never kept out. */
+    /** Returns true if a caller is root or the service's own user, which may do everything and are always admitted. */
     static boolean isOwner(String user, String ownUser) {
         return user.equals("root") || user.equals("0") || user.equals(ownUser);
     }
@@ -67,7 +67,7 @@ public record ControlAccess(Optional<ControlGroup> group, boolean publicStatus, 
                 || groups.apply(user).contains(group.gid());
     }
 
-    /** The socket's mode: the kernel keeps out users that would be refused anyway. */
+    /** Returns the socket's mode: the kernel refuses the users without any right. */
     String socketMode() {
         return publicStatus || jobOwners ? ALL : group.isPresent() ? GROUP_TOO : OWNER_ONLY;
     }

@@ -29,7 +29,7 @@ public final class ControlClient implements AutoCloseable {
     private final ControlProtocol protocol = new ControlProtocol();
     private final LineChannel lines;
 
-    /** The service has closed the connection, or died, while it was still to say something. */
+    /** The service closed the connection, or crashed, before its last answer. */
     public static final class ServiceGoneException extends IOException {
         private static final long serialVersionUID = 1;
 
@@ -54,16 +54,16 @@ public final class ControlClient implements AutoCloseable {
         }
     }
 
-    /** Asks for the status of the service. */
+    /** Queries the status of the service. */
     public ControlStatus status() throws IOException {
         return ask(ControlProtocol.STATUS, new ControlRequest.Plain(), ANSWER_LIMIT)
                 .status();
     }
 
     /**
-     * Has a migration started.
+     * Starts a migration.
      *
-     * @param job null for the one that the configuration's trigger moves
+     * @param job the job; null for the job of the configuration's trigger
      * @param wait whether {@link #awaitReport} follows
      * @return its name and its job's
      * @throws RequestException if the service does not start it
@@ -73,9 +73,9 @@ public final class ControlClient implements AutoCloseable {
     }
 
     /**
-     * The same to these nodes.
+     * Starts a migration to these nodes.
      *
-     * @param to each HOST:PORT; empty for the configured spare nodes
+     * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
      */
     public MigrationQueue.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
@@ -86,21 +86,21 @@ public final class ControlClient implements AutoCloseable {
     }
 
     /**
-     * Has a migration called off.
+     * Cancels a migration.
      *
-     * @param id its name, or the first characters of it
+     * @param id its name, or the first characters of its name
      * @return its whole name
-     * @throws RequestException if it is not under way, or decided already
+     * @throws RequestException if it does not run, or is already decided
      */
     public String cancel(String id) throws IOException, RequestException {
         return askFor(ControlProtocol.CANCEL, new ControlRequest.Cancel(id)).cancelling();
     }
 
     /**
-     * An operator decides for a migration, or asks what that would mean.
+     * Sends an operator's decision about a migration, or queries its consequences.
      *
-     * @param id its name, or the first characters of it
-     * @param carryOut whether it is to be done
+     * @param id its name, or the first characters of its name
+     * @param carryOut whether the service carries the decision out
      * @param limit how long to wait for the answer: a fence command may take minutes
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, Duration limit) throws IOException {
@@ -109,7 +109,7 @@ public final class ControlClient implements AutoCloseable {
     }
 
     /**
-     * Asks the service what it knows of a migration; nothing is decided by that.
+     * Queries the state of a migration, without a decision.
      *
      * @param id its whole name
      * @param limit how long to wait for the answer
@@ -119,13 +119,13 @@ public final class ControlClient implements AutoCloseable {
     }
 
     /**
-     * Asks what an optional part of the service answers.
+     * Sends a request to an optional part of the service.
      *
-     * @param name the request's
-     * @param fields what it says
+     * @param name the name of the request
+     * @param fields its fields
      * @param limit how long to wait for the answer
-     * @param key by which the answer comes
-     * @param type of the answer
+     * @param key the key of the answer
+     * @param type the type of the answer
      * @throws RequestException if the service refuses it
      */
     public <T> T askPart(String name, Object fields, Duration limit, String key, Class<T> type)
@@ -143,7 +143,7 @@ public final class ControlClient implements AutoCloseable {
         return protocol.value(answer.get(key), type);
     }
 
-    /** Has the service tell of the migration that runs, or of the next one; {@link #awaitReport} follows. */
+    /** Subscribes to the running migration, or to the next one; {@link #awaitReport} follows. */
     public void watch() throws IOException {
         ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
     }
@@ -151,9 +151,9 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Waits for the migration's end.
      *
-     * @param limit how long to wait for the next word of it
-     * @param watcher told of its progress, on this thread
-     * @throws ServiceGoneException if the service ends before
+     * @param limit the time limit for its next message
+     * @param watcher receives its progress, on this thread
+     * @throws ServiceGoneException if the service ends first
      */
     public MigrationReport awaitReport(Duration limit, Consumer<MigrationProgress> watcher) throws IOException {
         while (true) {

@@ -54,10 +54,10 @@ public final class ControlProtocol {
     public static final String REFUSED = "refused";
     public static final String ERROR = "error";
 
-    /** As many words and variables as a command may have, and some more. */
+    /** Maximum number of values: the words and variables of a command, and some more. */
     private static final int MAX_TOKENS = 8500;
 
-    /** A line of a service's answer, of which one component is not null. */
+    /** A line of a service's answer; one component is not null. */
     record ReplyLine(
             MigrationQueue.Started started,
             Boolean watching,
@@ -73,7 +73,7 @@ public final class ControlProtocol {
             new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
 
     ControlProtocol() {
-        // The first use of a type costs a tenth of a second, which a migration should not pay.
+        // The first use of a type takes 0.1 s, which should not delay a migration.
         warmUp(PROGRESS, new MigrationProgress(MigrationProgress.SourceStep.CONNECT, 0, 0, 0, 0, 0, 0, ""));
         warmUp(
                 REPORT,
@@ -108,7 +108,7 @@ public final class ControlProtocol {
         }
     }
 
-    /** The line of a request of that name. */
+    /** Returns the line of a request of that name. */
     String request(String name, Object fields) {
         ObjectNode node = mapper.valueToTree(fields);
         return line(node.put(REQUEST, name));
@@ -122,7 +122,7 @@ public final class ControlProtocol {
         }
     }
 
-    /** Parses a request. Its values are counted before: on the heap an empty object takes forty times its text. */
+    /** Parses a request after counting its values: on the heap an empty object takes forty times its text. */
     JsonNode parseRequest(String line) throws IOException {
         try (JsonParser parser = mapper.createParser(line)) {
             int tokens = 0;

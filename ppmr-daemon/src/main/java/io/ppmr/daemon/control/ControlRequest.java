@@ -16,16 +16,16 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /**
- * A kind of request that a service answers on its control socket, under its name in {@link ControlProtocol}. Immutable;
- * called on the connections' threads, at once.
+ * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. Immutable; called
+ * concurrently on the connections' threads.
  *
- * @param fields what such a request says
- * @param readsOnly whether it changes nothing, so that those may ask who may only read the status
- * @param owners which users may ask it although they may not control the service
- * @param answerer what answers it
+ * @param fields the type of its fields
+ * @param readsOnly whether it changes nothing, so that the right to read the status suffices
+ * @param owners selects users that may send it without the right to control the service
+ * @param answerer answers it
  */
 public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> owners, Answerer<T> answerer) {
-    /** One that is only for those who may control the service or, if it reads only, may read its status. */
+    /** Creates one for users who may control the service or, if it only reads, may read its status. */
     public ControlRequest(Class<T> fields, boolean readsOnly, Answerer<T> answerer) {
         this(fields, readsOnly, (request, user) -> false, answerer);
     }
@@ -42,13 +42,13 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         void answer(T request, Exchange with) throws IOException, InterruptedException;
     }
 
-    /** Says nothing but its name. */
+    /** A request without fields. */
     public record Plain() {}
 
     /**
-     * Has a job moved.
+     * Moves a job.
      *
-     * @param job null for the one that the configuration's trigger moves
+     * @param job the job; null for the job of the configuration's trigger
      * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
      * @param keep the directory in which a copy of the images is kept; null for the job's own, if it has one
      * @param waits whether the client receives progress
@@ -60,13 +60,13 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             String keep,
             @JsonProperty("wait") Boolean waits) {
         public Migrate {
-            // Whatever stands in the list that is no text is refused as no node.
+            // An entry that is no text is refused as no node.
             to = to == null ? List.of() : to.stream().map(String::valueOf).toList();
             waits = waits == null || waits;
         }
     }
 
-    /** Calls a migration off; {@code id} is its name, or the first characters of it. */
+    /** Cancels a migration; {@code id} is its name, or the first characters of its name. */
     public record Cancel(String id) {
         public Cancel {
             id = id == null ? "" : id;
@@ -74,11 +74,11 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     }
 
     /**
-     * An operator decides for a migration, or asks what that would mean.
+     * An operator's decision about a migration, or a query of its consequences.
      *
-     * @param id its name, or the first characters of it
+     * @param id its name, or the first characters of its name
      * @param outcome commit or rollback
-     * @param carryOut whether it is to be done
+     * @param carryOut whether the service carries the decision out
      */
     @JsonNaming(PropertyNamingStrategies.SnakeCaseStrategy.class)
     public record ResolveRequest(
@@ -110,26 +110,26 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
     }
 
-    /** A service that carries out what an operator decides, or says what it would mean. Any thread; blocks it. */
+    /** Carries out an operator's decision, or describes its consequences. Any thread; blocks it. */
     @FunctionalInterface
     public interface Resolver {
         /**
-         * Follows an operator's word for a migration, or says what that would mean.
+         * Carries out an operator's decision about a migration, or describes its consequences.
          *
-         * @param id the migration's name, or the first characters of it
-         * @param carryOut whether it is to be done
-         * @param by who asks, for the log
+         * @param id the migration's name, or the first characters of its name
+         * @param carryOut whether the service carries the decision out
+         * @param by the operator, for the log
          */
         Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
                 throws IOException, InterruptedException;
     }
 
-    /** The request by which an operator decides, for those who may control the service, as it may end processes. */
+    /** Returns the request for an operator's decision, with the right to control the service: it may end processes. */
     public static ControlRequest<ResolveRequest> resolve(Resolver resolver) {
         return new ControlRequest<>(ResolveRequest.class, false, (request, with) -> request.answer(resolver, with));
     }
 
-    /** The request for what a service is doing; {@code status} is asked on any thread. */
+    /** Returns the request for the status of a service; {@code status} is called on any thread. */
     public static ControlRequest<Plain> status(Supplier<ControlStatus> status) {
         return new ControlRequest<>(
                 Plain.class, true, (request, with) -> with.say(ControlProtocol.STATUS, status.get()));
@@ -153,7 +153,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     /**
      * A client's connection while its request is answered. Owned by the connection's thread.
      *
-     * @param user who asks
+     * @param user the caller
      * @param controls whether that user may control the service, and so do more than with the user's own jobs
      * @param serving whether the service still serves
      */
@@ -167,7 +167,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
 
         /**
-         * Returns true if the client still listens and the service still serves: otherwise nothing more is to be said.
+         * Returns true while the client is connected and the service serves; otherwise no answer is needed.
          */
         public boolean isOpen() throws IOException {
             return serving.getAsBoolean() && !lines.peerHasClosed();

@@ -32,10 +32,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A service's control socket. Who may use it: by the socket's mode, and by SO_PEERCRED of unix(7), see {@link
- * ControlAccess}; how many connections at once: {@link ConnectionShares}. One thread accepts, one serves each
- * connection, for one request. Who a caller is, and of which groups, is found out on the connection's thread, as a
- * directory service may be slow; while {@value #BEING_IDENTIFIED} callers are looked up the next ones wait.
+ * A service's control socket. The socket's mode and SO_PEERCRED of unix(7) restrict its users, see {@link
+ * ControlAccess}. {@link ConnectionShares} limits the connections. One thread accepts, and a thread for each connection
+ * serves one request. That thread looks up the caller and its groups, because a directory service may be slow. While
+ * {@value #BEING_IDENTIFIED} callers are looked up, the next ones wait.
  */
 public final class ControlServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ControlServer.class);
@@ -66,7 +66,7 @@ public final class ControlServer implements AutoCloseable {
     /**
      * Binds the socket; throws if another service answers there.
      *
-     * @param requests what is answered, by the names in the protocol
+     * @param requests the requests, by their names in the protocol
      */
     public ControlServer(Path socket, ControlAccess access, Map<String, ControlRequest<?>> requests)
             throws IOException {
@@ -103,7 +103,7 @@ public final class ControlServer implements AutoCloseable {
         loop = new AcceptLoop("control", server, ARRIVING, channel -> new Caller());
     }
 
-    /** All groups of a user, the supplementary ones, too, which SO_PEERCRED does not tell. */
+    /** Looks up all groups of a user: SO_PEERCRED has no supplementary ones. */
     private static Set<Integer> groupsOf(String user) {
         try {
             return Accounts.groupsOf(user);
@@ -131,14 +131,14 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
+    /** Tests that the server accepts connections. Any thread; blocks it, for the limit at most. */
     public Optional<String> complaint(Duration limit) {
         return loop.responds(limit.toNanos())
                 ? Optional.empty()
                 : Optional.of("the accept thread is stuck at " + socket + " for " + limit);
     }
 
-    /** A new connection, which needs a thread before anything can be found out. The loop's thread waits for one. */
+    /** Hands a new connection to a thread, which identifies the caller. The loop's thread waits for a free one. */
     private final class Caller implements AcceptLoop.ConnectionHandler {
         @Override
         public int proceed() {
@@ -170,7 +170,7 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** A caller by name, with his rights, and the reason for a refusal if there is no place for him. */
+    /** A caller by name, with its rights, and the reason for a refusal if it has no place. */
     private record Identified(String user, ControlAccess.Right right, Optional<String> refusal) {
         boolean controls() {
             return right == ControlAccess.Right.CONTROL;
@@ -201,14 +201,14 @@ public final class ControlServer implements AutoCloseable {
         }
     }
 
-    /** Finds out who has connected, and takes a place for him if there is one. */
+    /** Identifies the caller, and takes a place for it if there is one. */
     private Identified identify(SocketChannel channel) throws IOException {
         UnixDomainPrincipal peer = channel.getOption(ExtendedSocketOptions.SO_PEERCRED);
         String user = peer.user().getName();
         boolean owner = ControlAccess.isOwner(user, ownUser);
         Optional<String> refusal = owner ? Optional.empty() : places.shareIsTaken(user);
         if (refusal.isPresent()) {
-            // Before the groups are looked up, which may take a while.
+            // Before the look-up of the groups, which may be slow.
             return new Identified(user, ControlAccess.Right.NOTHING, refusal);
         }
         ControlAccess.Right right = access.of(user, peer.group().getName(), ownUser, groups);
@@ -283,16 +283,16 @@ public final class ControlServer implements AutoCloseable {
     }
 
     /**
-     * Counts the connections to a control socket, and limits them. A user has a share. Those who may control the
-     * service have places that no other process gets, and take others' as well while these are free. So no user, and no
-     * number of users, keeps root from the socket. Safe for any thread.
+     * Counts and limits the connections to a control socket. Each user has a share. Users who may control the service
+     * have reserved places, and use the others while these are free. So no number of users can keep root from the
+     * socket. Safe for any thread.
      */
     static final class ConnectionShares {
-        /** For those who may not control the service, all together. */
+        /** The places of all users who may not control the service. */
         static final int FOR_OTHERS = 32;
-        /** More than that, for root, the service's own user and the control group. */
+        /** The reserved places of root, the service's own user and the control group. */
         static final int KEPT_FREE = 16;
-        /** For one user who is not root or the service's own. */
+        /** The share of a user other than root and the service's own. */
         static final int OF_A_USER = 8;
 
         private final Map<String, Integer> users = new HashMap<>();
@@ -309,11 +309,11 @@ public final class ControlServer implements AutoCloseable {
         }
 
         /**
-         * Takes a place, which {@link #leave} gives back.
+         * Takes a place, which {@link #leave} returns.
          *
-         * @param owner whether that is root or the service's own user, who have no share
+         * @param owner whether it is root or the service's own user, which have no share
          * @param controls whether the user may control the service
-         * @return why there is none; empty if one was taken
+         * @return the reason for a refusal; empty if a place was taken
          */
         synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
             Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);
@@ -333,7 +333,7 @@ public final class ControlServer implements AutoCloseable {
             return refusal;
         }
 
-        /** Gives a place back that {@link #enter} has given for the same user and right. */
+        /** Returns a place that {@link #enter} took for the same user and right. */
         synchronized void leave(String user, boolean controls) {
             users.computeIfPresent(user, (name, count) -> count == 1 ? null : count - 1);
             if (controls) {

@@ -10,16 +10,16 @@ import java.util.List;
  * The status of a service.
  *
  * @param role source or target
- * @param busy whether a migration is under way
- * @param id which; null if none is
- * @param job whose; null if none is, or at a target
- * @param progress how far; null if it has not said so yet
- * @param last how the last one ended; null if none has since the service's start, or at a target
- * @param health what the health command said last; null without one
- * @param transport how the bytes travelled last, or may travel, and why; null if unknown
+ * @param busy whether a migration runs
+ * @param id its name; null for none
+ * @param job its job; null for none, or at a target
+ * @param progress its progress; null before its first report
+ * @param last the report of the last migration; null for none since the service's start, or at a target
+ * @param health the last state of the health command; null without one
+ * @param transport the transport of the last or the next migration, with the reason; null if unknown
  * @param open migrations that are blocked on an unreachable peer, or were recovered after a restart; never null
  * @param waiting the jobs that a trigger has yet to move; never null
- * @param arrivals the migrations that come to a target; null at a source
+ * @param arrivals the migrations that arrive at a target; null at a source
  */
 public record ControlStatus(
         String role,

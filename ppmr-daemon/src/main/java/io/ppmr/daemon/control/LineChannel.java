@@ -12,14 +12,14 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
- * A connection that carries lines of text, with a deadline on each and a limit to their length. Owned by one thread; a
- * close from another one ends its waits.
+ * A connection for lines of text, with a deadline and a limit of length for each. Owned by one thread; a close by
+ * another thread ends its waits.
  */
 final class LineChannel implements AutoCloseable {
-    /** The longest line in bytes, with its end, that anybody may send to a service. */
+    /** The longest line to a service, in bytes, with its end. */
     static final int MAX_LINE_BYTES = 64 * 1024;
 
-    /** The longest line that a service answers: a report names every process of every rank. */
+    /** The longest line of an answer: a report names every process of every rank. */
     static final int MAX_ANSWER_BYTES = 4 << 20;
 
     private final SocketChannel channel;
@@ -38,21 +38,21 @@ final class LineChannel implements AutoCloseable {
         key = channel.register(selector, 0);
     }
 
-    /** The end of a service. */
+    /** Creates the channel of a service. */
     static LineChannel ofService(SocketChannel channel) throws IOException {
         return new LineChannel(channel, MAX_LINE_BYTES, MAX_ANSWER_BYTES);
     }
 
-    /** The client's end. */
+    /** Creates the channel of a client. */
     static LineChannel ofClient(SocketChannel channel) throws IOException {
         return new LineChannel(channel, MAX_ANSWER_BYTES, MAX_LINE_BYTES);
     }
 
     /**
-     * The next line, without its end.
+     * Reads the next line, without its end.
      *
-     * @throws SocketTimeoutException if none is complete within the limit
-     * @throws EOFException if the peer has closed
+     * @throws SocketTimeoutException if no line is complete within the limit
+     * @throws EOFException if the peer closed the connection
      * @throws IOException if it is too long, or the connection is lost
      */
     String readLine(Duration limit) throws IOException {
@@ -91,7 +91,7 @@ final class LineChannel implements AutoCloseable {
         return line;
     }
 
-    /** Returns true if the peer has closed, as far as can be told without waiting. */
+    /** Returns true if the peer closed the connection, as far as is known without waiting. */
     boolean peerHasClosed() throws IOException {
         return !channel.isOpen() || (in.hasRemaining() && channel.read(in) < 0);
     }
@@ -109,7 +109,7 @@ final class LineChannel implements AutoCloseable {
         pieces.write('\n');
     }
 
-    /** Sends to the channel at once what is written, up to the longest line. */
+    /** Sends written bytes to the channel at once, up to the longest line. */
     private final class Pieces extends OutputStream {
         private final long deadlineNs;
         private final Duration limit;

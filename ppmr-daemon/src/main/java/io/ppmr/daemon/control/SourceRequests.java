@@ -25,10 +25,10 @@ import org.slf4j.LoggerFactory;
 /**
  * The requests that a source's service answers.
  *
- * @param health what its health command said last, null for none; any thread
- * @param transport how the bytes travelled last, or may travel; any thread
- * @param open the migrations that an operator should know of; any thread
- * @param resolver carries out what an operator decides for one of them
+ * @param health returns the last state of its health command, null for none; any thread
+ * @param transport describes the transport; any thread
+ * @param open lists the migrations that an operator should know of; any thread
+ * @param resolver carries out an operator's decision about one of them
  */
 public record SourceRequests(
         Migrations migrations,
@@ -39,12 +39,12 @@ public record SourceRequests(
     private static final Logger LOG = LoggerFactory.getLogger(SourceRequests.class);
     private static final int MAX_WAITING_EVENTS = 256;
     private static final long LOOK_S = 1;
-    /** Each name is looked up, which takes its time. */
+    /** Maximum number of nodes in a request: each name is looked up, which is slow. */
     private static final int MAX_TARGETS = 256;
 
     private static final int QUOTED_CHARACTERS = 80;
 
-    /** All of them, by their names in the protocol. */
+    /** Returns all requests, by their names in the protocol. */
     public Map<String, ControlRequest<?>> requests() {
         return Map.of(
                 ControlProtocol.MIGRATE,
@@ -59,9 +59,9 @@ public record SourceRequests(
                 ControlRequest.status(this::status));
     }
 
-    /** Returns true if a user owns the job that must be moved. */
+    /** Returns true if a user owns the job of the request. */
     public boolean isOwner(ControlRequest.Migrate request, String user) {
-        // Where the service writes is not for a job's owner to say.
+        // A job's owner may not choose a directory for the service to write to.
         return request.keep() == null && migrations.isOwnedBy(request.job(), user);
     }
 
@@ -109,7 +109,7 @@ public record SourceRequests(
         }
     }
 
-    /** Returns the directory in which a request wants a copy to be kept. */
+    /** Returns the directory for the kept copy of a request. */
     static Optional<Path> directory(ControlRequest.Migrate request) throws RequestException {
         if (request.keep() == null) {
             return Optional.empty();
@@ -126,7 +126,7 @@ public record SourceRequests(
                 "'" + shortened(request.keep()) + "' is no absolute path, so it is not known where to keep a copy");
     }
 
-    /** The nodes that a request names, which are still to be looked up. */
+    /** Returns the nodes of a request, not looked up yet. */
     static List<InetSocketAddress> targets(ControlRequest.Migrate request) throws RequestException {
         if (request.to().size() > MAX_TARGETS) {
             throw new RequestException("a migration goes to at most " + MAX_TARGETS + " nodes: name fewer");
@@ -178,7 +178,7 @@ public record SourceRequests(
         tell(with, events);
     }
 
-    /** A client that goes away does not stop the migration. */
+    /** Handles a client that disconnects: the migration continues. */
     private void tell(Exchange with, Events events) throws IOException, InterruptedException {
         try {
             while (with.isOpen()) {
@@ -198,7 +198,7 @@ public record SourceRequests(
         }
     }
 
-    /** Events on their way to a client; where it is slow, it misses progress and never the end. */
+    /** The events for a client; a slow one misses progress and never the end. */
     private static final class Events implements Consumer<MigrationQueue.Event> {
         private final BlockingQueue<MigrationQueue.Event> queue = new LinkedBlockingQueue<>();
 

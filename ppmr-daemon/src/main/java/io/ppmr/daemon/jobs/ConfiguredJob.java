@@ -23,15 +23,15 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * A job as the configuration names it; its PIDs may stand in files that its start writes.
+ * A job of the configuration; its PIDs may be in files that its start writes.
  *
- * @param name as in {@code [jobs.NAME]}
- * @param user whose processes they are
- * @param checkpointer what checkpoints them
+ * @param name its name, as in {@code [jobs.NAME]}
+ * @param user the user of its processes
+ * @param checkpointer its checkpointer
  * @param ranks its processes
  * @param others its ranks on other nodes
- * @param hooks what its library is told
- * @param spares the targets that are asked for it, the first of them; empty for those of the configuration
+ * @param hooks the hooks of its library
+ * @param spares its own targets, the first of which is used; empty for the configured targets
  * @param keep the directory in which copies of its images are kept; empty for none
  * @param pods the pod that each rank is; empty for a job that is none
  */
@@ -51,12 +51,12 @@ public record ConfiguredJob(
     /**
      * The source of the PID of a rank's root process.
      *
-     * @param pid the PID; 0 if it stands in a file
-     * @param pidFile that file, else null
+     * @param pid the PID; 0 if it is in a file
+     * @param pidFile that file; null for none
      */
     public record RankSource(int rank, int pid, Path pidFile) {}
 
-    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    /** Creates a job whose ranks are all here, without hooks. */
     public ConfiguredJob(String name, JobUser user, Checkpointer checkpointer, List<RankSource> ranks) {
         this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, List.of(), Optional.empty(), Map.of());
     }
@@ -68,7 +68,7 @@ public record ConfiguredJob(
         pods = Map.copyOf(pods);
     }
 
-    /** The job with the PIDs as they are now; throws and names a PID file that does not hold one. */
+    /** Returns the job with its current PIDs; throws for a PID file without a PID. */
     public Job resolve() throws IOException {
         List<Job.RankProcess> processes = new ArrayList<>();
         for (RankSource rank : ranks) {
@@ -89,7 +89,7 @@ public record ConfiguredJob(
         return Integer.parseInt(text);
     }
 
-    /** The file may lie on a filesystem that does not answer: then a thread of its own waits, not the source. */
+    /** Reads a PID file on a thread of its own, because its filesystem may not answer. */
     private Optional<String> inTime(RankSource rank, String what, Callable<Optional<String>> read) throws IOException {
         FutureTask<Optional<String>> reading = new FutureTask<>(read);
         LogContext.thread(reading, "ppmr-pid-file").start();

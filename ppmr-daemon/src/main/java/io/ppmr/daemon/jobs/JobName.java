@@ -1,10 +1,11 @@
 package io.ppmr.daemon.jobs;
 
 /**
- * Names a job that a {@link JobSource} found: by its user, too, since two users may call theirs by the same name.
+ * The full name of a job that a {@link JobSource} found. It includes the user, because two users may have jobs of the
+ * same name.
  *
- * @param uid whose
- * @param name as the user calls it
+ * @param uid the user
+ * @param name the short name
  */
 public record JobName(int uid, String name) {
     @Override

@@ -8,45 +8,45 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Finds jobs that no configuration names and that users bring while the service runs. It is told what becomes of the
- * users' jobs, those of other sources too. Safe for any thread; everything is read again at each call.
+ * Finds jobs outside of the configuration, which users announce while the service runs. Receives the ends of users'
+ * jobs, also of other sources. Safe for any thread; each call reads everything again.
  */
 public interface JobSource {
-    /** Lists the jobs that can be moved. Users take turns, so no user's many jobs come before another user's first. */
+    /** Lists the jobs that can be moved. Users take turns, so one user's many jobs do not delay another's first. */
     List<JobName> names();
 
     /** Lists the jobs of one user. */
     List<JobName> names(String user);
 
-    /** Returns true if a user has a job by that name, the short or the full one. */
+    /** Returns true if a user has a job by that short or full name. */
     boolean isOwnedBy(String name, String user);
 
     /**
-     * Finds the jobs that are meant.
+     * Finds the jobs by a name.
      *
-     * @param wanted the short name, or the full one
-     * @param onlyOf the user whose jobs alone are meant; empty for all users' jobs
+     * @param wanted the short or the full name
+     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
      */
     List<JobName> named(String wanted, Optional<String> onlyOf);
 
     /**
-     * Gives a job as it is now; empty if this source has none of that name.
+     * Returns the current state of a job; empty if this source has no job of that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */
     Optional<ConfiguredJob> find(JobName job) throws RequestException;
 
-    /** Makes what it needs on the disk, before the service takes requests. */
+    /** Creates its directories, before the service accepts requests. */
     default void prepare() throws IOException {}
 
-    /** A migration of a user's job begins: nothing has been done to its processes yet. */
+    /** Receives the begin of a migration of a user's job, before the migration touches its processes. */
     default void begins(JobName job) {}
 
     /**
-     * A migration of a user's job has ended.
+     * Receives the end of a migration of a user's job.
      *
-     * @param report how it ended; empty if no report could be made
-     * @param targets where it was to go; empty where the configuration's targets were asked
+     * @param report its report; empty if there is none
+     * @param targets the targets of the order; empty for the configured targets
      */
     default void ended(JobName job, Optional<MigrationReport> report, List<InetSocketAddress> targets) {}
 }

@@ -9,13 +9,13 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Several sources of users' jobs as one. Where two of them have a job of one name, the first one's is meant. Immutable.
+ * Several sources of users' jobs as one. If two of them have a job of the same name, the first source wins. Immutable.
  *
- * @param sources in the order in which they are asked
+ * @param sources the sources, in the order of queries
  * @param taken whether a trigger that names no job moves these jobs
  */
 public record JobSources(List<JobSource> sources, boolean taken) {
-    /** A service to which users bring no jobs. */
+    /** The sources of a service without announced jobs. */
     public static final JobSources NONE = new JobSources(List.of(), false);
 
     public JobSources {
@@ -32,16 +32,16 @@ public record JobSources(List<JobSource> sources, boolean taken) {
         return sources.stream().flatMap(source -> source.names(user).stream()).toList();
     }
 
-    /** Returns true if a user has a job by that name, the short or the full one. */
+    /** Returns true if a user has a job by that short or full name. */
     public boolean isOwnedBy(String name, String user) {
         return name != null && sources.stream().anyMatch(source -> source.isOwnedBy(name, user));
     }
 
     /**
-     * Finds the full name of the job that is meant; empty if there is none.
+     * Finds the full name of a job; empty if there is none.
      *
-     * @param wanted what it is called, with or without its user
-     * @param onlyOf the user whose jobs alone are meant; empty for all users' jobs
+     * @param wanted its name, with or without its user
+     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
      * @throws RequestException if several users' jobs have that name
      */
     public Optional<JobName> named(String wanted, Optional<String> onlyOf) throws RequestException {
@@ -57,7 +57,7 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /**
-     * Gives a job as it is now; empty if there is none of that name.
+     * Returns the current state of a job; empty if no job has that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */
@@ -71,19 +71,19 @@ public record JobSources(List<JobSource> sources, boolean taken) {
         return Optional.empty();
     }
 
-    /** Has each make what it needs on the disk. */
+    /** Creates the directories of each source. */
     public void prepare() throws IOException {
         for (JobSource source : sources) {
             source.prepare();
         }
     }
 
-    /** A migration of a user's job begins. */
+    /** Passes on the begin of a migration of a user's job. */
     public void begins(JobName job) {
         sources.forEach(source -> source.begins(job));
     }
 
-    /** A migration of a user's job has ended; the arguments are those of {@link JobSource#ended}. */
+    /** Passes on the end of a migration of a user's job, see {@link JobSource#ended}. */
     public void ended(JobName job, Optional<MigrationReport> report, List<InetSocketAddress> targets) {
         sources.forEach(source -> source.ended(job, report, targets));
     }

@@ -10,8 +10,8 @@ import java.util.logging.Level;
 import java.util.logging.LogRecord;
 
 /**
- * Makes an entry of the journal out of a log record: message and stack trace as one, severity as syslog(3) has it,
- * where in the code it was logged, and what the thread is about. Any thread.
+ * Makes an entry of the journal from a log record: message with stack trace, severity of syslog(3), position in the
+ * code, and context of the thread. Any thread.
  */
 final class JournalHandler extends Handler {
     private static final StackWalker WALKER = StackWalker.getInstance();
@@ -77,7 +77,7 @@ final class JournalHandler extends Handler {
         return level.intValue() >= Level.INFO.intValue() ? 6 : 7;
     }
 
-    /** Entries leave at once, or wait where none can be made to go. */
+    /** Does nothing: entries leave at once, or wait for the journal. */
     @Override
     public void flush() {}
 

@@ -11,9 +11,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Brings entries to the journal in their order and never lets a caller wait. What the journal does not take at once
- * waits here, up to a bound, and a thread that lives for as long as anything waits tries again; what does not fit is
- * counted, and an entry says how many were lost when the journal takes some again. Any thread.
+ * Sends entries to the journal in order, without blocking the caller. Entries that the journal does not accept at once
+ * wait here, up to a limit, and a thread retries while any wait. Entries above the limit are counted and dropped. An
+ * entry reports their number when the journal accepts entries again. Any thread.
  */
 final class JournalSender implements AutoCloseable {
     private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -29,8 +29,8 @@ final class JournalSender implements AutoCloseable {
     private boolean closed;
 
     /**
-     * @param identifier whose entries these are, for the one about those that were lost
-     * @param mostWaitingBytes how much may wait
+     * @param identifier the identifier of the entry about dropped entries
+     * @param mostWaitingBytes the limit of waiting entries
      */
     JournalSender(UnixDatagramSocket socket, String identifier, long mostWaitingBytes) {
         this.socket = socket;
@@ -38,7 +38,7 @@ final class JournalSender implements AutoCloseable {
         this.mostWaitingBytes = mostWaitingBytes;
     }
 
-    /** Sends it now or, if the journal does not take it, soon. */
+    /** Sends an entry now or, if the journal does not accept it, later. */
     synchronized void send(byte[] entry) {
         if (closed) {
             return;
@@ -95,7 +95,7 @@ final class JournalSender implements AutoCloseable {
                 .datagram();
     }
 
-    /** Gives the journal a last chance to take what waits, for two seconds at most, and ends. */
+    /** Retries the waiting entries for at most two seconds, and stops. */
     @Override
     public void close() {
         long deadlineNs = System.nanoTime() + LAST_TRIES.toNanos();
@@ -114,9 +114,7 @@ final class JournalSender implements AutoCloseable {
      * with line ends as its name, its length in eight bytes, and the value. For one thread.
      */
     static final class LogEntry {
-        /**
-         * A datagram holds this and the other fields; what a message has beyond it is left out, and the entry says so.
-         */
+        /** The longest message beside the other fields of a datagram; a longer one is cut, and the entry says so. */
         static final int MAX_VALUE_BYTES = 96 * 1024;
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);

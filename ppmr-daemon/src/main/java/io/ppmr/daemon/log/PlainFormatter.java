@@ -12,9 +12,8 @@ import java.util.logging.LogRecord;
 import java.util.stream.Collectors;
 
 /**
- * A log record as a line for people: time, thread, severity, class and message. Users' words in it are made harmless
- * here, once for all that is logged: a record is one line, and a trace behind it is indented, so that no user can forge
- * a record. Any thread.
+ * Formats a log record as a line for people: time, thread, severity, class and message. It escapes texts of users for
+ * all log lines: a record is one line, and a stack trace is indented, so that no user can forge a record. Any thread.
  */
 final class PlainFormatter extends Formatter {
     private static final DateTimeFormatter TIME = DateTimeFormatter.ofPattern("yyyy-MM-dd.HH:mm:ss.SSSXXX", Locale.ROOT)
@@ -35,7 +34,7 @@ final class PlainFormatter extends Formatter {
         return PrintableText.line(super.formatMessage(record));
     }
 
-    /** Gives a trace in indented lines, with the line end at its end. */
+    /** Formats a stack trace in indented lines, with a line end. */
     static String trace(Throwable thrown) {
         StringWriter text = new StringWriter();
         thrown.printStackTrace(new PrintWriter(text, true));

@@ -14,8 +14,8 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
- * The log of a program: goes into the journal, entry by entry, where standard error leads there, else to standard error
- * as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
+ * The log of a program: entries of the journal if standard error is connected to it, otherwise plain lines on standard
+ * error. Uses {@code java.util.logging}, to which the command line's program binds SLF4J.
  * docs/systemd.md has the fields.
  */
 public final class ServiceLog {
@@ -25,7 +25,7 @@ public final class ServiceLog {
     private static final Path JOURNAL = Path.of("/run/systemd/journal/socket");
     private static final long MOST_WAITING_BYTES = 4 << 20;
 
-    /** Kept, since java.util.logging forgets the levels of loggers without a strong reference. */
+    /** A strong reference, without which java.util.logging loses the levels of loggers. */
     private static final List<Logger> QUIET =
             List.of(Logger.getLogger("com.ibm.disni"), Logger.getLogger("net.openhft"));
 
@@ -35,9 +35,9 @@ public final class ServiceLog {
     private ServiceLog() {}
 
     /**
-     * Leads everything that is logged from now on there; called once, first of all.
+     * Redirects all further log records; called once, before anything else.
      *
-     * @param identifier whose log it is, SYSLOG_IDENTIFIER
+     * @param identifier the name of the program, SYSLOG_IDENTIFIER
      */
     public static void begin(Map<String, String> environment, String identifier) {
         begin(environment, identifier, JOURNAL);
@@ -65,17 +65,17 @@ public final class ServiceLog {
     }
 
     private static void lead(Logger root, Handler handler) {
-        // Called by the thread that logs.
+        // The logging thread calls this.
         handler.setFilter(record -> SILENT.get() == null);
         root.addHandler(handler);
     }
 
-    /** Work that is done without a log. */
+    /** A task without log records. */
     public interface Work<T> {
         T run() throws IOException, InterruptedException;
     }
 
-    /** Does something of which nothing is logged, neither by this thread nor by those that are started meanwhile. */
+    /** Runs a task without log records of this thread and of the threads that it starts. */
     public static <T> T silently(Work<T> work) throws IOException, InterruptedException {
         SILENT.set(true);
         try {
@@ -85,7 +85,7 @@ public final class ServiceLog {
         }
     }
 
-    /** Returns true if standard error is the stream that systemd has made to the journal, systemd.exec(5). */
+    /** Returns true if standard error is the stream that systemd connected to the journal, systemd.exec(5). */
     private static boolean leadsToJournal(Map<String, String> environment) {
         String stream = environment.get("JOURNAL_STREAM");
         if (stream == null) {

@@ -8,8 +8,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 
 /**
- * A Unix datagram socket to one address, which the JDK's channels cannot be; unix(7). Its messages come from this
- * process, and the receiver can see that. For one thread at a time; closed by its owner.
+ * A Unix datagram socket to one address, unix(7), which the JDK's channels do not support. The receiver can see that
+ * this process sends its messages. For one thread at a time; closed by its owner.
  */
 public final class UnixDatagramSocket implements AutoCloseable {
     private static final int AF_UNIX = 1;
@@ -29,9 +29,9 @@ public final class UnixDatagramSocket implements AutoCloseable {
     /** The result of sending a datagram. */
     public enum Sent {
         TAKEN,
-        /** The other side has not read for a while, or is not there: try again. */
+        /** The receiver did not read in time, or is gone: try again. */
         LATER,
-        /** It will never be taken: too long. */
+        /** The datagram is too long. */
         NEVER
     }
 
@@ -48,7 +48,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
      * Connects; the receiver may go away and return later.
      *
      * @param address a path, or an abstract address after {@code @}
-     * @param patience how long a message waits while the other side does not read; zero for not at all
+     * @param patience the time for which a message waits for the receiver; zero for none
      * @throws IOException if no receiver listens there
      */
     public static UnixDatagramSocket to(String address, Duration patience) throws IOException {
@@ -63,7 +63,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         return socket;
     }
 
-    /** Sends; a listener whose socket was made again meanwhile is connected again. */
+    /** Sends a message; reconnects if the receiver made its socket again. */
     public Sent send(byte[] datagram) {
         int errno = descriptor < 0 ? connect() : 0;
         if (errno == 0) {
@@ -92,7 +92,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         if (descriptor < 0) {
             return LibC.errno();
         }
-        // Without a larger buffer a long stack trace would not fit; where it is refused, the usual one remains.
+        // A long stack trace needs a larger buffer; if the kernel refuses it, the default remains.
         set(SO_SNDBUF, buffer(Integer.BYTES).putInt(SEND_BUFFER_BYTES).array());
         set(
                 SO_SNDTIMEO,
@@ -105,7 +105,7 @@ public final class UnixDatagramSocket implements AutoCloseable {
         if (!named) {
             name[0] = 0;
         }
-        // A path ends with a zero byte; an abstract address begins with one, and ends where its length says.
+        // A path ends with a zero byte; an abstract address begins with one, and its length ends it.
         byte[] whole = buffer(Short.BYTES + name.length + (named ? 1 : 0))
                 .putShort((short) AF_UNIX)
                 .put(name)

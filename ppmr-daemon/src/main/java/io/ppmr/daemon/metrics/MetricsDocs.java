@@ -19,8 +19,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * The page of all meters, {@code docs/metrics.md}, made of those that the services register. A test fails when the page
- * is older than they are.
+ * The page of all meters, {@code docs/metrics.md}, made of the meters that the services register. A test fails if the
+ * page is stale.
  */
 public final class MetricsDocs {
     private static final int CHUNK_BYTES = 16 << 10;
@@ -58,7 +58,7 @@ public final class MetricsDocs {
 
     private MetricsDocs() {}
 
-    /** The whole page. */
+    /** Returns the whole page. */
     public static String page() {
         BufferPool pool = new BufferPool(PoolGeometry.of((long) CHUNK_BYTES * CHUNKS, CHUNK_BYTES));
         StringBuilder page = new StringBuilder(INTRODUCTION);
@@ -111,7 +111,7 @@ public final class MetricsDocs {
         };
     }
 
-    /** As {@code PrometheusNamingConvention} makes it. */
+    /** Returns the name that {@code PrometheusNamingConvention} makes. */
     private static String prometheusName(Meter meter) {
         String name = meter.getId().getConventionName(new PrometheusNamingConvention());
         return meter.getId().getType() == Meter.Type.COUNTER && !name.endsWith("_total") ? name + "_total" : name;

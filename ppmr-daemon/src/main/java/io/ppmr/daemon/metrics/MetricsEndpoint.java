@@ -22,8 +22,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Shows a service's meters at {@code http://ADDRESS/metrics}, in Prometheus' text format: one request a connection, of
  * HTTP/1.1 without a body, each within ten seconds. Has one thread, which accepts, reads and answers; a service without
- * an endpoint has none. The JDK's HTTP server is not used: while descriptors are short it accepts in a busy loop, and
- * an error in its one thread leaves it deaf. Closed by its owner.
+ * an endpoint has none. The JDK's HTTP server is not used: without free descriptors it accepts in a busy loop, and
+ * after an error in its only thread it answers no further request. Closed by its owner.
  */
 public final class MetricsEndpoint implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MetricsEndpoint.class);
@@ -43,7 +43,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         return new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
     }
 
-    /** Listens; throws and names the address if it cannot. */
+    /** Starts to listen; an error names the address. */
     public MetricsEndpoint(InetSocketAddress address, PrometheusMeterRegistry registry) throws IOException {
         this.registry = registry;
         server = ServerSocketChannel.open();
@@ -61,7 +61,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         LOG.info("metrics at http:/{}{}", address(), PATH);
     }
 
-    /** The endpoint that shows a registry of {@link #registry}, where one is configured; null where none is. */
+    /** Creates the endpoint for a registry of {@link #registry}, if one is configured; otherwise null. */
     public static MetricsEndpoint of(Optional<InetSocketAddress> address, MeterRegistry registry) throws IOException {
         return address.isPresent() && registry instanceof PrometheusMeterRegistry shown
                 ? new MetricsEndpoint(address.get(), shown)
@@ -73,7 +73,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         return (InetSocketAddress) server.socket().getLocalSocketAddress();
     }
 
-    /** One request and its answer, on the loop's thread. */
+    /** Handles one request, on the loop's thread. */
     private final class Scrape implements AcceptLoop.ConnectionHandler {
         private final SocketChannel channel;
         private final ByteBuffer request = ByteBuffer.allocate(MAX_REQUEST_BYTES);

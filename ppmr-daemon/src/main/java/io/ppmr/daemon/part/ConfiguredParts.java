@@ -8,12 +8,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * All parts as a file configures them. Immutable.
+ * The configuration of all parts. Immutable.
  *
- * @param byName in the order of their names
+ * @param byName the parts, in the order of their names
  */
 public record ConfiguredParts(Map<String, ServicePart.Configured> byName) {
-    /** Returns true if users may ask the service for something of their own. */
+    /** Returns true if a part has requests for users without rights at the service. */
     public boolean isForUsers() {
         return byName.values().stream().anyMatch(ServicePart.Configured::isForUsers);
     }
@@ -23,14 +23,14 @@ public record ConfiguredParts(Map<String, ServicePart.Configured> byName) {
         return byName.values().stream().anyMatch(ServicePart.Configured::takesJobs);
     }
 
-    /** Returns the commands that root runs, by what names them in the file. */
+    /** Returns the commands that root runs, by their keys in the file. */
     public Map<String, List<String>> rootsCommands() {
         Map<String, List<String>> all = new LinkedHashMap<>();
         byName.values().forEach(part -> all.putAll(part.rootsCommands()));
         return all;
     }
 
-    /** Checks the node, for {@code ppmr doctor}: by the names of those parts that found something. */
+    /** Checks the node, for {@code ppmr doctor}: returns findings by the names of the parts. */
     public Map<String, List<Finding>> findings(PeerAuthenticator key) {
         Map<String, List<Finding>> all = new LinkedHashMap<>();
         byName.forEach((name, part) -> {
@@ -42,9 +42,9 @@ public record ConfiguredParts(Map<String, ServicePart.Configured> byName) {
         return all;
     }
 
-    /** Makes the parts of one service, in which nothing runs yet. */
+    /** Creates the parts of one service, not started yet. */
     public RunningParts open(ServicePart.Node node) {
-        // Where users' jobs have the same name, those that a trigger moves are meant.
+        // Of users' jobs with the same name, those that a trigger moves win.
         return new RunningParts(
                 byName.values().stream()
                         .sorted(Comparator.comparing(part -> !part.takesJobs()))

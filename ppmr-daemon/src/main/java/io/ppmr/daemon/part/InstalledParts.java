@@ -31,19 +31,19 @@ public final class InstalledParts {
         return all;
     }
 
-    /** Has each read its sections of a file. */
+    /** Makes each part read its sections of a file. */
     public static ConfiguredParts read(ConfigFile file, Side side, ServicePart.Tools tools) {
         Map<String, ServicePart.Configured> configured = new LinkedHashMap<>();
         ALL.forEach(part -> configured.put(part.name(), part.read(file, side, tools)));
         return new ConfiguredParts(configured);
     }
 
-    /** Makes the commands that they add to {@code ppmr}. */
+    /** Creates the commands that they add to {@code ppmr}. */
     public static List<Object> commands() {
         return ALL.stream().flatMap(part -> part.commands().stream()).toList();
     }
 
-    /** Has each register its meters. */
+    /** Makes each part register its meters. */
     public static void describe(MeterRegistry meters, Side side) {
         ALL.forEach(part -> part.describe(meters, side));
     }

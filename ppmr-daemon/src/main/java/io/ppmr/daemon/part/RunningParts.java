@@ -13,7 +13,7 @@ import java.util.Optional;
 /**
  * All parts of one service. Safe for any thread.
  *
- * @param parts in the order of their names
+ * @param parts the parts, in the order of their names
  * @param takesJobs whether a trigger that names no job moves their jobs
  */
 public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
@@ -21,7 +21,7 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         parts = List.copyOf(parts);
     }
 
-    /** Has each make what it needs on the disk. */
+    /** Creates the directories of each part. */
     public void prepare() throws IOException {
         for (ServicePart.Running part : parts) {
             part.prepare();
@@ -35,7 +35,7 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         return all;
     }
 
-    /** Returns the jobs that users bring by them. */
+    /** Returns the source of the users' jobs of all parts. */
     public JobSources jobs() {
         List<JobSource> sources = parts.stream()
                 .map(ServicePart.Running::jobs)
@@ -44,7 +44,7 @@ public record RunningParts(List<ServicePart.Running> parts, boolean takesJobs) {
         return new JobSources(sources, takesJobs);
     }
 
-    /** Returns what keeps the surroundings of ranks; of several parts the first that keeps some. */
+    /** Returns the surroundings of ranks, of the first part that has some. */
     public RankSurroundings surroundings() {
         return parts.stream()
                 .map(ServicePart.Running::surroundings)

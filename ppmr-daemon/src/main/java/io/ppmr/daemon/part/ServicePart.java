@@ -17,14 +17,14 @@ import java.util.Set;
 
 /**
  * An optional part of the services, in a module of its own, which a {@link java.util.ServiceLoader} finds. The core
- * knows a part by this interface alone. A part may add sections to the configuration, commands, control requests, jobs,
+ * knows a part only by this interface. A part may add sections to the configuration, commands, control requests, jobs,
  * meters, checks of {@code ppmr doctor}, and what lies around a job's ranks. Immutable.
  */
 public interface ServicePart {
-    /** Its name, as in {@code ppmr-NAME}, the module. */
+    /** Returns its name, as in {@code ppmr-NAME}, the module. */
     String name();
 
-    /** The records of the sections that it adds to the files of a side. */
+    /** Returns the records of the sections that it adds to the files of a side. */
     default List<Class<? extends Record>> sections(Side side) {
         return List.of();
     }
@@ -34,7 +34,7 @@ public interface ServicePart {
         return new Configured() {};
     }
 
-    /** Makes the commands that it adds to {@code ppmr}: objects with picocli's annotations. */
+    /** Creates the commands that it adds to {@code ppmr}: objects with picocli's annotations. */
     default List<Object> commands() {
         return List.of();
     }
@@ -48,16 +48,16 @@ public interface ServicePart {
         TARGET
     }
 
-    /** The checkpointers of a configuration, by name, and the names of those that users' jobs may ask for. */
+    /** The checkpointers of a configuration, by name, and the names of those that users' jobs may use. */
     record Tools(Map<String, Checkpointer> byName, Set<String> forUsersJobs) {}
 
     /** The surroundings of a running part: native programs, environment, key of the nodes, and registry of meters. */
     record Node(
             NativePrograms programs, Map<String, String> environment, PeerAuthenticator key, MeterRegistry meters) {}
 
-    /** A part as a file configures it. Immutable. */
+    /** The configuration of a part. Immutable. */
     interface Configured {
-        /** Returns true if users may ask the service for something of their own. */
+        /** Returns true if the part has requests for users without rights at the service. */
         default boolean isForUsers() {
             return false;
         }
@@ -67,17 +67,17 @@ public interface ServicePart {
             return false;
         }
 
-        /** The commands that root runs, by what names them in the file. */
+        /** Returns the commands that root runs, by their keys in the file. */
         default Map<String, List<String>> rootsCommands() {
             return Map.of();
         }
 
-        /** Checks the node, for {@code ppmr doctor}; empty where the part is not used. */
+        /** Checks the node, for {@code ppmr doctor}; empty if the part is not used. */
         default List<Finding> findings(PeerAuthenticator key) {
             return List.of();
         }
 
-        /** Makes the part of one service, in which nothing runs yet. */
+        /** Creates the part of one service, not started yet. */
         default Running open(Node node) {
             return new Running() {};
         }
@@ -85,20 +85,20 @@ public interface ServicePart {
 
     /** A part of one service. Safe for any thread. */
     interface Running {
-        /** Makes what it needs on the disk, before the service begins. */
+        /** Creates its directories, before the service starts. */
         default void prepare() throws IOException {}
 
-        /** The requests that it answers on the control socket, by their names. */
+        /** Returns its requests on the control socket, by their names. */
         default Map<String, ControlRequest<?>> requests() {
             return Map.of();
         }
 
-        /** The jobs that users bring by it. */
+        /** Returns its source of users' jobs. */
         default Optional<JobSource> jobs() {
             return Optional.empty();
         }
 
-        /** The part's keeper of what lies around ranks. */
+        /** Returns its surroundings of ranks. */
         default Optional<RankSurroundings> surroundings() {
             return Optional.empty();
         }

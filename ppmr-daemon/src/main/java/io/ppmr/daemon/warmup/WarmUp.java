@@ -59,14 +59,14 @@ import org.slf4j.LoggerFactory;
  * and a key of their own in the work directory, move processes whose checkpoint is written in small and in large
  * requests.
  *
- * <p>{@link #run} keeps to its limit and never fails: the log says in one line how far it came. What is under way at
- * the limit is called off and taken down on a thread of its own, for which {@link #close} waits. Nothing else of it is
- * logged. Used by the service's main thread.
+ * <p>{@link #run} keeps its time limit and never fails: one log line reports its progress. At the limit, a thread of
+ * its own cancels and removes the running migration, and {@link #close} waits for that. Nothing else of it is logged.
+ * Used by the service's main thread.
  */
 public final class WarmUp implements AutoCloseable {
-    /** So many migrations a service makes unless it is told otherwise. */
+    /** The default number of migrations. */
     public static final int MIGRATIONS = 12;
-    /** The longest time by which it may delay a service's start. */
+    /** The longest delay of a service's start. */
     public static final Duration LIMIT = Duration.ofSeconds(5);
 
     private static final Logger LOG = LoggerFactory.getLogger(WarmUp.class);
@@ -76,7 +76,7 @@ public final class WarmUp implements AutoCloseable {
     private static final int LEAST_RATE = 1 << 20;
     private static final int KEY_BYTES = 32;
     private static final long PREFIXES_BYTES = 1 << 20;
-    /** Of each step of a migration, so that nothing of it continues for ever. */
+    /** The time limit of each step of a migration. */
     private static final Duration STEP_LIMIT = Duration.ofSeconds(30);
 
     private static final String SOURCE = "source";
@@ -85,7 +85,7 @@ public final class WarmUp implements AutoCloseable {
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
 
     private static final List<String> SLEEP = List.of("/bin/sleep", "60");
-    /** Small requests, since the JVM counts calls and not bytes, and then large ones. */
+    /** Small requests, because the JVM counts calls and not bytes, and then large ones. */
     private static final List<String> CHECKPOINT = Command.words(
             "/bin/sh -c %s warm-up {pid} {file}",
             "kill -STOP \"$1\" && { dd bs=512 count=256; dd bs=128k count=16; } < /dev/zero > \"$2\"");
@@ -104,11 +104,11 @@ public final class WarmUp implements AutoCloseable {
     private volatile boolean over;
 
     /**
-     * @param service its name: a folder of this name is made in the work directory, and removed
-     * @param journal of the service that must be warmed, which has not opened it yet: with a migration open there
-     *     nothing is warmed, since ranks wait for the service
-     * @param pool of that service
-     * @param limit for all of it
+     * @param service its name, also of its folder in the work directory, which it removes
+     * @param journal the journal of the service, not opened yet: with an open migration in it there is no warm-up,
+     *     because ranks wait for the service
+     * @param pool the pool of the service
+     * @param limit the time limit for all migrations
      */
     public WarmUp(String service, Path workDirectory, Path journal, PoolGeometry pool, Duration limit) {
         this.journal = journal;
@@ -121,7 +121,7 @@ public final class WarmUp implements AutoCloseable {
         return workDirectory.toAbsolutePath().resolve(".warm-up-" + service);
     }
 
-    /** Returns where a service mounts in its warm-up; one that was killed then leaves its mounts there. */
+    /** Returns the mounts of a service's warm-up, which a service that was killed then leaves behind. */
     public static List<Path> mountPoints(String service, Path workDirectory) {
         Path folder = folder(service, workDirectory);
         return List.of(folder.resolve(SOURCE), folder.resolve(TARGET));
@@ -130,8 +130,8 @@ public final class WarmUp implements AutoCloseable {
     /**
      * Warms this process up; called once.
      *
-     * @param migrations how many; none is fine
-     * @return how many there were
+     * @param migrations the number of migrations; may be 0
+     * @return the number of completed migrations
      */
     public int run(int migrations) throws InterruptedException {
         long startNs = System.nanoTime();
@@ -161,7 +161,7 @@ public final class WarmUp implements AutoCloseable {
         return moved.get();
     }
 
-    /** Waits until what {@link #run} has called off is taken down. */
+    /** Waits until the migration that {@link #run} cancelled is removed. */
     @Override
     public void close() {
         callOff();
@@ -231,7 +231,7 @@ public final class WarmUp implements AutoCloseable {
         return null;
     }
 
-    /** Ends the copies that a service has left that was killed in its warm-up. */
+    /** Kills the copies of a service that was killed in its warm-up. */
     private void endLeftCopies() throws IOException {
         Path restarts = folder.resolve(TARGET_WORK);
         if (Files.isDirectory(restarts, LinkOption.NOFOLLOW_LINKS)) {
@@ -247,7 +247,7 @@ public final class WarmUp implements AutoCloseable {
         return Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** Removes what is there, also what a service that was killed in its warm-up has left. */
+    /** Removes the folder, also that of a service that was killed in its warm-up. */
     private void clear() throws IOException, InterruptedException {
         if (isThere()) {
             StaleMount.detachDead(folder.resolve(SOURCE));
