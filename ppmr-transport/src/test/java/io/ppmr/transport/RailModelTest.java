@@ -17,16 +17,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Searches every order of events of one slot that is used again and again for the same window, which is rewritten, and
- * of rails that are lost at any moment: no chunk is lost, shown twice, or shown in the place of a later one. Where the
- * source sends again before the target has ended the rail, or the target answers before its reader has ended, the
- * search finds what goes wrong.
+ * Searches every order of events of one slot that is reused for the same window, and of rails that are lost at any
+ * time. No chunk may be lost, published twice, or published in place of a later one. The search finds the violation if
+ * the source retransmits before the target ended the rail, or the target answers before its reader ended.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailModelTest {
     private static final Logger LOG = LoggerFactory.getLogger(RailModelTest.class);
     private static final int RAILS = 3;
-    /** Counts the slot's grants, each for the same window. */
+    /** The number of grants of the slot, each for the same window. */
     private static final int CHUNKS = 3;
 
     private static final int NO_CHUNK = -1;
@@ -39,7 +38,7 @@ class RailModelTest {
         TARGET_DOES_NOT_COUNT_WHAT_HAS_ARRIVED
     }
 
-    /** The place of a chunk as the source knows it; on a rail it is that rail's number. */
+    /** The position of a chunk for the source; on a rail it is that rail's number. */
     private static final int UNSENT = -1;
 
     private static final int WAITING = -2;
@@ -52,20 +51,20 @@ class RailModelTest {
     }
 
     /**
-     * Everything at one moment. Lists of rails have an entry for each.
+     * The state of both ends and the network. Lists of rails have an entry for each.
      *
-     * @param chunks where each chunk is for the source
+     * @param chunks the position of each chunk for the source
      * @param rails the rails for the source
-     * @param onTheWay chunks that the network still carries to the target, the next one first
-     * @param reads whether the target's reader of the rail is there
-     * @param filling the chunk that the reader writes into the slot, or none
-     * @param arrived which chunks have come by the rail, as bits
-     * @param releases which releases are on their way back
-     * @param toEnd whether the word to end the rail is on its way
-     * @param answers the target's answer on its way; -1 for none
-     * @param grants how often the slot was granted
-     * @param open whether its credit must be used
-     * @param shown how often each chunk was shown
+     * @param onTheWay chunks under way to the target, the next one first
+     * @param reads whether the target has a reader of the rail
+     * @param filling the chunk that the reader writes to the slot, or none
+     * @param arrived the chunks that arrived on the rail, as bits
+     * @param releases the releases under way to the source
+     * @param toEnd whether the request to end the rail is under way
+     * @param answers the target's answer under way; -1 for none
+     * @param grants the number of grants of the slot
+     * @param open whether its credit is unused
+     * @param shown the number of publications of each chunk
      */
     private record World(
             List<Integer> chunks,
@@ -122,7 +121,7 @@ class RailModelTest {
 
     private record Named(String event, World after) {}
 
-    /** A search: every world that can be reached, with the event that first led to it. */
+    /** Searches all reachable states, and keeps the event that first led to each. */
     private static final class Search {
         private final Variant variant;
         private final Map<World, Named> reachedBy = new HashMap<>();
@@ -217,7 +216,7 @@ class RailModelTest {
                                     null)));
                 }
             }
-            // The last one is never lost.
+            // The last rail is never lost.
             if (w.rails.get(rail) == RailState.UP && rail < RAILS - 1) {
                 boolean asks = variant != Variant.SOURCE_SENDS_AGAIN_AT_ONCE;
                 events.add(new Named(
@@ -257,7 +256,7 @@ class RailModelTest {
             }
         }
 
-        /** The chunks after the loss of a rail: those that have arrived are done, the others wait. */
+        /** The chunks after the loss of a rail: arrived ones are done, the others wait. */
         private static List<Integer> again(World w, int rail, int arrived) {
             List<Integer> chunks = new ArrayList<>(w.chunks);
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -274,7 +273,7 @@ class RailModelTest {
                     && !w.onTheWay.get(rail).isEmpty()) {
                 List<Integer> carried = w.onTheWay.get(rail);
                 int chunk = carried.get(0);
-                // File, window and slot are the same each time: only whether the credit is open tells them apart.
+                // File, window and slot are always equal, so only the state of the credit distinguishes the chunks.
                 events.add(new Named(
                         "chunk " + chunk + " comes by " + rail,
                         new World(
@@ -340,7 +339,7 @@ class RailModelTest {
     }
 
     @Test
-    void shouldLoseAndDoubleNothingWhenRailsAreLostAtAnyMoment() {
+    void shouldLoseAndDuplicateNothingWhenRailsAreLostAtAnyMoment() {
         Search search = new Search(Variant.AS_IT_IS).run();
         LOG.info("{} worlds, {} ends", search.reachedBy.size(), search.finished);
         assertNull(search.violation, () -> search.trace());
@@ -364,7 +363,7 @@ class RailModelTest {
     }
 
     @Test
-    void shouldFindADoubledChunkWhenTheTargetDoesNotCountWhatHasArrived() {
+    void shouldFindADuplicateChunkWhenTheTargetDoesNotCountArrivals() {
         Search search = new Search(Variant.TARGET_DOES_NOT_COUNT_WHAT_HAS_ARRIVED).run();
         assertNotNull(search.violation);
         LOG.info("found: {}", search.trace());

@@ -3,27 +3,27 @@ package io.ppmr.protocol.control;
 import java.util.List;
 
 /**
- * Describes a pod that is to move: what its target makes anew, and what it must have for that. Immutable.
+ * Describes a pod that moves: its target creates it from these values, and checks the requirements. Immutable.
  *
  * <p>Pods are an optional part of the services. Their facts stand among the messages of the core, as do {@link
- * ControlMessage.AddressAway} and {@link ControlMessage.AddressAwayAck}: nodes may have different parts, and each must
- * read what another one sends, to refuse it by name.
+ * ControlMessage.AddressAway} and {@link ControlMessage.AddressAwayAck}. Nodes may have different parts, and each must
+ * be able to read another node's message in order to refuse it by name.
  *
- * @param uid whose it is
+ * @param uid the user that owns the pod
  * @param gid the user's group
- * @param name what the user calls it
- * @param job the job that it belongs to, by name; pods of one job move together
- * @param template by whose name the target knows what root grants
+ * @param name the name that the user chose
+ * @param job the name of the pod's job; pods of one job move together
+ * @param template the name by which the target finds the settings that root grants
  * @param address its IPv4 address
- * @param address6 its IPv6 address besides; empty for none
- * @param prefixBits how many leading bits of the address name the network
+ * @param address6 its additional IPv6 address; empty for none
+ * @param prefixBits the number of leading bits that name the network
  * @param mac its MAC address
  * @param mtuBytes the largest packet
- * @param mounts directories of the node that it sees, by their paths in the pod
- * @param environment what further commands in it get, each NAME=VALUE
- * @param command what it was made for
- * @param startedAtMs when, in milliseconds since 1970 UTC
- * @param answers whether its cable is in, so that it answers for its address where it is
+ * @param mounts the node's directories that it sees, by their paths in the pod
+ * @param environment the environment of further commands in it, each NAME=VALUE
+ * @param command the command for which it was created
+ * @param startedAtMs its start, in milliseconds since 1970 UTC
+ * @param answers whether its veth is up, so that it responds for its address where it is
  */
 public record PodFacts(
         int uid,
@@ -47,7 +47,7 @@ public record PodFacts(
         command = List.copyOf(command);
     }
 
-    /** The same pod, whose cable is in or not. */
+    /** Returns the same pod with its veth up or down. */
     public PodFacts answering(boolean now) {
         return new PodFacts(
                 uid,
