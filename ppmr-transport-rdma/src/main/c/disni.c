@@ -1,13 +1,13 @@
 /*
- * The native half of DiSNI 2.1: the methods that its class NativeDispatcher declares, on libibverbs and librdmacm. What
- * each one does is said in the manual pages of those libraries (ibv_post_send(3), rdma_get_cm_event(3) and so on).
+ * The native half of DiSNI 2.1: the methods that its class NativeDispatcher declares, based on libibverbs and librdmacm.
+ * The manual pages of those libraries describe each call (ibv_post_send(3), rdma_get_cm_event(3) and so on).
  *
- * An object of the Java half is the address of the object of the C library. Nothing is kept here, so there is nothing
- * to lock: the two libraries may be called by any thread, and the caller sees to it that no object is used after it was
- * destroyed. Failures throw IOException with the call's name and errno where the declaration has "throws", and are a
- * negative number elsewhere.
+ * An object of the Java half is the address of the object of the C library. This file keeps no state, so it needs no
+ * lock: any thread may call the two libraries. The caller ensures that no object is used after its destruction. A
+ * failure throws IOException with the call's name and errno if the declaration has "throws". Otherwise it returns a
+ * negative number.
  *
- * At the end stand two methods of ppmr's own, which DiSNI does not have.
+ * The last two methods belong to ppmr and not to DiSNI.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #define UNUSED __attribute__((unused))
 
 enum {
-    VERSION = 32,              /* the one that DiSNI 2.1 asks for */
+    VERSION = 32,              /* required by DiSNI 2.1 */
     SOCKADDR_BYTES = 28,       /* of SockAddrIn: room for either family, as the Java half has it */
     JAVA_SEND_WR_BYTES = 72,   /* of NatIbvSendWR: a struct ibv_send_wr without what came later */
     MAX_SGE = 4,
@@ -79,7 +79,7 @@ static jlong created(JNIEnv *env, const char *call, const void *made) {
     return object(made);
 }
 
-/* -1 for a failure: the Java half looks for negative numbers. */
+/* Returns -1 for a failure: the Java half checks for negative numbers. */
 static jint status(int result) { return result == 0 ? 0 : -1; }
 
 /* ---- connection manager ------------------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static jint status(int result) { return result == 0 ? 0 : -1; }
 DISPATCHER(jlong, createEventChannel)(JNIEnv *env, jobject self UNUSED) {
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (channel != NULL) {
-        /* rdma_get_cm_event(3) may drop the event for which it was called, and would then wait without an end. */
+        /* rdma_get_cm_event(3) may discard the polled event, and would then block forever. */
         int flags = fcntl(channel->fd, F_GETFL);
         if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
             int error = errno;
@@ -144,7 +144,7 @@ DISPATCHER(void, resolveRoute)(JNIEnv *env, jobject self UNUSED, jlong id, jint 
     check_cm(env, "rdma_resolve_route", rdma_resolve_route(pointer(id), timeout_ms));
 }
 
-/* The kind of the next event, its listener and its connection; -1 if none came in time. Acknowledged here. */
+/* Returns the kind of the next event, its listener and its connection, or -1 after the time-out. Acknowledges it. */
 DISPATCHER(jint, getCmEvent)
 (JNIEnv *env UNUSED, jobject self UNUSED, jlong channel, jlong listener, jlong connection, jint timeout_ms) {
     struct rdma_event_channel *events = pointer(channel);
@@ -161,7 +161,7 @@ DISPATCHER(jint, getCmEvent)
     return kind;
 }
 
-/* Initiator depth and responder resources: what the device has, at most 255, and no more than the peer offers. */
+/* Initiator depth and responder resources: the device's limit, at most 255, and no more than the peer offers. */
 static struct rdma_conn_param connection(jint retries, jint rnr_retries) {
     struct rdma_conn_param parameters = {
         .responder_resources = RDMA_MAX_RESP_RES,
@@ -209,7 +209,7 @@ DISPATCHER(jint, destroyQP)(JNIEnv *env UNUSED, jobject self UNUSED, jlong id) {
 
 static jint copy_address(const struct sockaddr *from, jlong to) {
     if (from == NULL || from->sa_family != AF_INET) {
-        return -1; /* the Java half knows no other family */
+        return -1; /* the Java half supports no other family */
     }
     memcpy(pointer(to), from, sizeof(struct sockaddr_in));
     return 0;
@@ -242,7 +242,7 @@ DISPATCHER(jlong, createCQ)(JNIEnv *env, jobject self UNUSED, jlong context, jlo
     return created(env, "ibv_create_cq", ibv_create_cq(pointer(context), entries, NULL, pointer(channel), vector));
 }
 
-/* DiSNI 2.1 passes no attributes on, so there is nothing that this could set. */
+/* DiSNI 2.1 passes no attributes, so this method has nothing to set. */
 DISPATCHER(jint, modifyQP)(JNIEnv *env, jobject self UNUSED, jlong qp UNUSED, jlong attributes UNUSED) {
     throw_io(env, "ibv_modify_qp", EOPNOTSUPP);
     return -1;
@@ -288,7 +288,7 @@ DISPATCHER(void, deregMr)(JNIEnv *env, jobject self UNUSED, jlong mr) {
     }
 }
 
-/* The Java half's requests are shorter than the library's: each is completed here, a batch at a time. */
+/* The Java half's requests are shorter than the library's. Each is extended here, one batch at a time. */
 DISPATCHER(void, postSend)(JNIEnv *env, jobject self UNUSED, jlong qp, jlong requests) {
     struct ibv_send_wr batch[SEND_BATCH];
     struct ibv_send_wr *bad = NULL;
@@ -322,7 +322,7 @@ DISPATCHER(void, postRecv)(JNIEnv *env, jobject self UNUSED, jlong qp, jlong req
     }
 }
 
-/* 0 when an event came, which the caller must acknowledge (ackCqEvent); -1 when none came in time. */
+/* Returns 0 after an event, which the caller must acknowledge (ackCqEvent), and -1 after the time-out. */
 DISPATCHER(jint, getCqEvent)(JNIEnv *env, jobject self UNUSED, jlong channel, jint timeout_ms) {
     struct ibv_comp_channel *events = pointer(channel);
     struct pollfd waiting = {.fd = events->fd, .events = POLLIN};
@@ -372,7 +372,7 @@ DISPATCHER(jint, destroyCQ)(JNIEnv *env UNUSED, jobject self UNUSED, jlong cq) {
     return status(ibv_destroy_cq(pointer(cq)));
 }
 
-/* ---- what objects hold -------------------------------------------------------------------------------------------- */
+/* ---- fields of objects -------------------------------------------------------------------------------------------- */
 
 DISPATCHER(jlong, getContext)(JNIEnv *env UNUSED, jobject self UNUSED, jlong id) {
     return object(((struct rdma_cm_id *)pointer(id))->verbs);
@@ -418,7 +418,7 @@ DISPATCHER(jint, getVersion)(JNIEnv *env UNUSED, jobject self UNUSED) { return V
 
 /* ---- ppmr's own ---------------------------------------------------------------------------------------------------- */
 
-/* How many reads the queue pair may have under way (ibv_query_qp(3)), or -1. */
+/* Returns the number of concurrent reads of the queue pair (ibv_query_qp(3)), or -1. */
 JNIEXPORT jint JNICALL
 Java_io_ppmr_transport_rdma_Device_maxReadsUnderWay(JNIEnv *env UNUSED, jclass type UNUSED, jlong qp) {
     struct ibv_qp_attr attributes;
@@ -432,9 +432,9 @@ Java_io_ppmr_transport_rdma_Device_maxReadsUnderWay(JNIEnv *env UNUSED, jclass t
 }
 
 /*
- * The next asynchronous event of the device (ibv_get_async_event(3)), acknowledged: its type in the lower half, and what
- * it is about in the upper one, the number of a queue pair or of a port. -1 if there is none; never waits. A context is
- * one for all connections of this process, so several threads may ask at once.
+ * Returns and acknowledges the next asynchronous event of the device (ibv_get_async_event(3)). Its type is in the lower
+ * half, the number of its queue pair or port in the upper half. Returns -1 if there is none, and never blocks. All
+ * connections of this process share one context, so several threads may call this at once.
  */
 JNIEXPORT jlong JNICALL
 Java_io_ppmr_transport_rdma_Device_nextEvent(JNIEnv *env UNUSED, jclass type UNUSED, jlong context) {
@@ -445,7 +445,7 @@ Java_io_ppmr_transport_rdma_Device_nextEvent(JNIEnv *env UNUSED, jclass type UNU
     if (poll(&waiting, 1, 0) <= 0) {
         return -1;
     }
-    /* Another thread may take the event first, and reading would then wait. */
+    /* Another thread may read the event first, and this read would then block. */
     int flags = fcntl(device->async_fd, F_GETFL);
     if (flags < 0 || fcntl(device->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         ibv_get_async_event(device, &event) != 0) {

@@ -1,7 +1,7 @@
 /*
- * Tests the native half of DiSNI without a device: it is linked with stand-ins for the two libraries, which note how
- * they were called, and called as the Java half would, with memory laid out byte by byte. Runs under AddressSanitizer,
- * so that a byte read or written outside of what the Java half gives is found.
+ * Tests the native half of DiSNI without a device. It is linked with replacements of the two libraries, which record
+ * their calls. The tests call it like the Java half, with memory laid out byte by byte. AddressSanitizer detects each
+ * access outside of the Java half's memory.
  */
 #include <errno.h>
 #include <jni.h>
@@ -48,7 +48,7 @@ jlong Java_io_ppmr_transport_rdma_Device_nextEvent(JNIEnv *, jclass, jlong);
 
 static jlong at(const void *memory) { return (jlong)(intptr_t)memory; }
 
-/* ---- a Java machine of three functions ---------------------------------------------------------------------------- */
+/* ---- a Java VM with three functions ------------------------------------------------------------------------------- */
 
 static char thrown[256];
 static int class_object;
@@ -78,7 +78,7 @@ static void require_thrown(const char *text) {
     thrown[0] = 0;
 }
 
-/* ---- stand-ins ---------------------------------------------------------------------------------------------------- */
+/* ---- replacements of the libraries -------------------------------------------------------------------------------- */
 
 static int failure; /* errno of the next call that may fail; 0 for none */
 static struct rdma_cm_event next_event;
@@ -216,7 +216,7 @@ static struct ibv_context context = {.ops = {.post_send = post_send, .poll_cq = 
 static void put64(char *to, int offset, uint64_t value) { memcpy(to + offset, &value, sizeof value); }
 static void put32(char *to, int offset, uint32_t value) { memcpy(to + offset, &value, sizeof value); }
 
-/* Requests as NatPostSendCall lays them out: 72 bytes each, their elements behind them, exactly so many bytes. */
+/* Requests in the layout of NatPostSendCall: 72 bytes each, followed by their elements, in memory of exactly that size. */
 static void posts_every_request_of_a_chain(void) {
     enum { REQUESTS = 20, REQUEST_BYTES = 72, SGE_BYTES = 16 };
     char *memory = malloc(REQUESTS * (REQUEST_BYTES + SGE_BYTES));

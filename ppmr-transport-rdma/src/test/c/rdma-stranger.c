@@ -1,11 +1,12 @@
 /*
- * A host of the fabric that asks an RDMA listener for connections and never establishes one.
+ * A foreign host of the fabric that requests connections from an RDMA listener and never establishes one.
  *
  *   rdma-stranger FROM TO PORT COUNT
  *
- * Asks COUNT times from the address FROM, says "asked" when all requests are out, and waits until its input ends. An id
- * without a queue pair leaves the last step of a connection to its user (rdma_connect(3)), who does not make it. Each
- * answer is printed by name. Each has a number of its own for that queue pair, else the kernel refuses it as a stale one.
+ * Sends COUNT requests from the address FROM, prints "asked" after the last one, and waits until its input ends. For an
+ * id without a queue pair the program itself must make the last step of a connection (rdma_connect(3)), and this one
+ * does not. Each answer is printed by name. Each request has a different queue pair number, because the kernel refuses a
+ * repeated one as stale.
  */
 #include <arpa/inet.h>
 #include <poll.h>

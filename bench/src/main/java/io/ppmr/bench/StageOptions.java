@@ -152,7 +152,7 @@ final class StageOptions {
 
     private long chosenChunkBytes() throws IOException {
         try {
-            return PoolGeometry.chosen(poolBytes).chunkBytes();
+            return PoolGeometry.choose(poolBytes).chunkBytes();
         } catch (IllegalArgumentException e) {
             throw new IOException("--pool of " + poolBytes + " bytes: " + e.getMessage() + "; give another size", e);
         }

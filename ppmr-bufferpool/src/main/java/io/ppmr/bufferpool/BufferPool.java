@@ -9,18 +9,19 @@ import org.agrona.BufferUtil;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * One aligned off-heap region, cut into equal chunks (paper 1, section IV: the buffer pool of a node).
+ * One aligned off-heap region, split into equal chunks (paper 1, section IV: the buffer pool of a node).
  *
- * <p>Any thread may claim and release; both allocate nothing and take no lock: the free chunks are a stack whose head
- * carries a counter, so that a chunk which was taken and given back in between is noticed. The stack hands out the
- * chunk that was released last, whose memory is still in the cache. A thread that must wait for a chunk uses {@link
- * FairClaims}.
+ * <p>Any thread may claim and release chunks. Both operations allocate nothing and take no lock. The free chunks are a
+ * stack whose head carries a counter, which detects a chunk that was popped and pushed in between (ABA). The stack
+ * returns the chunk that was released last, whose memory is still in the cache. A thread that must wait for a chunk
+ * uses {@link FairClaims}.
  *
- * <p>Between claim and release a chunk has one owner, who alone touches its memory and its {@link #buffer}. The pool
- * lives as long as its service; its memory is touched once at the start, so that no migration meets a page fault.
+ * <p>Between claim and release a chunk has one owner, and only that owner accesses its memory and its {@link #buffer}.
+ * The pool exists as long as its service. Its memory is touched once at the start, so that no migration causes a page
+ * fault.
  */
 public final class BufferPool {
-    /** Answer of {@link #tryClaim} when every chunk is in use. */
+    /** Result of {@link #tryClaim} when every chunk is in use. */
     public static final int NONE = -1;
 
     private static final int PAGE_BYTES = 4096;
@@ -35,7 +36,7 @@ public final class BufferPool {
     private final ChunkState[] states;
     private final int[] nextFree;
     private final AtomicLong freeHead = new AtomicLong();
-    /** Of each chunk, by its owner: claimed since it was zeroed, so it may hold old bytes. */
+    /** Per chunk, accessed by its owner: the chunk was claimed since it was last zeroed, so it may hold old bytes. */
     private final boolean[] used;
 
     public BufferPool(PoolGeometry geometry) {
@@ -85,7 +86,7 @@ public final class BufferPool {
         return (ChunkState) STATE.getVolatile(states, chunk);
     }
 
-    /** Takes a free chunk, which is FILLING then, or answers {@link #NONE}. */
+    /** Claims a free chunk, which becomes FILLING, or returns {@link #NONE}. */
     public int tryClaim() {
         while (true) {
             long head = freeHead.get();
@@ -102,29 +103,28 @@ public final class BufferPool {
         }
     }
 
-    /** FILLING to READY: the chunk is full, or will get no more. */
-    public void ready(int chunk) {
+    /** FILLING to READY: the chunk is full, or will receive no more bytes. */
+    public void markReady(int chunk) {
         step(chunk, ChunkState.FILLING, ChunkState.READY);
     }
 
-    /** READY to FREE: its bytes are where they were to go. */
+    /** READY to FREE: the chunk's bytes reached their destination. */
     public void release(int chunk) {
         step(chunk, ChunkState.READY, ChunkState.FREE);
         push(chunk);
     }
 
-    /** FILLING to FREE: the chunk was claimed for nothing. */
-    public void giveUp(int chunk) {
+    /** FILLING to FREE: the owner did not use the chunk. */
+    public void releaseUnused(int chunk) {
         step(chunk, ChunkState.FILLING, ChunkState.FREE);
         push(chunk);
     }
 
     /**
-     * Zeroes every free chunk that was claimed since it was zeroed last, and only those. To be called between two
-     * jobs: a transport may show its peer the whole pool for as long as a session lasts. Takes the free chunks out for
-     * that time.
+     * Zeroes each free chunk that was claimed since it was last zeroed. Call this between two jobs, because a transport
+     * may expose the whole pool to its peer during a session. The free chunks cannot be claimed meanwhile.
      *
-     * @return how many chunks are not free and so keep what is in them
+     * @return the number of chunks that are not free and so keep their contents
      */
     public int wipe() {
         int[] free = new int[states.length];
@@ -140,24 +140,27 @@ public final class BufferPool {
                 free[count++] = chunk;
             }
         }
-        // Given back from the last on, so that the next job is handed the same chunks as this one was.
+        // Released in reverse order, so that the next job claims the same chunks as this one did.
         for (int i = count - 1; i >= 0; i--) {
             int chunk = free[i];
             if (used[chunk]) {
                 view.setMemory(chunk * geometry.chunkBytes(), geometry.chunkBytes(), (byte) 0);
                 used[chunk] = false;
             }
-            giveUp(chunk);
+            releaseUnused(chunk);
         }
         return states.length - count;
     }
 
-    /** Chunks that are free now, for gauges and tests; exact only when nothing moves. */
+    /**
+     * The number of chunks that are free now, for gauges and tests. It is exact only while no thread claims or
+     * releases.
+     */
     public int freeChunks() {
         return chunks(ChunkState.FREE);
     }
 
-    /** Chunks that are in a state now, for gauges and tests; exact only when nothing moves. */
+    /** The number of chunks in a state, for gauges and tests. It is exact only while no thread claims or releases. */
     public int chunks(ChunkState state) {
         int count = 0;
         for (int chunk = 0; chunk < states.length; chunk++) {

@@ -5,7 +5,7 @@ import java.util.Arrays;
 /**
  * A set of byte offsets, kept as sorted ranges that neither touch nor overlap.
  *
- * <p>Not safe for threads: its owner guards it. Adding in ascending order costs a constant time and allocates nothing.
+ * <p>Not thread-safe: its owner guards it. Adding in ascending order takes constant time and allocates nothing.
  */
 public final class ByteRangeSet {
     private static final int FIRST_RANGES = 4;
@@ -78,7 +78,7 @@ public final class ByteRangeSet {
     }
 
     /**
-     * Returns where the run of offsets that starts at {@code offset} ends; {@code offset} itself if it is not in the
+     * Returns the end of the run of offsets that starts at {@code offset}, or {@code offset} itself if it is not in the
      * set.
      */
     public long coveredTo(long offset) {
@@ -105,7 +105,7 @@ public final class ByteRangeSet {
         return range < count && ends[range] == offset ? range + 1 : range;
     }
 
-    /** Gives memory back that is no longer needed: what a set once held says nothing of what it will hold. */
+    /** Releases memory that is no longer needed: the former size of a set does not predict its later size. */
     private void shrink() {
         if (starts.length > FIRST_RANGES && count < starts.length / 4) {
             int length = Math.max(FIRST_RANGES, count * 2);
@@ -120,7 +120,7 @@ public final class ByteRangeSet {
         count -= last - first;
     }
 
-    /** Puts one range in place of those from {@code first} up to, not including, {@code last}. */
+    /** Replaces the ranges from {@code first} up to, not including, {@code last} by one range. */
     private void replace(int first, int last, long start, long end) {
         int growth = 1 - (last - first);
         if (count + growth > starts.length) {

@@ -1,6 +1,9 @@
 package io.ppmr.bufferpool;
 
-/** The life of a chunk: FREE, FILLING, READY, and FREE again; a chunk that is given up goes from FILLING to FREE. */
+/**
+ * The states of a chunk: FREE, FILLING, READY, and FREE again. A chunk that its owner did not use goes from FILLING to
+ * FREE.
+ */
 public enum ChunkState {
     FREE,
     FILLING,

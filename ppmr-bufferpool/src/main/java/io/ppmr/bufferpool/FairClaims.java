@@ -5,17 +5,17 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Claims chunks of a {@link BufferPool} for threads that may wait, in the order in which they came.
+ * Claims chunks of a {@link BufferPool} for threads that may wait, in the order of their claims.
  *
- * <p>While chunks are free a claim is the pool's own, without a lock. Once a thread waits, later ones queue behind it,
- * and a release hands its chunk to the first in the queue. Waiting ends with a chunk, at the deadline, or when
- * {@link #fail} is called; every thread may call every method.
+ * <p>While chunks are free, a claim goes directly to the pool, without a lock. Once a thread waits, later threads queue
+ * behind it, and a release assigns its chunk to the first thread in the queue. A wait ends with a chunk, at the
+ * deadline, or when {@link #fail} is called. Every thread may call every method.
  */
 public final class FairClaims {
-    /** No chunk came before the deadline. */
+    /** Result of a claim: no chunk became free before the deadline. */
     public static final int TIMED_OUT = -2;
 
-    /** {@link #fail} was called. */
+    /** Result of a claim: {@link #fail} was called. */
     public static final int FAILED = -3;
 
     private final BufferPool pool;
@@ -29,7 +29,7 @@ public final class FairClaims {
         this.pool = pool;
     }
 
-    /** Returns how many threads wait for a chunk now. */
+    /** Returns the number of threads that wait for a chunk. */
     public int waiting() {
         return waiting;
     }
@@ -52,15 +52,15 @@ public final class FairClaims {
         return claimInTurn(deadlineNs);
     }
 
-    /** Gives a READY chunk back, to the first that waits if one does. */
+    /** Releases a READY chunk and assigns it to the first waiting thread, if there is one. */
     public void release(int chunk) {
         pool.release(chunk);
         serveWaiters();
     }
 
-    /** Gives a FILLING chunk back that nothing was put into. */
-    public void giveUp(int chunk) {
-        pool.giveUp(chunk);
+    /** Releases a FILLING chunk that holds no bytes. */
+    public void releaseUnused(int chunk) {
+        pool.releaseUnused(chunk);
         serveWaiters();
     }
 
@@ -77,7 +77,7 @@ public final class FairClaims {
         }
     }
 
-    /** Allows claims again after {@link #fail}; no thread may be waiting. */
+    /** Allows claims again after {@link #fail}. No thread may be waiting. */
     public void reset() {
         failed = false;
     }
@@ -89,7 +89,7 @@ public final class FairClaims {
             waiter.chunk = BufferPool.NONE;
             queue.addLast(waiter);
             waiting = queue.size();
-            // A chunk released before "waiting" was raised is on the stack, not in anybody's hand.
+            // A chunk released before "waiting" was raised is on the stack and not assigned to a thread.
             handOut();
             int result = awaitChunk(waiter, deadlineNs);
             spare.push(waiter);
@@ -101,14 +101,14 @@ public final class FairClaims {
 
     private int awaitChunk(Waiter waiter, long deadlineNs) {
         while (waiter.chunk == BufferPool.NONE) {
-            long leftNs = deadlineNs - System.nanoTime();
-            if (failed || leftNs <= 0) {
+            long remainingNs = deadlineNs - System.nanoTime();
+            if (failed || remainingNs <= 0) {
                 queue.remove(waiter);
                 waiting = queue.size();
                 return failed ? FAILED : TIMED_OUT;
             }
             try {
-                waiter.arrived.awaitNanos(leftNs);
+                waiter.arrived.awaitNanos(remainingNs);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
                 if (waiter.chunk == BufferPool.NONE) {

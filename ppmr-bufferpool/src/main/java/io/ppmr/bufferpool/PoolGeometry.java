@@ -3,14 +3,14 @@ package io.ppmr.bufferpool;
 /**
  * The size of a pool and of its chunks.
  *
- * @param chunkBytes a power of two from 16 KiB to 4 MiB; FUSE hands over at most 128 KiB in one request
+ * @param chunkBytes a power of two from 16 KiB to 4 MiB; FUSE transfers at most 128 KiB in one request
  * @param chunkCount at least {@link #MIN_CHUNKS}
  */
 public record PoolGeometry(int chunkBytes, int chunkCount) {
     public static final int MIN_CHUNK_BYTES = 16 * 1024;
     public static final int MAX_CHUNK_BYTES = 4 * 1024 * 1024;
     public static final int MIN_CHUNKS = 4;
-    /** So many of the larger chunk a pool must have for that one to be chosen. */
+    /** Number of larger chunks that a pool must have for the larger chunk to be chosen. */
     private static final int CHOSEN_CHUNKS = 32;
 
     private static final int LEAST_CHOSEN_BYTES = 128 * 1024;
@@ -37,11 +37,12 @@ public record PoolGeometry(int chunkBytes, int chunkCount) {
     }
 
     /**
-     * The geometry of a pool whose chunks are chosen by its size alone, so that two nodes with pools of one size choose
-     * the same: 256 KiB where the pool has 32 of them, else 128 KiB. A pool that is not a multiple of such a chunk, or
-     * would have fewer than four, gets the largest chunk of which it is one and has four.
+     * The geometry of a pool whose chunk size depends only on the pool's size. So two nodes with equal pools choose the
+     * same chunk size. A pool that holds at least 32 chunks of 256 KiB gets these, and a smaller pool gets 128 KiB. A
+     * pool that is not a multiple of that chunk, or would have fewer than four, gets the largest smaller chunk for
+     * which both hold.
      */
-    public static PoolGeometry chosen(long poolBytes) {
+    public static PoolGeometry choose(long poolBytes) {
         long most = Math.max(LEAST_CHOSEN_BYTES, Math.min(MOST_CHOSEN_BYTES, poolBytes / CHOSEN_CHUNKS));
         int chunkBytes = (int) Long.highestOneBit(most);
         while (chunkBytes > MIN_CHUNK_BYTES && (poolBytes % chunkBytes != 0 || poolBytes / chunkBytes < MIN_CHUNKS)) {
@@ -50,22 +51,24 @@ public record PoolGeometry(int chunkBytes, int chunkCount) {
         return of(poolBytes, chunkBytes);
     }
 
-    /** Bytes of all chunks together. */
+    /** Total bytes of all chunks. */
     public long poolBytes() {
         return (long) chunkBytes * chunkCount;
     }
 
-    /** This geometry with more chunks, for a pool that also holds another consumer's. */
+    /** This geometry with more chunks, for a pool that also holds the chunks of another consumer. */
     public PoolGeometry plus(int chunks) {
         return new PoolGeometry(chunkBytes, chunkCount + chunks);
     }
 
-    /** Returns which window of a file an offset lies in: window {@code n} starts at {@code n * chunkBytes}. */
+    /**
+     * Returns the number of the file window that contains an offset: window {@code n} starts at {@code n * chunkBytes}.
+     */
     public long windowOf(long offset) {
         return offset >>> Integer.numberOfTrailingZeros(chunkBytes);
     }
 
-    /** Returns where in its window, and so in its chunk, an offset lies. */
+    /** Returns the position of an offset in its window, and so in its chunk. */
     public int offsetInWindow(long offset) {
         return (int) (offset & (chunkBytes - 1));
     }

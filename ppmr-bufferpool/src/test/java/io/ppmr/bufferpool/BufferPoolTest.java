@@ -17,7 +17,7 @@ class BufferPoolTest {
     private final BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, 4));
 
     @Test
-    void shouldHandOutEveryChunkOnceAndThenNone() {
+    void shouldClaimEveryChunkOnceAndThenNone() {
         Set<Integer> claimed = new HashSet<>();
         for (int i = 0; i < 4; i++) {
             claimed.add(pool.tryClaim());
@@ -28,11 +28,11 @@ class BufferPoolTest {
     }
 
     @Test
-    void shouldHandOutTheChunkThatWasReleasedLast() {
+    void shouldClaimTheChunkThatWasReleasedLast() {
         int first = pool.tryClaim();
         int second = pool.tryClaim();
-        pool.giveUp(first);
-        pool.giveUp(second);
+        pool.releaseUnused(first);
+        pool.releaseUnused(second);
         assertEquals(second, pool.tryClaim());
         assertEquals(first, pool.tryClaim());
     }
@@ -41,13 +41,13 @@ class BufferPoolTest {
     void shouldThrowWhenAStepIsWrong() {
         int chunk = pool.tryClaim();
         refused(() -> pool.release(chunk), chunk, ChunkState.FILLING);
-        pool.ready(chunk);
-        refused(() -> pool.ready(chunk), chunk, ChunkState.READY);
-        refused(() -> pool.giveUp(chunk), chunk, ChunkState.READY);
+        pool.markReady(chunk);
+        refused(() -> pool.markReady(chunk), chunk, ChunkState.READY);
+        refused(() -> pool.releaseUnused(chunk), chunk, ChunkState.READY);
         pool.release(chunk);
         refused(() -> pool.release(chunk), chunk, ChunkState.FREE);
-        refused(() -> pool.ready(chunk), chunk, ChunkState.FREE);
-        refused(() -> pool.giveUp(chunk), chunk, ChunkState.FREE);
+        refused(() -> pool.markReady(chunk), chunk, ChunkState.FREE);
+        refused(() -> pool.releaseUnused(chunk), chunk, ChunkState.FREE);
         assertEquals(4, pool.freeChunks());
     }
 
@@ -56,10 +56,10 @@ class BufferPoolTest {
         int given = pool.tryClaim();
         int held = pool.tryClaim();
         for (int chunk = 0; chunk < 4; chunk++) {
-            // Also those that nobody has claimed: that they are left alone shows that a wipe costs only what was used.
+            // Unclaimed chunks are included: a wipe must not touch them, so that it costs only what was used.
             pool.buffer(chunk).put(0, (byte) 1).put(CHUNK_BYTES - 1, (byte) 1);
         }
-        pool.giveUp(given);
+        pool.releaseUnused(given);
         assertEquals(1, pool.wipe(), "chunks that are held");
         for (int chunk = 0; chunk < 4; chunk++) {
             int left = chunk == given ? 0 : 1;
@@ -67,17 +67,17 @@ class BufferPoolTest {
             assertEquals(left, pool.buffer(chunk).get(CHUNK_BYTES - 1), "chunk " + chunk);
         }
         assertEquals(ChunkState.FILLING, pool.state(held));
-        pool.giveUp(held);
+        pool.releaseUnused(held);
         assertEquals(0, pool.wipe());
         assertEquals(0, pool.buffer(held).get(0));
     }
 
     @Test
-    void shouldHandOutTheSameChunksAfterAWipeAsBefore() {
+    void shouldClaimTheSameChunksAfterAWipeAsBefore() {
         int first = pool.tryClaim();
         int second = pool.tryClaim();
-        pool.giveUp(first);
-        pool.giveUp(second);
+        pool.releaseUnused(first);
+        pool.releaseUnused(second);
         assertEquals(0, pool.wipe());
         assertEquals(second, pool.tryClaim());
         assertEquals(first, pool.tryClaim());
@@ -90,7 +90,7 @@ class BufferPoolTest {
     }
 
     @Test
-    void shouldGiveEachChunkMemoryOfItsOwn() {
+    void shouldGiveEachChunkSeparateMemory() {
         assertEquals(0, pool.baseAddress() % 4096);
         for (int chunk = 0; chunk < 4; chunk++) {
             assertEquals(pool.baseAddress() + (long) chunk * CHUNK_BYTES, pool.address(chunk));
@@ -122,9 +122,9 @@ class BufferPoolTest {
     private void cycle(FairClaims claims, int rounds) {
         for (int i = 0; i < rounds; i++) {
             int direct = pool.tryClaim();
-            pool.ready(direct);
+            pool.markReady(direct);
             int fair = claims.claim(Long.MAX_VALUE);
-            claims.giveUp(fair);
+            claims.releaseUnused(fair);
             claims.release(direct);
         }
     }

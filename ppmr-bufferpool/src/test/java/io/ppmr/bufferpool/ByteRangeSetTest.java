@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 class ByteRangeSetTest {
     private static final int SPACE = 96;
 
-    /** Adds or removes a range; cuts the set at {@code start} instead if {@code end} is negative. */
+    /** Adds or removes a range, or truncates the set at {@code start} if {@code end} is negative. */
     record Step(int start, int end, boolean removes) {
         Step(int start, int end) {
             this(start, end, false);

@@ -14,7 +14,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.IntSupplier;
 import org.junit.jupiter.api.Test;
 
-/** Many threads on few chunks: a chunk has one owner at a time, and none is lost. */
+/** Runs many threads on few chunks: a chunk has one owner at a time, and no chunk is lost. */
 class ChunkOwnershipTest {
     private static final int THREADS = 8;
     private static final int CHUNKS = 4;
@@ -28,8 +28,8 @@ class ChunkOwnershipTest {
     private final AtomicLong done = new AtomicLong();
 
     @Test
-    void shouldGiveAChunkToOneThreadAtATimeWhenThreadsDoNotWait() throws Exception {
-        // It may find none free; then it asks again, however often the threads of a busy machine need.
+    void shouldAssignAChunkToOneThreadAtATimeWhenThreadsDoNotWait() throws Exception {
+        // A claim may find no free chunk. Then the thread retries without a limit, because the machine may be busy.
         run(() -> {
             int chunk = pool.tryClaim();
             while (chunk < 0 && trouble.get() == null) {
@@ -42,7 +42,7 @@ class ChunkOwnershipTest {
     }
 
     @Test
-    void shouldGiveAChunkToOneThreadAtATimeWhenThreadsWaitInTurn() throws Exception {
+    void shouldAssignAChunkToOneThreadAtATimeWhenThreadsWaitInTurn() throws Exception {
         run(() -> claims.claim(System.nanoTime() + TimeUnit.SECONDS.toNanos(30L * PATIENCE)));
         assertEquals(CHUNKS, pool.freeChunks());
         assertEquals(0, claims.waiting());
@@ -58,7 +58,7 @@ class ChunkOwnershipTest {
         }
         for (Thread thread : threads) {
             thread.join(60_000L * PATIENCE);
-            assertTrue(!thread.isAlive(), thread + " has not ended");
+            assertTrue(!thread.isAlive(), thread + " did not end");
         }
         assertEquals(null, trouble.get());
         assertEquals((long) THREADS * CLAIMS_A_THREAD, done.get(), "claims that ended with a chunk");
@@ -79,14 +79,14 @@ class ChunkOwnershipTest {
                 LockSupport.parkNanos(1);
             }
             if (pool.buffer(chunk).getInt(0) != self) {
-                trouble.set("somebody else wrote into chunk " + chunk);
+                trouble.set("another thread wrote into chunk " + chunk);
             }
             owners.set(chunk, 0);
             if (random.nextBoolean()) {
-                pool.ready(chunk);
+                pool.markReady(chunk);
                 claims.release(chunk);
             } else {
-                claims.giveUp(chunk);
+                claims.releaseUnused(chunk);
             }
             done.incrementAndGet();
         }

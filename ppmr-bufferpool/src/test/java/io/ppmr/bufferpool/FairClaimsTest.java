@@ -19,7 +19,7 @@ class FairClaimsTest {
     private final FairClaims claims = new FairClaims(pool);
     private final List<Thread> threads = new ArrayList<>();
 
-    /** The chunk that a waiter got. */
+    /** The chunk that a waiter received. */
     private record Got(int waiter, int chunk) {}
 
     private final LinkedBlockingQueue<Got> got = new LinkedBlockingQueue<>();
@@ -34,19 +34,19 @@ class FairClaimsTest {
     }
 
     @Test
-    void shouldServeWaitersInTheOrderInWhichTheyCame() throws Exception {
+    void shouldServeWaitersInTheOrderOfTheirClaims() throws Exception {
         int[] held = takeAll();
         for (int waiter = 0; waiter < 12; waiter++) {
             startWaiter(waiter, inSeconds(6 * LONG_S));
             awaitWaiting(waiter + 1);
         }
         int chunk = held[0];
-        pool.ready(chunk);
+        pool.markReady(chunk);
         claims.release(chunk);
         for (int waiter = 0; waiter < 12; waiter++) {
             Got next = got.poll(LONG_S, TimeUnit.SECONDS);
             assertEquals(new Got(waiter, chunk), next);
-            claims.giveUp(chunk);
+            claims.releaseUnused(chunk);
         }
         assertEquals(0, claims.waiting());
     }
@@ -56,8 +56,8 @@ class FairClaimsTest {
         int[] held = takeAll();
         startWaiter(7, inSeconds(6 * LONG_S));
         awaitWaiting(1);
-        // Straight to the pool, past the waiter: nobody is told of it.
-        pool.giveUp(held[0]);
+        // Releases directly to the pool, past the waiter, which is not notified.
+        pool.releaseUnused(held[0]);
         assertEquals(FairClaims.TIMED_OUT, claims.claim(System.nanoTime()));
         assertEquals(new Got(7, held[0]), got.poll(LONG_S, TimeUnit.SECONDS));
     }
@@ -73,14 +73,14 @@ class FairClaimsTest {
     }
 
     @Test
-    void shouldServeTheNextWaiterWhenTheOneBeforeItGaveUp() throws Exception {
+    void shouldServeTheNextWaiterWhenThePreviousOneTimedOut() throws Exception {
         int[] held = takeAll();
         startWaiter(0, inSeconds(PATIENCE));
         awaitWaiting(1);
         startWaiter(1, inSeconds(6 * LONG_S));
         assertEquals(new Got(0, FairClaims.TIMED_OUT), got.poll(LONG_S, TimeUnit.SECONDS));
         awaitWaiting(1);
-        claims.giveUp(held[2]);
+        claims.releaseUnused(held[2]);
         assertEquals(new Got(1, held[2]), got.poll(LONG_S, TimeUnit.SECONDS));
     }
 
@@ -109,7 +109,7 @@ class FairClaimsTest {
     }
 
     @Test
-    void shouldEndTheWaitAndKeepTheMarkWhenInterrupted() throws Exception {
+    void shouldEndTheWaitAndKeepTheFlagWhenInterrupted() throws Exception {
         takeAll();
         LinkedBlockingQueue<Boolean> marks = new LinkedBlockingQueue<>();
         Thread thread = new Thread(() -> {

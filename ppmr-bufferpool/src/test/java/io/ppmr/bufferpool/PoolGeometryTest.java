@@ -14,7 +14,7 @@ class PoolGeometryTest {
 
     @ParameterizedTest
     @ValueSource(ints = {0, -1, 8 * KIB, 100_000, 8 * KIB * KIB, Integer.MIN_VALUE})
-    void shouldRefuseAChunkThatIsNoPowerOfTwoInItsLimits(int chunkBytes) {
+    void shouldRefuseAChunkThatIsNotAPowerOfTwoInItsLimits(int chunkBytes) {
         assertThrows(IllegalArgumentException.class, () -> new PoolGeometry(chunkBytes, 8));
     }
 
@@ -25,7 +25,7 @@ class PoolGeometryTest {
     }
 
     @Test
-    void shouldRefuseAPoolThatIsNoMultipleOfItsChunk() {
+    void shouldRefuseAPoolThatIsNotAMultipleOfItsChunk() {
         IllegalArgumentException refused =
                 assertThrows(IllegalArgumentException.class, () -> PoolGeometry.of(1_000_000, 128 * KIB));
         assertTrue(refused.getMessage().contains("multiple of the chunk"), refused.getMessage());
@@ -42,18 +42,18 @@ class PoolGeometryTest {
         "16777216, 262144",
         "33554432, 262144",
         "1073741824, 262144",
-        "8519680, 131072", // 8 MiB and 128 KiB: no multiple of 256 KiB
+        "8519680, 131072", // 8 MiB and 128 KiB: not a multiple of 256 KiB
         "8404992, 16384"
     })
     void shouldChooseAChunkBySizeOfPool(long poolBytes, int chunkBytes) {
-        assertEquals(PoolGeometry.of(poolBytes, chunkBytes), PoolGeometry.chosen(poolBytes));
+        assertEquals(PoolGeometry.of(poolBytes, chunkBytes), PoolGeometry.choose(poolBytes));
     }
 
     @Test
-    void shouldRefuseAPoolOfWhichNoChunkCanBeChosen() {
-        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(1_000_000));
-        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(48 * KIB));
-        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.chosen(1L << 31));
+    void shouldRefuseAPoolWithoutAPossibleChunkSize() {
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.choose(1_000_000));
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.choose(48 * KIB));
+        assertThrows(IllegalArgumentException.class, () -> PoolGeometry.choose(1L << 31));
     }
 
     @Test

@@ -111,7 +111,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (!own.has(Feature.NSPID)) {
             return Availability.lacking(
                     "CRIU cannot move ranks here, whose PIDs it restores in PID namespaces: "
-                            + own.lacks(Feature.NSPID),
+                            + own.describeMissing(Feature.NSPID),
                     "use blcr or a command on this node");
         }
         String program = settings.keys().program().get(0);

@@ -80,7 +80,7 @@ final class FolderLooks<T> {
             throws IOException, CheckpointException {
         FolderLooks<T> looks = new FolderLooks<>(folder, look, sink);
         try {
-            folder.<CheckpointException>each(looks::add);
+            folder.<CheckpointException>forEach(looks::add);
             looks.flush();
         } finally {
             looks.end();

@@ -348,7 +348,7 @@ public final class ProcessPrivileges implements Closeable {
                     requireAlike(whose, process, first, placed);
                     if (descriptors.isNew(thread.number())) {
                         try (ProcFolder open = thread.folder("fd")) {
-                            open.<CheckpointException>each(descriptor -> {
+                            open.<CheckpointException>forEach(descriptor -> {
                                 counting.file();
                                 return true;
                             });
@@ -680,7 +680,7 @@ public final class ProcessPrivileges implements Closeable {
     /** Tells each mapping of a file; of private ones of the same file mostly the first. */
     private static void eachMapping(String process, RecentTexts seen, Receiver<FileMapping> taker)
             throws IOException, CheckpointException {
-        FileMappings.<CheckpointException>each(process + "/maps", mapping -> {
+        FileMappings.<CheckpointException>forEach(process + "/maps", mapping -> {
             if (mapping.shared() || seen.isNew(mapping.file())) {
                 taker.take(mapping);
             }

@@ -166,7 +166,7 @@ public final class ProcessTable {
         if (process.pidNamespace() != ownPidNamespace) {
             throw new CheckpointException("PID " + process.pid() + " lives in another PID namespace than this service,"
                     + " and such a process cannot be moved here: "
-                    + KernelFeatures.here().lacks(Feature.NSPID)
+                    + KernelFeatures.here().describeMissing(Feature.NSPID)
                     + ". Remedy: run the job, and the service, in the node's own PID namespace");
         }
         return process.pid();
@@ -489,7 +489,7 @@ public final class ProcessTable {
         try {
             return ProcStat.read(file);
         } catch (IllegalArgumentException e) {
-            UNKNOWN.say("stat", "a process is passed over, as if it were gone: " + file + ": " + e.getMessage());
+            UNKNOWN.write("stat", "a process is passed over, as if it were gone: " + file + ": " + e.getMessage());
             return Optional.empty();
         }
     }

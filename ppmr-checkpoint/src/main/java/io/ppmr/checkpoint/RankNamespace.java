@@ -30,7 +30,8 @@ record RankNamespace(ProcessIdentity init) {
     static Optional<String> whyNone(KernelFeatures kernel) {
         return kernel.has(Feature.NSPID)
                 ? Optional.empty()
-                : Optional.of("ranks cannot live in PID namespaces of their own here: " + kernel.lacks(Feature.NSPID));
+                : Optional.of("ranks cannot live in PID namespaces of their own here: "
+                        + kernel.describeMissing(Feature.NSPID));
     }
 
     /**

@@ -39,7 +39,7 @@ class FolderLooksTest {
         Set<Thread> lookers = ConcurrentHashMap.newKeySet();
         try (ProcFolder folder = ProcFolder.open(directory.toString())) {
             List<String> due = new ArrayList<>();
-            folder.each(due::add);
+            folder.forEach(due::add);
             due.removeIf(name -> name.endsWith("7"));
             List<String> found = new ArrayList<>();
             FolderLooks.<String>each(

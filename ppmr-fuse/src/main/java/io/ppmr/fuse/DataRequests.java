@@ -7,9 +7,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Serves the kernel's READ and WRITE requests without libfuse: no lookup of the path, no memory allocated for each
- * read, no call from native code into Java, and nothing on the heap. The layouts are those of {@code
- * include/uapi/linux/fuse.h} from protocol 7.9 on, which every kernel speaks to libfuse 2.9.
+ * Serves the kernel's READ and WRITE requests without libfuse. A request needs no lookup of the path, no allocation,
+ * no call from native code into Java, and no heap. The layouts are those of {@code include/uapi/linux/fuse.h} from
+ * protocol 7.9 on, which every kernel uses with libfuse 2.9.
  *
  * <pre>
  *  request   0      4        8        16       24    28    32    36    40       48       56     60
@@ -22,8 +22,8 @@ import org.slf4j.LoggerFactory;
  *            +------+--------+--------+-------------------------------
  * </pre>
  *
- * <p>Called by any worker with a request of its own. A read is put into the memory of its own request, which is larger
- * than any read.
+ * <p>Any worker calls it with its own request. The bytes of a read replace the request in memory, which is larger than
+ * any read.
  */
 final class DataRequests {
     private static final Logger LOG = LoggerFactory.getLogger(DataRequests.class);
@@ -56,18 +56,21 @@ final class DataRequests {
     private final JnrFuseAdapter adapter;
     private final int descriptor;
 
-    /** {@code descriptor} of {@code /dev/fuse} of the mount. */
+    /** {@code descriptor} is the mount's descriptor of {@code /dev/fuse}. */
     DataRequests(JnrFuseAdapter adapter, int descriptor) {
         this.adapter = adapter;
         this.descriptor = descriptor;
     }
 
-    /** Whose call the request at this address is. */
+    /** Returns the user of the process that made the request at this address. */
     int caller(long request) {
         return MEMORY.getInt(request + CALLER_OFFSET);
     }
 
-    /** Returns true if the call may be refused: not where the kernel wants no answer, or gives something back. */
+    /**
+     * Returns true if the call may be refused. Calls without an answer, or that release a resource, must not be
+     * refused.
+     */
     boolean mayWait(long request) {
         return switch (MEMORY.getInt(request + OPCODE_OFFSET)) {
             case FORGET, BATCH_FORGET, RELEASE, RELEASE_DIRECTORY, INTERRUPT, INIT, DESTROY -> false;
@@ -75,22 +78,22 @@ final class DataRequests {
         };
     }
 
-    /** Answers that the caller has as many calls waiting as it may. */
+    /** Refuses a call because its user has the maximum number of waiting calls. */
     void refuse(long request) {
-        refusals.say(
+        refusals.write(
                 "share",
                 "user " + Integer.toUnsignedString(caller(request)) + " has too many calls waiting in a mount:"
                         + " further one is refused (EAGAIN): at most " + WorkerShares.OF_A_USER + " of a user, "
-                        + WorkerShares.OF_USERS + " of all users but root");
+                        + WorkerShares.OF_USERS + " of all users except root");
         answer(request, MEMORY.getLong(request + UNIQUE_OFFSET), Errno.EAGAIN.negated(), 0);
     }
 
-    /** Serves the request at this address if it is one of data; answers whether it was. */
+    /** Serves the request at this address if it is a data request; returns whether it was. */
     boolean serve(long request) {
         switch (MEMORY.getInt(request + OPCODE_OFFSET)) {
             case READ -> read(request);
             case WRITE -> write(request);
-            case INTERRUPT -> LOG.trace("a client is told to end; its call ends with the view's answer");
+            case INTERRUPT -> LOG.trace("a client was interrupted; its call ends with the view's answer");
             default -> {
                 return false;
             }
@@ -125,9 +128,9 @@ final class DataRequests {
         MEMORY.putInt(address + ANSWER_ERROR_OFFSET, Math.min(result, 0));
         MEMORY.putLong(address + UNIQUE_OFFSET, unique);
         if (LIBRARY.write(descriptor, address, lengthBytes) < 0) {
-            // ENOENT: the calling process was killed meanwhile; ENODEV: the mount is gone. No process waits for this
-            // answer.
-            LOG.debug("an answer of {} bytes was not taken: errno {}", lengthBytes, LibC.errno());
+            // ENOENT: the calling process was killed meanwhile. ENODEV: the mount was removed. No process waits for
+            // this answer.
+            LOG.debug("the kernel did not accept an answer of {} bytes: errno {}", lengthBytes, LibC.errno());
         }
     }
 }

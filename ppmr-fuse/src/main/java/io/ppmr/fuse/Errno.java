@@ -1,6 +1,6 @@
 package io.ppmr.fuse;
 
-/** Error numbers of Linux that the filesystems answer, from errno(3). */
+/** Error numbers of Linux that the filesystems return, from errno(3). */
 public enum Errno {
     EPERM(1),
     ENOENT(2),

@@ -1,8 +1,8 @@
 package io.ppmr.fuse;
 
 /**
- * A filesystem call that fails with an errno; the message says why, for the log. It has no stack trace: it is an
- * answer, which every user of a mount can cause any number of times.
+ * A filesystem call that fails with an errno. The message has the reason, for the log. It has no stack trace, because
+ * it is an ordinary result that every user of a mount can cause any number of times.
  */
 public final class ErrnoException extends Exception {
     private static final long serialVersionUID = 1L;

@@ -1,9 +1,9 @@
 package io.ppmr.fuse;
 
 /**
- * The answer of {@code stat(2)} for one name.
+ * The result of {@code stat(2)} for one name.
  *
- * @param inode number of the file, stable for its life, above 0
+ * @param inode number of the file, constant while it exists, above 0
  * @param mode type and permission bits as in {@code st_mode} ({@link FileType})
  * @param links hard links
  * @param uid owner

@@ -15,20 +15,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One mount that serves one {@link FilesystemView}: {@link #mount}, {@link #isMounted}, {@link #close}.
+ * A mount that serves one {@link FilesystemView}: {@link #mount}, {@link #isMounted}, {@link #close}.
  *
- * <p>A daemon thread of this class owns libfuse's side; daemon workers serve the calls, more of them as calls block.
- * {@code mount} returns only when a child process has looked up a magic name through the mount and our own getattr
- * has seen it. No shutdown hook is added: the service closes its mount; one killed before leaves a dead mount, which
- * {@link StaleMount} clears at the next start. The owner of the object closes it; any thread may call any method.
+ * <p>A daemon thread owns libfuse's side, and daemon workers serve the calls. Blocked calls cause more workers. {@code
+ * mount} returns only after a child process looked up a unique name through the mount and the adapter received that
+ * lookup. There is no shutdown hook: the service closes its mount. A killed service leaves a dead mount, which {@link
+ * StaleMount} clears at the next start. The owner of the object closes it; any thread may call any method.
  *
- * <p>Options are those of mount.fuse(8): requests of 128 KiB, no page cache (a reader must not be held to a size that
- * is still growing), no caching of names or attributes (they still come and go), permissions checked by the kernel.
+ * <p>The options are those of mount.fuse(8). Requests have 128 KiB. There is no page cache, because a file may still
+ * grow while it is read. Names and attributes are not cached, because they still change. The kernel checks permissions.
  */
 public final class FuseMount implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(FuseMount.class);
     private static final int REQUEST_BYTES = 128 * 1024;
-    /** A close waits so long for clients to leave by themselves before it aborts what they wait for. */
+    /** Time for clients to finish during a close, before their calls are aborted. */
     private static final long GRACE_NS = TimeUnit.MILLISECONDS.toNanos(300);
 
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(10);
@@ -57,9 +57,9 @@ public final class FuseMount implements AutoCloseable {
     }
 
     /**
-     * Mounts and proves it. Clears the mount of a dead service at the same place first.
+     * Mounts, and proves that the mount responds. Before that it clears a dead service's mount at the same place.
      *
-     * @throws MountException naming the mount point, the cause and the remedy; nothing stays mounted then
+     * @throws MountException with the mount point, the cause and the remedy; nothing stays mounted then
      */
     public static FuseMount mount(FilesystemView view, Path mountPoint, MountOptions options)
             throws IOException, InterruptedException {
@@ -79,35 +79,38 @@ public final class FuseMount implements AutoCloseable {
         return mount;
     }
 
-    /** Returns where the filesystem is, absolute and without symbolic links. */
+    /** Returns the mount point, absolute and without symbolic links. */
     public Path mountPoint() {
         return mountPoint;
     }
 
-    /** Returns true if the mount is served, and false once it was closed, or unmounted by another program. */
+    /** Returns true if the mount is served, and false after it was closed, or unmounted by another program. */
     public boolean isMounted() {
         return proved && !closing && !loopEnd.isDone();
     }
 
     /**
-     * Returns true if the mount answers a child process that asks for its root's attributes. Blocks the caller, at most
-     * as long as it is told.
+     * Returns true if a child process can read the attributes of the mount's root. Blocks the caller, at most for
+     * {@code timeoutNs}.
      */
-    public boolean answers(long timeoutNs) throws InterruptedException {
+    public boolean responds(long timeoutNs) throws InterruptedException {
         try {
             Command.CommandResult result = MountCalls.command(List.of("stat", "--", mountPoint.toString()))
                     .run(Duration.ofNanos(timeoutNs));
             if (!result.succeeded()) {
-                LOG.warn("{} does not answer: {}", mountPoint, result.describe());
+                LOG.warn("{} does not respond: {}", mountPoint, result.describe());
             }
             return result.succeeded();
         } catch (IOException e) {
-            LOG.warn("{} cannot be asked: {}", mountPoint, e.getMessage());
+            LOG.warn("{} cannot be checked: {}", mountPoint, e.getMessage());
             return false;
         }
     }
 
-    /** Returns why the mount ended without {@link #close}; empty while it is served and after an ordinary close. */
+    /**
+     * Returns the reason why the mount ended without {@link #close}; empty while it is served and after an ordinary
+     * close.
+     */
     public Optional<MountException> failure() {
         if (!ended.isCompletedExceptionally()) {
             return Optional.empty();
@@ -116,16 +119,16 @@ public final class FuseMount implements AutoCloseable {
                 ended.handle((none, failure) -> (MountException) failure).join());
     }
 
-    /** Completes when the mount has ended: ordinarily after {@link #close}, with {@link #failure} if it was lost. */
+    /** Completes when the mount ended: normally after {@link #close}, and with {@link #failure} if it was lost. */
     public CompletionStage<Void> ended() {
         return ended.minimalCompletionStage();
     }
 
     /**
-     * Ends the mount: tells the view to end its waits ({@link FilesystemView#abort}), takes the mount off, aborts what
-     * is still open after a short grace, and waits for libfuse's threads. Does nothing the second time.
+     * Closes the mount. It ends the view's waits ({@link FilesystemView#abort}), unmounts, aborts open files after a
+     * short time, and waits for libfuse's threads. A second call does nothing.
      *
-     * @throws MountException where the mount cannot be taken off, or calls are still in the view at the deadline
+     * @throws MountException if it cannot be unmounted, or calls are still in the view at the deadline
      */
     @Override
     public synchronized void close() throws IOException {
@@ -155,7 +158,7 @@ public final class FuseMount implements AutoCloseable {
             }
         }
         boolean ended = entry.isEmpty() || awaitLoopEnd(Math.min(GRACE_NS, options.closeTimeoutNs()));
-        // A connection that has ended is not aborted: its number may be another mount's by now.
+        // A connection that ended is not aborted, because another mount may have its number by now.
         if (!ended && session.isConnected()) {
             LOG.warn(
                     "{}: still in use, by open files or in another mount namespace; its connection is aborted",
@@ -180,9 +183,9 @@ public final class FuseMount implements AutoCloseable {
     }
 
     private void start() {
-        // Loads libfuse here, so that a missing library is the caller's exception and not a silent thread's.
+        // Loads libfuse on this thread, so that the caller gets the exception for a missing library.
         session = new LibFuseSession(adapter);
-        adapter.askCallersFrom(session::caller);
+        adapter.setCallers(session::caller);
         Thread thread = new Thread(this::serve, threadName());
         thread.setDaemon(true);
         thread.start();
@@ -193,7 +196,7 @@ public final class FuseMount implements AutoCloseable {
         try {
             accepted = session.serve(threadName(), arguments());
         } catch (InterruptedException e) {
-            // Only a JVM that ends interrupts this thread; the mount then ends with it.
+            // Only the end of the JVM interrupts this thread. The mount then ends with it.
             Thread.currentThread().interrupt();
         } finally {
             boolean isLost = proved && !closing;
@@ -203,7 +206,7 @@ public final class FuseMount implements AutoCloseable {
             } else {
                 ended.complete(null);
             }
-            // Set first, so that a thread that sees the end of the loop also sees the reason.
+            // Completed after the reason is set, so that a thread that sees the end of the loop also sees the reason.
             loopEnd.complete(accepted);
             if (isLost) {
                 clearLoss();
@@ -215,8 +218,7 @@ public final class FuseMount implements AutoCloseable {
         failure().ifPresent(loss -> LOG.error("{}", loss.getMessage()));
         view.abort();
         try {
-            // After an abort the dead mount is still there, and we, its owner, still run: no other process would clear
-            // it.
+            // After an abort the dead mount remains, and no other process clears it while this one runs.
             if (ownEntry().isPresent()) {
                 MountCalls.detach(mountPoint);
             }
@@ -236,7 +238,7 @@ public final class FuseMount implements AutoCloseable {
         return new String[] {options.fsname(), "-f", "-o", settings, mountPoint.toString()};
     }
 
-    /** Waits until the kernel lists the mount, then has child processes look up the magic name. */
+    /** Waits until the kernel lists the mount, then has child processes look up the unique name. */
     private void prove() throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + options.mountTimeoutNs();
         while (ownEntry().isEmpty()) {
@@ -251,13 +253,13 @@ public final class FuseMount implements AutoCloseable {
                 List.of("stat", "--", mountPoint.resolve(probeName).toString());
         while (!adapter.awaitProbe(0)) {
             requireLoopRuns();
-            long leftNs = deadlineNs - System.nanoTime();
-            if (leftNs <= 0) {
-                throw new MountException(mountPoint + " was mounted but did not answer within " + timeoutMs()
+            long remainingNs = deadlineNs - System.nanoTime();
+            if (remainingNs <= 0) {
+                throw new MountException(mountPoint + " was mounted but did not respond within " + timeoutMs()
                         + " ms; the machine may be overloaded, or 'stat' (coreutils) cannot be run");
             }
             Command.CommandResult result =
-                    MountCalls.command(command).run(Duration.ofNanos(Math.min(leftNs, ONE_PROBE_NS)));
+                    MountCalls.command(command).run(Duration.ofNanos(Math.min(remainingNs, ONE_PROBE_NS)));
             LOG.debug("probe of {}: {}", mountPoint, result.describe());
             if (!adapter.awaitProbe(0)) {
                 awaitLoopEnd(POLL_NS);
@@ -271,11 +273,11 @@ public final class FuseMount implements AutoCloseable {
             throw new MountException("cannot mount at " + mountPoint + ": libfuse's own message is on standard"
                     + " error. "
                     + (LibC.isRoot()
-                            ? "Is /dev/fuse there, and is this container allowed to mount?"
+                            ? "Does /dev/fuse exist, and is this container allowed to mount?"
                             : "Is fusermount installed, may this user open /dev/fuse (mode 0666), "
                                     + "does it own the mount point"
                                     + (options.allowOther()
-                                            ? ", and does /etc/fuse.conf say user_allow_other?"
+                                            ? ", and does /etc/fuse.conf contain user_allow_other?"
                                             : "?")));
         }
     }
@@ -284,7 +286,7 @@ public final class FuseMount implements AutoCloseable {
         try {
             close();
         } catch (IOException e) {
-            LOG.warn("{}: clearing up after a mount that failed: {}", mountPoint, e.getMessage());
+            LOG.warn("{}: clean-up after a failed mount: {}", mountPoint, e.getMessage());
         }
     }
 
@@ -309,7 +311,7 @@ public final class FuseMount implements AutoCloseable {
         } catch (java.util.concurrent.TimeoutException e) {
             return false;
         } catch (java.util.concurrent.ExecutionException e) {
-            throw new IllegalStateException("the end of the loop is a value, never a failure", e);
+            throw new IllegalStateException("the future of the loop's end never fails", e);
         }
     }
 }

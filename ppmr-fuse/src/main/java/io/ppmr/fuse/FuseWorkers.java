@@ -7,18 +7,18 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The threads that take requests from one mount, serve and answer them. There is always one that waits for the next
- * request, however many are blocked in the view, up to a limit.
+ * The threads that receive, serve and answer requests of one mount. One thread always waits for the next request, for
+ * any number of threads blocked in the view up to a limit.
  *
- * <p>This is libfuse's {@code fuse_loop_mt} on Java threads. Under libfuse's own threads jffi attaches the thread to
- * the JVM and detaches it again at each single call, which makes and registers a {@code Thread} each time. Reads and
- * writes are served by {@link DataRequests} and never come to libfuse; everything else is libfuse's.
+ * <p>This is libfuse's {@code fuse_loop_mt} on Java threads. With libfuse's own threads, jffi attaches the thread to
+ * the JVM and detaches it at each call, which creates and registers a {@code Thread} each time. {@link DataRequests}
+ * serves reads and writes without libfuse. Libfuse serves all other requests.
  */
 final class FuseWorkers {
     private static final Logger LOG = LoggerFactory.getLogger(FuseWorkers.class);
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final int IDLE_MAX = 10;
-    /** One for each call that may be blocked in the view at a time; far above any sane number of ranks. */
+    /** Maximum number of calls blocked in the view at a time; far above the number of ranks on a node. */
     static final int WORKERS_MAX = 4096;
 
     private static final int EINTR = -4;
@@ -33,7 +33,7 @@ final class FuseWorkers {
     private final AtomicInteger idle = new AtomicInteger();
     private final AtomicInteger running = new AtomicInteger();
     private final AtomicInteger started = new AtomicInteger();
-    private final CountDownLatch allGone = new CountDownLatch(1);
+    private final CountDownLatch allEnded = new CountDownLatch(1);
 
     FuseWorkers(
             LibFuse29 library, DataRequests dataRequests, long session, long channel, long requestBytes, String name) {
@@ -45,14 +45,15 @@ final class FuseWorkers {
         this.name = name;
     }
 
-    /** Serves until the mount is gone and every call has come back from the view. */
+    /** Serves until the mount is removed and every call returned from the view. */
     void serve() throws InterruptedException {
-        startOne();
-        // No deadline: this is the service's life. The kernel ends it, when the mount goes or is aborted.
-        allGone.await();
+        startWorker();
+        // No deadline, because this lasts as long as the service. The kernel ends it when the mount is removed or
+        // aborted.
+        allEnded.await();
     }
 
-    private void startOne() {
+    private void startWorker() {
         int now = running.incrementAndGet();
         if (now > WORKERS_MAX) {
             LOG.error(
@@ -63,33 +64,33 @@ final class FuseWorkers {
             return;
         }
         idle.incrementAndGet();
-        Thread thread = new Thread(this::work, name + " worker " + started.incrementAndGet());
+        Thread thread = new Thread(this::runWorker, name + " worker " + started.incrementAndGet());
         thread.setDaemon(true);
         try {
             thread.start();
         } catch (OutOfMemoryError e) {
-            // The caller has a request in hand that must still be answered; a worker that comes back tries again.
+            // The caller still has to serve its request. The next worker that becomes idle tries again.
             LOG.error(
                     "{}: no thread can be started beside the {} that run; raise TasksMax or 'ulimit -u'",
                     name,
                     now - 1,
                     e);
             idle.decrementAndGet();
-            leave();
+            endWorker();
         }
     }
 
-    private void leave() {
+    private void endWorker() {
         if (running.decrementAndGet() == 0) {
-            allGone.countDown();
+            allEnded.countDown();
         }
     }
 
-    private void work() {
+    private void runWorker() {
         long request = MEMORY.allocateMemory(requestBytes, false);
         long buffer = MEMORY.allocateMemory(LibFuse29.FUSE_BUF_BYTES + Long.BYTES, true);
         long channelCell = buffer + LibFuse29.FUSE_BUF_BYTES;
-        int place = shares.takePlace();
+        int slot = shares.reserveSlot();
         try {
             boolean needed = true;
             while (needed && library.fuse_session_exited(session) == 0) {
@@ -105,27 +106,27 @@ final class FuseWorkers {
                     library.fuse_session_exit(session);
                     break;
                 }
-                needed = serveOne(place, request, buffer, channelCell);
+                needed = serveOne(slot, request, buffer, channelCell);
             }
         } finally {
             MEMORY.freeMemory(buffer);
             MEMORY.freeMemory(request);
-            shares.givePlaceBack(place);
-            leave();
+            shares.releaseSlot(slot);
+            endWorker();
         }
     }
 
-    /** Serves the request in hand; answers whether this thread is still wanted. */
-    private boolean serveOne(int place, long request, long buffer, long channelCell) {
+    /** Serves the received request; returns whether this thread is still needed. */
+    private boolean serveOne(int slot, long request, long buffer, long channelCell) {
         if (idle.decrementAndGet() == 0) {
-            startOne();
+            startWorker();
         }
-        if (dataRequests.mayWait(request) && !shares.begin(place, dataRequests.caller(request))) {
+        if (dataRequests.mayWait(request) && !shares.begin(slot, dataRequests.caller(request))) {
             dataRequests.refuse(request);
         } else if (!dataRequests.serve(request)) {
             library.fuse_session_process_buf(session, buffer, MEMORY.getLong(channelCell));
         }
-        shares.end(place);
+        shares.end(slot);
         if (idle.incrementAndGet() > IDLE_MAX) {
             idle.decrementAndGet();
             return false;

@@ -8,43 +8,46 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The open files of a view by handle. Finding one takes no lock and allocates nothing; any thread may call. A user who
- * is not root has a share of them, and all such users together leave some free.
+ * The open files of a view by handle. A lookup takes no lock and allocates nothing; any thread may call. Each user
+ * except root has a share of the handles, and all these users together leave some free.
  *
- * @param <T> what is open
+ * @param <T> the open object
  */
 public final class HandleTable<T> {
-    /** Of one user who is not root. */
+    /** Maximum for one user who is not root. */
     static final int OF_A_USER = 16_384;
-    /** Of all such users. */
+    /** Maximum for all these users. */
     static final int OF_USERS = 3 * OF_A_USER;
 
     private static final int ROOT = 0;
 
-    /** Written under the lock, and then once more as a whole, which shows what is in it to those who take none. */
+    /**
+     * Written while holding the lock. A second write of the reference publishes the contents to readers without the
+     * lock.
+     */
     private volatile Object[] entries = new Object[16];
 
     private int[] owners = new int[16];
     private final ArrayDeque<Integer> free = new ArrayDeque<>();
-    private final Map<Integer, Integer> held = new HashMap<>();
+    private final Map<Integer, Integer> openByUser = new HashMap<>();
     private int users;
     private int used;
 
     /**
-     * Enters an open file and gives its handle; ENFILE where the user's share is used up.
+     * Adds an open file and returns its handle. Throws ENFILE if the user's share is exhausted.
      *
-     * @param uid who has opened it
+     * @param uid the user that opened it
      */
     public synchronized long add(T open, int uid) throws ErrnoException {
         if (uid != ROOT) {
-            int own = held.getOrDefault(uid, 0);
+            int own = openByUser.getOrDefault(uid, 0);
             if (own >= OF_A_USER || users >= OF_USERS) {
                 throw new ErrnoException(
                         Errno.ENFILE,
                         "user " + Integer.toUnsignedString(uid) + " has " + own + " files open in a mount: at most "
-                                + OF_A_USER + " of a user, " + OF_USERS + " of all users but root");
+                                + OF_A_USER + " of a user, " + OF_USERS + " of all users except root");
             }
-            held.put(uid, own + 1);
+            openByUser.put(uid, own + 1);
             users++;
         }
         Integer index = free.poll();
@@ -62,14 +65,14 @@ public final class HandleTable<T> {
         return index;
     }
 
-    /** The open file of a handle, or null. */
+    /** Returns the open file of a handle, or null. */
     @SuppressWarnings("unchecked")
     public T get(long handle) {
         Object[] current = entries;
         return handle >= 0 && handle < current.length ? (T) current[(int) handle] : null;
     }
 
-    /** The open file of a handle; EBADF if there is none. */
+    /** Returns the open file of a handle. Throws EBADF if there is none. */
     public T require(long handle) throws ErrnoException {
         T open = get(handle);
         if (open == null) {
@@ -78,7 +81,7 @@ public final class HandleTable<T> {
         return open;
     }
 
-    /** Takes a handle out and gives what was open, or null if nothing was. */
+    /** Removes a handle and returns its open file, or null if there was none. */
     public synchronized T remove(long handle) {
         T open = get(handle);
         if (open != null) {
@@ -88,14 +91,14 @@ public final class HandleTable<T> {
             free.push((int) handle);
             int uid = owners[(int) handle];
             if (uid != ROOT) {
-                held.computeIfPresent(uid, (user, count) -> count == 1 ? null : count - 1);
+                openByUser.computeIfPresent(uid, (user, count) -> count == 1 ? null : count - 1);
                 users--;
             }
         }
         return open;
     }
 
-    /** Everything that is open now. */
+    /** Returns all open files. */
     @SuppressWarnings("unchecked")
     public List<T> all() {
         List<T> open = new ArrayList<>();

@@ -22,13 +22,13 @@ import ru.serce.jnrfuse.struct.Statvfs;
 import ru.serce.jnrfuse.struct.Timespec;
 
 /**
- * Maps each FUSE call to one call of the view, and its failure to an errno. Called by {@link FuseWorkers}, many
- * at once; keeps nothing between calls, because those threads come and go. A blocked call holds one of them, so it is
- * the view that blocks, never this class.
+ * Maps each FUSE call to one call of the view, and its failure to an errno. Many {@link FuseWorkers} call it at once.
+ * It keeps no state between calls, because these threads change. A blocked call occupies one worker, so only the view
+ * may block, never this class.
  */
 final class JnrFuseAdapter {
     private static final Logger LOG = LoggerFactory.getLogger(JnrFuseAdapter.class);
-    /** A user who may enter a mount can cause refusals as often as he likes. */
+    /** A user who may enter a mount can cause any number of refusals. */
     private static final RareLog REFUSALS = new RareLog(LOG::warn);
 
     private static final FuseFileInfo FILE_INFO = FuseFileInfo.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L));
@@ -47,7 +47,7 @@ final class JnrFuseAdapter {
     private static final long UTIME_NOW = (1L << 30) - 1;
     private static final long UTIME_OMIT = (1L << 30) - 2;
 
-    /** Laid over the memory of one call after the other: to make one takes longer than the call. */
+    /** Set to the memory of each call, because creating an object takes longer than the call. */
     private static final ThreadLocal<FileStat> STAT =
             ThreadLocal.withInitial(() -> FileStat.of(Pointer.wrap(Runtime.getSystemRuntime(), 0L)));
 
@@ -63,7 +63,7 @@ final class JnrFuseAdapter {
     }
 
     /** Set once, before the first call. */
-    void askCallersFrom(Supplier<CallingProcess> source) {
+    void setCallers(Supplier<CallingProcess> source) {
         callers = source;
     }
 
@@ -75,13 +75,13 @@ final class JnrFuseAdapter {
         void run() throws ErrnoException;
     }
 
-    private static int answer(String name, String subject, Call call) {
+    private static int execute(String name, String subject, Call call) {
         try {
-            // jnr replaces bytes that the JVM's charset cannot show: two names would silently become one.
+            // jnr replaces bytes that the JVM's charset cannot represent, so two names would become one.
             if (subject != null && subject.indexOf('\uFFFD') >= 0) {
                 throw new ErrnoException(
                         Errno.EINVAL,
-                        "the name cannot be shown in this JVM's charset; use UTF-8"
+                        "the name cannot be represented in this JVM's charset; use UTF-8"
                                 + " names and start the JVM with -Dfile.encoding=UTF-8");
             }
             call.run();
@@ -91,18 +91,18 @@ final class JnrFuseAdapter {
         }
     }
 
-    /** The one place where a failed call becomes a negated errno, and a log line that says why. */
+    /** Converts each failed call to a negated errno, and logs the reason. */
     static int errno(String call, String subject, Throwable failure) {
         if (failure instanceof ErrnoException refused) {
-            // A name that is not there is an everyday answer: checkpointers ask for a dozen of them.
+            // A missing name is an ordinary result: checkpointers look up a dozen of them.
             if (refused.errno() == Errno.ENOENT) {
                 LOG.debug("{} {}: {}", call, subject, refused.getMessage());
             } else {
-                REFUSALS.say(call + refused.errno(), call + " " + subject + ": " + refused.getMessage());
+                REFUSALS.write(call + refused.errno(), call + " " + subject + ": " + refused.getMessage());
             }
             return refused.errno().negated();
         }
-        LOG.error("{} {}: answered EIO because of an unexpected error", call, subject, failure);
+        LOG.error("{} {}: returned EIO because of an unexpected error", call, subject, failure);
         return Errno.EIO.negated();
     }
 
@@ -114,7 +114,7 @@ final class JnrFuseAdapter {
         return "handle " + handleOf(fileInfo);
     }
 
-    // Data calls: plain numbers, no object made.
+    // Data calls: plain numbers, without allocation.
 
     int read(long handle, long address, int lengthBytes, long offset) {
         try {
@@ -135,7 +135,7 @@ final class JnrFuseAdapter {
     // Calls by name.
 
     int attributes(String path, Pointer stat) {
-        return answer("getattr", path, () -> {
+        return execute("getattr", path, () -> {
             if (probePath.equals(path)) {
                 probed.countDown();
                 throw new ErrnoException(Errno.ENOENT, "the mount's probe");
@@ -145,7 +145,7 @@ final class JnrFuseAdapter {
     }
 
     int readLink(String path, Pointer buffer, long bufferBytes) {
-        return answer("readlink", path, () -> {
+        return execute("readlink", path, () -> {
             byte[] text = view.readLink(path).getBytes(StandardCharsets.UTF_8);
             int length = (int) Math.min(text.length, bufferBytes - 1);
             buffer.put(0, text, 0, length);
@@ -154,7 +154,7 @@ final class JnrFuseAdapter {
     }
 
     int list(String path, Pointer buffer, Pointer filler, long offset, Pointer fileInfo) {
-        return answer("readdir", path, () -> {
+        return execute("readdir", path, () -> {
             if (path == null) {
                 throw new ErrnoException(Errno.ENOENT, "the directory was removed");
             }
@@ -177,15 +177,15 @@ final class JnrFuseAdapter {
         byte[] text = name.getBytes(StandardCharsets.UTF_8);
         ByteBuffer terminated = ByteBuffer.wrap(Arrays.copyOf(text, text.length + 1));
         if (fill.apply(buffer, terminated, null, 0) != 0) {
-            throw new ErrnoException(Errno.ENOMEM, "libfuse has no room for the name " + name);
+            throw new ErrnoException(Errno.ENOMEM, "libfuse has no space for the name " + name);
         }
     }
 
     int makeNode(String path, long mode, long device) {
-        return answer("mknod", path, () -> {
+        return execute("mknod", path, () -> {
             if ((mode & FileType.MASK) != FileType.REGULAR) {
                 throw new ErrnoException(
-                        Errno.EPERM, "only regular files can be made here, not mode 0" + Long.toOctalString(mode));
+                        Errno.EPERM, "only regular files can be created here, not mode 0" + Long.toOctalString(mode));
             }
             long handle = view.create(path, new OpenFlags(CREATE_EXCLUSIVELY), permissions(mode), callers.get());
             view.release(handle);
@@ -193,45 +193,45 @@ final class JnrFuseAdapter {
     }
 
     int makeDirectory(String path, long mode) {
-        return answer("mkdir", path, () -> view.makeDirectory(path, permissions(mode), callers.get()));
+        return execute("mkdir", path, () -> view.makeDirectory(path, permissions(mode), callers.get()));
     }
 
     int removeDirectory(String path) {
-        return answer("rmdir", path, () -> view.removeDirectory(path));
+        return execute("rmdir", path, () -> view.removeDirectory(path));
     }
 
     int unlink(String path) {
-        return answer("unlink", path, () -> view.unlink(path));
+        return execute("unlink", path, () -> view.unlink(path));
     }
 
     int symlink(String target, String path) {
-        return answer("symlink", path, () -> view.symlink(target, path, callers.get()));
+        return execute("symlink", path, () -> view.symlink(target, path, callers.get()));
     }
 
     int rename(String from, String to) {
-        return answer("rename", to, () -> view.rename(from, to));
+        return execute("rename", to, () -> view.rename(from, to));
     }
 
     int link(String from, String to) {
-        return answer("link", to, () -> {
-            throw new ErrnoException(Errno.EPERM, "hard links are not served; " + from + " keeps its one name");
+        return execute("link", to, () -> {
+            throw new ErrnoException(Errno.EPERM, "hard links are not supported; " + from + " keeps its only name");
         });
     }
 
     int changeMode(String path, long mode) {
-        return answer("chmod", path, () -> view.changeMode(path, permissions(mode)));
+        return execute("chmod", path, () -> view.changeMode(path, permissions(mode)));
     }
 
     int changeOwner(String path, long uid, long gid) {
-        return answer("chown", path, () -> view.changeOwner(path, (int) uid, (int) gid));
+        return execute("chown", path, () -> view.changeOwner(path, (int) uid, (int) gid));
     }
 
     int truncate(String path, long sizeBytes) {
-        return answer("truncate", path, () -> view.truncate(path, sizeBytes));
+        return execute("truncate", path, () -> view.truncate(path, sizeBytes));
     }
 
     int changeTimes(String path, Pointer times) {
-        return answer("utimens", path, () -> {
+        return execute("utimens", path, () -> {
             long nanoseconds = times.getLong(MODIFIED_NS_OFFSET);
             if (nanoseconds == UTIME_OMIT) {
                 return;
@@ -245,7 +245,7 @@ final class JnrFuseAdapter {
     }
 
     int capacity(String path, Pointer buffer) {
-        return answer("statfs", path, () -> {
+        return execute("statfs", path, () -> {
             Capacity capacity = view.capacity();
             Statvfs statvfs = Statvfs.of(buffer);
             statvfs.f_bsize.set(capacity.blockBytes());
@@ -261,42 +261,42 @@ final class JnrFuseAdapter {
     // Calls by handle.
 
     int open(String path, Pointer fileInfo) {
-        return answer("open", path, () -> {
+        return execute("open", path, () -> {
             OpenFlags flags = new OpenFlags(fileInfo.getInt(FLAGS_OFFSET));
             fileInfo.putLong(HANDLE_OFFSET, view.open(path, flags, callers.get()));
         });
     }
 
     int create(String path, long mode, Pointer fileInfo) {
-        return answer("create", path, () -> {
+        return execute("create", path, () -> {
             OpenFlags flags = new OpenFlags(fileInfo.getInt(FLAGS_OFFSET));
             fileInfo.putLong(HANDLE_OFFSET, view.create(path, flags, permissions(mode), callers.get()));
         });
     }
 
     int attributesOfHandle(String path, Pointer stat, Pointer fileInfo) {
-        return answer("fgetattr", subject(fileInfo), () -> fill(stat, view.attributes(handleOf(fileInfo))));
+        return execute("fgetattr", subject(fileInfo), () -> fill(stat, view.attributes(handleOf(fileInfo))));
     }
 
     int truncateHandle(String path, long sizeBytes, Pointer fileInfo) {
-        return answer("ftruncate", subject(fileInfo), () -> view.truncate(handleOf(fileInfo), sizeBytes));
+        return execute("ftruncate", subject(fileInfo), () -> view.truncate(handleOf(fileInfo), sizeBytes));
     }
 
     int allocate(String path, int mode, long offset, long lengthBytes, Pointer fileInfo) {
-        return answer(
+        return execute(
                 "fallocate", subject(fileInfo), () -> view.allocate(handleOf(fileInfo), mode, offset, lengthBytes));
     }
 
     int flush(String path, Pointer fileInfo) {
-        return answer("flush", subject(fileInfo), () -> view.flush(handleOf(fileInfo)));
+        return execute("flush", subject(fileInfo), () -> view.flush(handleOf(fileInfo)));
     }
 
     int fsync(String path, int dataOnly, Pointer fileInfo) {
-        return answer("fsync", subject(fileInfo), () -> view.fsync(handleOf(fileInfo)));
+        return execute("fsync", subject(fileInfo), () -> view.fsync(handleOf(fileInfo)));
     }
 
     int release(String path, Pointer fileInfo) {
-        return answer("release", subject(fileInfo), () -> view.release(handleOf(fileInfo)));
+        return execute("release", subject(fileInfo), () -> view.release(handleOf(fileInfo)));
     }
 
     private static int permissions(long mode) {

@@ -22,7 +22,7 @@ public interface LibFuse29 {
         return LibraryLoader.create(LibFuse29.class).failImmediately().load("libfuse.so.2");
     }
 
-    /** Mounts; answers the {@code struct fuse}, or null after a message on standard error. */
+    /** Mounts; returns the {@code struct fuse}, or null after a message on standard error. */
     Pointer fuse_setup(
             int count,
             @In String[] arguments,
@@ -32,7 +32,7 @@ public interface LibFuse29 {
             Pointer multithreadedOut,
             Pointer userData);
 
-    /** Unmounts where still mounted, and frees what setup made; it must no longer be used. */
+    /** Unmounts if still mounted, and frees the memory of the setup, which must no longer be used. */
     void fuse_teardown(Pointer fuse, Pointer mountPoint);
 
     Pointer fuse_get_session(Pointer fuse);
@@ -41,13 +41,13 @@ public interface LibFuse29 {
 
     long fuse_chan_bufsize(Pointer channel);
 
-    /** The descriptor of {@code /dev/fuse}; libfuse closes it when it tears down. */
+    /** Returns the descriptor of {@code /dev/fuse}, which the teardown closes. */
     int fuse_chan_fd(Pointer channel);
 
-    /** Waits for a request; answers its bytes, 0 once the mount is gone, or a negated errno. */
+    /** Waits for a request; returns its bytes, 0 after the mount was removed, or a negated errno. */
     int fuse_session_receive_buf(long session, long buffer, long channelInOut);
 
-    /** Serves a request and answers it to the kernel. */
+    /** Serves a request and sends its answer to the kernel. */
     void fuse_session_process_buf(long session, long buffer, long channel);
 
     int fuse_session_exited(long session);

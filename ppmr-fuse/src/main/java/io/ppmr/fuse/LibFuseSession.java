@@ -13,14 +13,15 @@ import ru.serce.jnrfuse.struct.FuseContext;
 import ru.serce.jnrfuse.struct.FuseOperations;
 
 /**
- * libfuse 2.9's function table, by jnr-fuse's bindings, and its mount. Registers exactly what {@link JnrFuseAdapter}
- * serves; libfuse answers ENOSYS to the rest, and the kernel then stops asking (extended attributes, locks, access).
+ * libfuse 2.9's function table, through jnr-fuse's bindings, and its mount. Registers exactly the functions of {@link
+ * JnrFuseAdapter}. libfuse returns ENOSYS for all others, and the kernel then stops calling them (extended attributes,
+ * locks, access).
  *
- * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form takes a timeout for
- * success. Requests are taken by {@link FuseWorkers}, reads and writes served by {@link DataRequests}.
+ * <p>jnr-fuse's own {@code mount} is not used: it adds a shutdown hook, and its non-blocking form counts a time-out as
+ * success. {@link FuseWorkers} receives requests, and {@link DataRequests} serves reads and writes.
  */
 final class LibFuseSession extends FuseStubFS {
-    /** The flags word of struct fuse_operations (fuse.h of 2.9) stands between bmap and ioctl. */
+    /** The flags of struct fuse_operations (fuse.h of 2.9) are between bmap and ioctl. */
     private static final int NULLPATH_OK = 1;
 
     private static final int UTIME_OMIT_OK = 4;
@@ -32,7 +33,7 @@ final class LibFuseSession extends FuseStubFS {
     private static final int NOT_OPEN = -1;
 
     private final JnrFuseAdapter adapter;
-    /** Of {@code /dev/fuse}. Guarded by this. */
+    /** The descriptor of {@code /dev/fuse}. Guarded by this. */
     private int descriptor = NOT_OPEN;
 
     LibFuseSession(JnrFuseAdapter adapter) {
@@ -45,10 +46,10 @@ final class LibFuseSession extends FuseStubFS {
     }
 
     /**
-     * Mounts and serves until the mount is gone and all calls have come back. Blocks the calling thread.
+     * Mounts and serves until the mount is removed and all calls returned. Blocks the calling thread.
      *
-     * @param name of the threads that serve
-     * @return false where libfuse refused to mount; its message is on standard error
+     * @param name the name of the serving threads
+     * @return false if libfuse refused to mount; its message is on standard error
      */
     boolean serve(String name, String... arguments) throws InterruptedException {
         LibFuse29 library = LibFuse29.load();
@@ -68,7 +69,7 @@ final class LibFuseSession extends FuseStubFS {
         }
         Pointer session = library.fuse_get_session(fuse);
         Pointer channel = library.fuse_session_next_chan(session, null);
-        open(library.fuse_chan_fd(channel));
+        setDescriptor(library.fuse_chan_fd(channel));
         DataRequests dataRequests = new DataRequests(adapter, library.fuse_chan_fd(channel));
         new FuseWorkers(
                         library,
@@ -78,30 +79,30 @@ final class LibFuseSession extends FuseStubFS {
                         library.fuse_chan_bufsize(channel),
                         name)
                 .serve();
-        open(NOT_OPEN);
+        setDescriptor(NOT_OPEN);
         library.fuse_teardown(fuse, mountPoint.getPointer(0));
         return true;
     }
 
-    private synchronized void open(int of) {
-        descriptor = of;
+    private synchronized void setDescriptor(int newDescriptor) {
+        descriptor = newDescriptor;
     }
 
     /**
-     * Asks the kernel whether the connection of this mount is alive. While it is, its device number is no other
-     * mount's: the kernel gives the number of a connection that has ended to the next one at once. Any thread.
+     * Queries the kernel whether this mount's connection exists. While it does, no other mount has its device number.
+     * The kernel assigns the number of an ended connection to the next one at once. Any thread.
      */
     synchronized boolean isConnected() {
         if (descriptor == NOT_OPEN) {
             return false;
         }
-        ByteBuffer asked = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
-        asked.putInt(0, descriptor);
-        int answers = LibC.CALLS.poll(asked.array(), 1, 0);
-        return answers == 0 || (answers > 0 && (asked.getShort(POLLFD_ANSWER_OFFSET) & POLLERR) == 0);
+        ByteBuffer poll = ByteBuffer.allocate(POLLFD_BYTES).order(ByteOrder.nativeOrder());
+        poll.putInt(0, descriptor);
+        int ready = LibC.CALLS.poll(poll.array(), 1, 0);
+        return ready == 0 || (ready > 0 && (poll.getShort(POLLFD_ANSWER_OFFSET) & POLLERR) == 0);
     }
 
-    /** Returns who made the call that the current thread serves. */
+    /** Returns the process that made the call that the current thread serves. */
     CallingProcess caller() {
         FuseContext context = getContext();
         return new CallingProcess(context.uid.intValue(), context.gid.intValue(), context.pid.intValue());

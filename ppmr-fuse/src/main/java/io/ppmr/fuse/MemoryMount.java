@@ -11,9 +11,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A filesystem in memory (tmpfs(5)) of a service's own: no user can enter it or fill it. Its size is a limit; pages are
- * taken as files are written. Its source names the service, as that of a FUSE mount does, so what a killed service left
- * is told from what is in use. Owned by the service; it is detached when this is closed.
+ * A filesystem in memory (tmpfs(5)) for one service: no user can enter or fill it. Its size is a limit. Memory is
+ * allocated as files are written. Its source contains the service's identity, like a FUSE mount's, so that a killed
+ * service's mount is recognized. Owned by the service; detached when it is closed.
  */
 public final class MemoryMount implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(MemoryMount.class);
@@ -29,11 +29,11 @@ public final class MemoryMount implements AutoCloseable {
     }
 
     /**
-     * Mounts one, in place of what killed services left there.
+     * Mounts a filesystem, and replaces those of killed services at the same place.
      *
-     * @param mountPoint made if it is missing, in a directory where no user can change a name
-     * @param sizeBytes how much its files may take
-     * @throws MountException if it cannot be mounted, or a living service or another program has mounted there
+     * @param mountPoint created if it is missing, in a directory where no user can change a name
+     * @param sizeBytes the limit of its files
+     * @throws MountException if it cannot be mounted, or a running service or another program mounted there
      */
     public static MemoryMount mount(Path mountPoint, long sizeBytes) throws IOException, InterruptedException {
         detachDead(mountPoint);
@@ -42,20 +42,20 @@ public final class MemoryMount implements AutoCloseable {
         String options = "mode=0700,size=" + sizeBytes;
         String source = ServiceIdentity.ofThisProcess().asSource(NAME);
         try {
-            // With huge pages a page that is written takes 2 MiB, and what is punched out frees nothing.
+            // With huge pages a written page would allocate 2 MiB, and punched holes would free nothing.
             MountCalls.mountWithoutDevice(source, real, TYPE, options + ",huge=never");
         } catch (MountException e) {
-            LOG.debug("{}: mounted again without an option that only newer kernels have", real, e);
+            LOG.debug("{}: mounting again without an option that only newer kernels have", real, e);
             MountCalls.mountWithoutDevice(source, real, TYPE, options);
         }
         return new MemoryMount(real);
     }
 
     /**
-     * Detaches what killed services left there.
+     * Detaches the mounts of killed services.
      *
-     * @return whether there was something
-     * @throws MountException if a living service, or another program, has mounted there
+     * @return whether there was one
+     * @throws MountException if a running service, or another program, mounted there
      */
     public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
         if (!Files.isDirectory(mountPoint, LinkOption.NOFOLLOW_LINKS)) {
@@ -68,7 +68,7 @@ public final class MemoryMount implements AutoCloseable {
             StaleMount.requireDead(
                     top, real, TYPE.equals(top.type()) && top.source().startsWith(NAME + "@"));
             if (detached == STACKED_LIMIT) {
-                throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + real
+                throw new MountException("more than " + STACKED_LIMIT + " dead mounts are stacked on " + real
                         + "; unmount them with 'umount -l " + real + "'");
             }
             LOG.warn("{}: detaching the memory that {} left behind", real, top.source());

@@ -15,8 +15,8 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * mount(2) and umount2(2), called directly: no path of a dead mount is looked at on the way, as umount(8) might. An
- * ordinary user's unmount goes through fusermount(1), which is set-uid root. Stateless; any thread.
+ * Calls mount(2) and umount2(2) directly. They do not access the path of a dead mount, as umount(8) might. An ordinary
+ * user's unmount uses fusermount(1), which is set-uid root. Stateless; any thread.
  */
 final class MountCalls {
     private static final Path CONNECTIONS = Path.of("/sys/fs/fuse/connections");
@@ -34,7 +34,7 @@ final class MountCalls {
         mountWithoutDevice(type, target, type, "");
     }
 
-    /** Mounts one with a source of the caller's and options of its type; nothing in it is run, or is a device. */
+    /** Mounts a filesystem with the given source and options, without set-user-ID, devices and execution. */
     static void mountWithoutDevice(String source, Path target, String type, String options) throws IOException {
         byte[] text = options.getBytes(StandardCharsets.US_ASCII);
         Pointer data = Memory.allocateDirect(Runtime.getSystemRuntime(), text.length + 1, true);
@@ -46,10 +46,10 @@ final class MountCalls {
 
     /**
      * Aborts the connection of a FUSE mount through the kernel's control filesystem (fusectl, {@code
-     * Documentation/filesystems/fuse.rst}), which ends every request that waits in it and so frees readers, and
-     * services that hang on their own mount. Mounts fusectl first where it is not mounted, which needs root.
+     * Documentation/filesystems/fuse.rst}). This ends every waiting request, and so frees readers, and services that
+     * hang on their own mount. Mounts fusectl first if it is not mounted, which needs root.
      *
-     * @return false where the kernel lists no such connection: then nothing waits in it
+     * @return false if the kernel lists no such connection: then no request waits in it
      */
     static boolean abortConnection(int deviceMinor) throws IOException {
         if (MountEntry.at(CONNECTIONS).isEmpty()) {
@@ -67,7 +67,7 @@ final class MountCalls {
         try {
             mountKernelFilesystem("fusectl", CONNECTIONS);
         } catch (MountException e) {
-            // The services of a node may do so at the same moment: one of them finds it mounted.
+            // The services of a node may mount it at the same time, so one of them finds it mounted.
             if (MountEntry.at(CONNECTIONS).isEmpty()) {
                 throw e;
             }
@@ -86,14 +86,14 @@ final class MountCalls {
         Command.CommandResult result = command(List.of("fusermount", "-u", "-z", mountPoint.toString()))
                 .run(FUSERMOUNT_TIMEOUT);
         if (!result.succeeded()) {
-            throw new MountException("cannot unmount " + mountPoint + ": fusermount says: " + result.describe()
+            throw new MountException("cannot unmount " + mountPoint + ": fusermount reports: " + result.describe()
                     + "; unmount it by hand with 'fusermount -u -z " + mountPoint + "'");
         }
     }
 
     /**
-     * A small command that touches a mount in our stead: a service must never hold a file of its own mount, because a
-     * killed one would then hang in the kernel.
+     * Returns a command that accesses a mount in place of this process. A service must never hold a file of its own
+     * mount, because it would hang in the kernel when it is killed.
      */
     static Command command(List<String> words) {
         return Command.of(words).in(Path.of("/")).with("LC_ALL", "C");

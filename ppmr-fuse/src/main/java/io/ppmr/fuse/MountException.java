@@ -2,7 +2,7 @@ package io.ppmr.fuse;
 
 import java.io.IOException;
 
-/** A mount that could not be made, kept or ended; the message names the mount point, the cause and the remedy. */
+/** A mount that could not be created, kept or closed. The message names the mount point, the cause and the remedy. */
 public final class MountException extends IOException {
     private static final long serialVersionUID = 1L;
 

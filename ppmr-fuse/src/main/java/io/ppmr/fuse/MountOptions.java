@@ -3,12 +3,12 @@ package io.ppmr.fuse;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The settings of one mount; the options that every ppmr mount has stand in {@link FuseMount}.
+ * The settings of one mount. {@link FuseMount} has the options that every ppmr mount uses.
  *
- * @param fsname what {@code df} and {@code /proc/self/mountinfo} show as the source; the service's identity is added
- * @param allowOther whether other users than the service's own may use the mount; without root this needs
- *     {@code user_allow_other} in {@code /etc/fuse.conf}
- * @param mountTimeoutNs how long {@link FuseMount#mount} waits for the proof that the mount answers
+ * @param fsname the source that {@code df} and {@code /proc/self/mountinfo} show; the service's identity is added
+ * @param allowOther whether users other than the service's own may use the mount; without root this needs {@code
+ *     user_allow_other} in {@code /etc/fuse.conf}
+ * @param mountTimeoutNs how long {@link FuseMount#mount} waits for the proof that the mount responds
  * @param closeTimeoutNs how long {@link FuseMount#close} waits for the calls that are still in the view
  */
 public record MountOptions(String fsname, boolean allowOther, long mountTimeoutNs, long closeTimeoutNs) {
@@ -25,12 +25,12 @@ public record MountOptions(String fsname, boolean allowOther, long mountTimeoutN
         }
     }
 
-    /** A mount for the service's own user, with the usual deadlines. */
+    /** Returns the options of a mount for the service's own user, with the default deadlines. */
     public static MountOptions named(String fsname) {
         return new MountOptions(fsname, false, DEFAULT_MOUNT_TIMEOUT_NS, DEFAULT_CLOSE_TIMEOUT_NS);
     }
 
-    /** The same for all users; who may do what is then the kernel's decision, from owner and mode of each file. */
+    /** Returns these options for all users. The kernel then checks permissions by owner and mode of each file. */
     public MountOptions forAllUsers() {
         return new MountOptions(fsname, true, mountTimeoutNs, closeTimeoutNs);
     }

@@ -7,20 +7,20 @@ import java.util.List;
 import java.util.TreeMap;
 
 /**
- * The names of a filesystem that lives in memory: both services keep theirs in one. Cold path; one lock guards the
- * whole tree, and nothing waits under it.
+ * The names of a filesystem in memory. Both services use one. Not a hot path: one lock guards the whole tree, and
+ * nothing waits while holding it.
  *
- * <p>Users make names in it, and the heap is small. So each directory of the root, which is a migration's, has a budget
- * for what is in it, all have one together, and beyond it there is no space (ENOSPC). A file counts until its migration
- * is over, since more than its name stays until then.
+ * <p>Users create names in it, and the heap is small. So each directory of the root, which belongs to a migration, has
+ * a budget, and all have one together. Beyond it calls fail with ENOSPC. A file counts until its migration ended,
+ * because its contents are kept until then.
  *
- * @param <F> what stands behind a regular file
+ * @param <F> the contents of a regular file
  */
 public final class NodeTree<F> {
     private static final int MAX_NAME_BYTES = 255;
     private static final int MAX_PATH_BYTES = 4096;
     private static final int NANOS = 1_000_000_000;
-    /** The bytes of the heap that a name takes, about; a file with what stands behind it. */
+    /** Approximate heap of a name, and of a file with its contents. */
     private static final int NAME_BYTES = 256;
 
     private static final int FILE_BYTES = 1536;
@@ -31,7 +31,7 @@ public final class NodeTree<F> {
     /**
      * One name: a regular file, a directory or a symbolic link. Guarded by its tree.
      *
-     * @param <F> what stands behind a regular file
+     * @param <F> the contents of a regular file
      */
     public static final class TreeNode<F> {
         private final TreeMap<String, TreeNode<F>> children;
@@ -43,8 +43,8 @@ public final class NodeTree<F> {
         private int uid;
         private int gid;
         private long modifiedEpochNs;
-        /** Of a directory of the root: what all in it takes. */
-        private long takenBytes;
+        /** For a directory of the root: the bytes of all its descendants. */
+        private long usedBytes;
 
         private TreeNode(long inode, int mode, int uid, int gid, long modifiedEpochNs, F file, String linkTarget) {
             this.inode = inode;
@@ -66,20 +66,20 @@ public final class NodeTree<F> {
             return type == FileType.REGULAR;
         }
 
-        /** Returns what stands behind a regular file; null for others. */
+        /** Returns the contents of a regular file; null for others. */
         public F file() {
             return file;
         }
 
-        /** Returns what stands behind a regular file; fails with EISDIR for others. */
+        /** Returns the contents of a regular file; throws EISDIR for others. */
         public F requireFile(String path) throws ErrnoException {
             if (!isFile()) {
-                throw new ErrnoException(Errno.EISDIR, path + " is no file");
+                throw new ErrnoException(Errno.EISDIR, path + " is not a regular file");
             }
             return file;
         }
 
-        /** The text of a symbolic link; null for others. */
+        /** Returns the text of a symbolic link; null for others. */
         public String linkTarget() {
             return linkTarget;
         }
@@ -100,7 +100,7 @@ public final class NodeTree<F> {
             return modifiedEpochNs;
         }
 
-        /** Returns what stat(2) answers, with the size that the caller knows. */
+        /** Returns the result of stat(2), with the given size. */
         public FileAttributes attributes(long sizeBytes) {
             int links = isDirectory() ? 2 : 1;
             return new FileAttributes(inode, mode(), links, uid, gid, sizeBytes, modifiedEpochNs);
@@ -109,17 +109,17 @@ public final class NodeTree<F> {
 
     private final TreeNode<F> root;
     private long lastInode = 1;
-    private long takenBytes;
+    private long usedBytes;
 
-    /** An empty tree whose root belongs to {@code uid} and is open to all for looking. */
+    /** Creates an empty tree whose root belongs to {@code uid} and is readable for all users. */
     public NodeTree(int uid, int gid) {
         root = new TreeNode<>(1, FileType.DIRECTORY | 0755, uid, gid, nowEpochNs(), null, null);
     }
 
-    /** The result of a change of names: the node concerned, and the node that it replaced or null. */
+    /** The result of a change of names: the renamed node, and the node that it replaced or null. */
     public record RenameResult<F>(TreeNode<F> node, TreeNode<F> replaced) {}
 
-    /** The node at a path. */
+    /** Returns the node at a path. */
     public synchronized TreeNode<F> find(String path) throws ErrnoException {
         TreeNode<F> node = root;
         int start = 0;
@@ -150,50 +150,50 @@ public final class NodeTree<F> {
         return add(path, FileType.SYMLINK | 0777, uid, gid, null, target);
     }
 
-    /** Takes a file or a link out. */
+    /** Removes a file or a link. */
     public synchronized TreeNode<F> removeFile(String path) throws ErrnoException {
         TreeNode<F> node = find(path);
         if (node.isDirectory()) {
             throw new ErrnoException(Errno.EISDIR, path + " is a directory");
         }
         parent(path).children.remove(lastName(path));
-        give(path, node);
+        release(path, node);
         return node;
     }
 
-    /** Takes an empty directory out. */
+    /** Removes an empty directory. */
     public synchronized TreeNode<F> removeDirectory(String path) throws ErrnoException {
         TreeNode<F> node = find(path);
         if (!node.isDirectory()) {
             throw new ErrnoException(Errno.ENOTDIR, path + " is not a directory");
         }
         if (node == root) {
-            throw new ErrnoException(Errno.EBUSY, "the root stays");
+            throw new ErrnoException(Errno.EBUSY, "the root cannot be removed");
         }
         if (!node.children.isEmpty()) {
             throw new ErrnoException(Errno.ENOTEMPTY, path + " is not empty");
         }
         parent(path).children.remove(lastName(path));
-        give(path, node);
+        release(path, node);
         return node;
     }
 
-    /** Takes a directory out with all that is in it; nothing happens where there is none. */
+    /** Removes a directory with all its descendants; has no effect if there is none. */
     public synchronized void removeTree(String path) throws ErrnoException {
         TreeNode<F> parent = parent(path);
         TreeNode<F> removed = parent.children.remove(lastName(path));
         if (removed != null && parent == root) {
-            takenBytes -= removed.takenBytes;
+            usedBytes -= removed.usedBytes;
         }
     }
 
-    /** Gives a node another name, in place of what had it, by the rules of rename(2). */
+    /** Renames a node and replaces the previous node of that name, by the rules of rename(2). */
     public synchronized RenameResult<F> rename(String from, String to) throws ErrnoException {
         TreeNode<F> node = find(from);
         TreeNode<F> newParent = parent(to);
         TreeNode<F> replaced = newParent.children.get(lastName(to));
         if (node == root || to.startsWith(from + "/")) {
-            throw new ErrnoException(Errno.EINVAL, from + " cannot become " + to);
+            throw new ErrnoException(Errno.EINVAL, from + " cannot be renamed to " + to);
         }
         if (replaced == node) {
             return new RenameResult<>(node, null);
@@ -205,16 +205,16 @@ public final class NodeTree<F> {
             requirePathBytes(to, bytes(to) + deepest(node));
         }
         String name = checkedName(to);
-        take(to, (long) CHARACTER_BYTES * (node.isFile() ? to.length() : name.length()));
+        reserve(to, (long) CHARACTER_BYTES * (node.isFile() ? to.length() : name.length()));
         if (replaced != null) {
-            give(to, replaced);
+            release(to, replaced);
         }
         parent(from).children.remove(lastName(from));
         newParent.children.put(name, node);
         return new RenameResult<>(node, replaced);
     }
 
-    /** The names in a directory. */
+    /** Returns the names in a directory. */
     public synchronized List<String> list(String path) throws ErrnoException {
         TreeNode<F> node = find(path);
         if (!node.isDirectory()) {
@@ -223,11 +223,11 @@ public final class NodeTree<F> {
         return List.copyOf(node.children.keySet());
     }
 
-    /** The text of a symbolic link. */
+    /** Returns the text of a symbolic link. */
     public String readLink(String path) throws ErrnoException {
         String target = find(path).linkTarget();
         if (target == null) {
-            throw new ErrnoException(Errno.EINVAL, path + " is no symbolic link");
+            throw new ErrnoException(Errno.EINVAL, path + " is not a symbolic link");
         }
         return target;
     }
@@ -236,7 +236,7 @@ public final class NodeTree<F> {
         node.permissions = permissions & ~FileType.MASK;
     }
 
-    /** {@code uid} or {@code gid} of -1 leaves that one as it is. */
+    /** Changes owner and group; -1 keeps the present one. */
     public synchronized void changeOwner(TreeNode<F> node, int uid, int gid) {
         node.uid = uid == -1 ? node.uid : uid;
         node.gid = gid == -1 ? node.gid : gid;
@@ -253,7 +253,7 @@ public final class NodeTree<F> {
             throw new ErrnoException(Errno.EEXIST, path + " exists");
         }
         TreeNode<F> node = new TreeNode<>(++lastInode, mode, uid, gid, nowEpochNs(), file, linkTarget);
-        take(path, bytesOf(path, node));
+        reserve(path, bytesOf(path, node));
         parent.children.put(name, node);
         return node;
     }
@@ -266,42 +266,42 @@ public final class NodeTree<F> {
         return NAME_BYTES + (long) CHARACTER_BYTES * (lastName(path).length() + target);
     }
 
-    /** The directory of the root in which a path is; null for those directories themselves. */
+    /** Returns the directory of the root that contains a path; null for those directories themselves. */
     private TreeNode<F> migrationOf(String path) {
         int end = path.indexOf('/', 1);
         return end < 0 ? null : root.children.get(path.substring(1, end));
     }
 
-    private void take(String path, long bytes) throws ErrnoException {
+    private void reserve(String path, long bytes) throws ErrnoException {
         TreeNode<F> migration = migrationOf(path);
         if (migration == null) {
             return;
         }
-        if (migration.takenBytes + bytes > MIGRATION_BYTES || takenBytes + bytes > ALL_BYTES) {
+        if (migration.usedBytes + bytes > MIGRATION_BYTES || usedBytes + bytes > ALL_BYTES) {
             throw new ErrnoException(
                     Errno.ENOSPC,
-                    path + ": there is no room for further names: an image has room for about "
+                    path + ": there is no space for further names: an image has space for about "
                             + MIGRATION_BYTES / FILE_BYTES + " files, all images together for three times as many");
         }
-        migration.takenBytes += bytes;
-        takenBytes += bytes;
+        migration.usedBytes += bytes;
+        usedBytes += bytes;
     }
 
-    /** Nothing comes back of a file: what stands behind it is kept, and may be open. */
-    private void give(String path, TreeNode<F> removed) {
+    /** A file's bytes stay reserved, because its contents are kept, and may be open. */
+    private void release(String path, TreeNode<F> removed) {
         TreeNode<F> migration = migrationOf(path);
         if (migration != null && !removed.isFile()) {
             long bytes = bytesOf(path, removed);
-            migration.takenBytes -= bytes;
-            takenBytes -= bytes;
+            migration.usedBytes -= bytes;
+            usedBytes -= bytes;
         } else if (migration == null) {
-            takenBytes -= removed.takenBytes;
+            usedBytes -= removed.usedBytes;
         }
     }
 
     /**
-     * The length of the longest path below a directory. Directories may lie in each other two thousand deep, and the
-     * stacks of this service's threads are small: so it does not call itself.
+     * Returns the length of the longest path below a directory. Not recursive, because directories may be nested two
+     * thousand levels deep, and the threads of this service have small stacks.
      */
     private static int deepest(TreeNode<?> directory) {
         record Below(TreeNode<?> directory, int pathBytes) {}
@@ -328,7 +328,7 @@ public final class NodeTree<F> {
     private static void requirePathBytes(String path, int bytes) throws ErrnoException {
         if (bytes > MAX_PATH_BYTES) {
             throw new ErrnoException(
-                    Errno.ENAMETOOLONG, path + ": paths are not longer than " + MAX_PATH_BYTES + " bytes here");
+                    Errno.ENAMETOOLONG, path + ": a path may have at most " + MAX_PATH_BYTES + " bytes");
         }
     }
 

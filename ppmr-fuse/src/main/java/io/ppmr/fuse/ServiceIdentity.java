@@ -6,17 +6,18 @@ import java.io.UncheckedIOException;
 import java.nio.file.Path;
 
 /**
- * Identifies the process that serves a mount by process id, its start time and its PID namespace, so that neither a
- * reused id nor an equal id in another namespace is taken for it. It is part of the mount's source in {@code
- * /proc/self/mountinfo} and therefore survives the service's death.
+ * Identifies the process that serves a mount by process id, its start time and its PID namespace. So a reused id, or an
+ * equal id in another namespace, is not mistaken for it. It is part of the mount's source in {@code
+ * /proc/self/mountinfo} and therefore remains after the service's death.
  */
 record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
     static ServiceIdentity ofThisProcess() throws IOException {
-        ProcStat self = ProcStat.read(Path.of("/proc/self/stat")).orElseThrow(() -> new IOException("no /proc"));
+        ProcStat self =
+                ProcStat.read(Path.of("/proc/self/stat")).orElseThrow(() -> new IOException("/proc is not mounted"));
         return new ServiceIdentity(ProcessHandle.current().pid(), self.startTimeTicks(), ProcStat.pidNamespace("self"));
     }
 
-    /** The identity in a mount's source; null where the source carries none. */
+    /** Returns the identity in a mount's source; null if there is none. */
     static ServiceIdentity parse(String source) {
         String[] parts = source.substring(source.indexOf('@') + 1).split("\\.", -1);
         if (source.indexOf('@') < 0 || parts.length != 3) {
@@ -38,7 +39,7 @@ record ServiceIdentity(long pid, long startTicks, long pidNamespace) {
     }
 
     /**
-     * Returns true if the process still serves. One that was killed and hangs in the kernel, because it held a file of
+     * Returns true if the process still serves. A killed process that hangs in the kernel, because it held a file of
      * its own mount, is still listed in /proc, but as exiting.
      */
     boolean isServing() throws IOException {

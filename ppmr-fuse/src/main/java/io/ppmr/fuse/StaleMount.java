@@ -11,26 +11,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Makes a mount point ready: clears what a killed service left there, and refuses everything else.
+ * Prepares a mount point: clears the mount of a killed service, and refuses everything else.
  *
- * <p>A service killed with SIGKILL leaves a dead mount ("Transport endpoint is not connected"); one that held a file
- * of its own mount hangs in the kernel besides, until its connection is aborted. So the old connection is aborted
- * before its mount is taken off. Only mounts of type {@code fuse.ppmr} whose service no longer runs are touched. The
- * mount point itself is not looked at while something is mounted there, because that may hang. Stateless.
+ * <p>A service killed with SIGKILL leaves a dead mount ("Transport endpoint is not connected"). If it held a file of
+ * its own mount it also hangs in the kernel until its connection is aborted. So the old connection is aborted before
+ * its mount is removed. Only mounts of type {@code fuse.ppmr} whose service no longer runs are changed. The mount point
+ * itself is not accessed while a filesystem is mounted there, because that may hang. Stateless.
  */
 public final class StaleMount {
     private static final Logger LOG = LoggerFactory.getLogger(StaleMount.class);
     private static final int STACKED_LIMIT = 16;
-    /** The type that mounts of this project have, see {@link MountOptions}. */
+    /** The type of this project's mounts, see {@link MountOptions}. */
     private static final String PPMR_TYPE = "fuse.ppmr";
 
     private StaleMount() {}
 
     /**
-     * Clears the leftovers of dead services at a mount point.
+     * Clears the mounts of dead services at a mount point.
      *
-     * @return the mount point, absolute and without symbolic links: an empty directory with nothing mounted on it
-     * @throws MountException where the mount point is missing, no directory, not empty, or in use by another program
+     * @return the mount point, absolute and without symbolic links: an empty directory without a mount
+     * @throws MountException if the mount point is missing, not a directory, not empty, or in use by another program
      */
     public static Path clear(Path mountPoint) throws IOException, InterruptedException {
         Path named = resolveParent(mountPoint);
@@ -50,18 +50,18 @@ public final class StaleMount {
             List<String> first =
                     names.limit(3).map(name -> name.getFileName().toString()).toList();
             if (!first.isEmpty()) {
-                throw new MountException("mount point " + real + " is not empty (it holds " + String.join(", ", first)
-                        + "); empty it or name another directory");
+                throw new MountException("mount point " + real + " is not empty (it contains "
+                        + String.join(", ", first) + "); empty it or name another directory");
             }
         }
         return real;
     }
 
     /**
-     * Takes off the mounts of dead services, without asking for an empty directory below.
+     * Removes the mounts of dead services, without requiring an empty directory below.
      *
      * @return whether there was one
-     * @throws MountException if a living service, or another program, has mounted there
+     * @throws MountException if a running service, or another program, mounted there
      */
     public static boolean detachDead(Path mountPoint) throws IOException, InterruptedException {
         Path named = resolveParent(mountPoint);
@@ -70,7 +70,7 @@ public final class StaleMount {
         return mounted;
     }
 
-    /** Follows links in all but the last name, which may be a dead mount. */
+    /** Follows links in all names except the last, which may be a dead mount. */
     private static Path resolveParent(Path mountPoint) throws IOException {
         Path absolute = mountPoint.toAbsolutePath().normalize();
         Path parent = absolute.getParent();
@@ -78,7 +78,7 @@ public final class StaleMount {
             throw new MountException("cannot mount at /; name an empty directory");
         }
         if (!Files.isDirectory(parent)) {
-            throw new MountException("mount point " + absolute + " does not exist, nor does its parent directory;"
+            throw new MountException("mount point " + absolute + " and its parent directory do not exist;"
                     + " create it with 'mkdir -p " + absolute + "'");
         }
         return parent.toRealPath().resolve(absolute.getFileName());
@@ -94,11 +94,11 @@ public final class StaleMount {
             requireDead(top, mountPoint, PPMR_TYPE.equals(top.type()));
             abortThenDetach(top, mountPoint);
         }
-        throw new MountException("more than " + STACKED_LIMIT + " dead mounts lie on " + mountPoint
+        throw new MountException("more than " + STACKED_LIMIT + " dead mounts are stacked on " + mountPoint
                 + "; unmount them with 'umount -l " + mountPoint + "'");
     }
 
-    /** Throws unless a mount is one of a service that no longer runs; {@code ours} says whether a service made it. */
+    /** Throws unless the service of a mount no longer runs. {@code ours} is true if a service created it. */
     static void requireDead(MountEntry entry, Path mountPoint, boolean ours) throws IOException {
         String what = mountPoint + " is busy: " + entry.source() + " (type " + entry.type() + ") is mounted there";
         if (!ours) {
@@ -107,7 +107,7 @@ public final class StaleMount {
         ServiceIdentity service = ServiceIdentity.parse(entry.source());
         String byHand = "; if it is dead, unmount it with 'umount -l " + mountPoint + "'";
         if (service == null) {
-            throw new MountException(what + " and does not say by which process" + byHand);
+            throw new MountException(what + " by an unknown process" + byHand);
         }
         if (!service.isOfThisPidNamespace()) {
             throw new MountException(what + " by process " + service.pid() + " of another PID namespace" + byHand);
@@ -126,7 +126,7 @@ public final class StaleMount {
                     mountPoint,
                     entry.source(),
                     entry.deviceMinor(),
-                    aborted ? "aborted" : "already gone");
+                    aborted ? "aborted" : "ended before");
         } catch (IOException e) {
             LOG.warn(
                     "{}: connection {} of {} cannot be aborted ({}); a killed service that hangs on it stays until"

@@ -5,47 +5,47 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Shares the workers of one mount out, so that no ordinary user has all of them wait. A user has a share, all
- * ordinary users together leave some free for root and the service. Used by the workers, each with a place of its own;
- * takes no lock and allocates nothing, as each read and write passes here. The limits may be passed by the few calls
- * that begin at the same moment.
+ * Limits the workers of one mount that each user may occupy, so that no ordinary user can block all of them. Each user
+ * has a share, and all ordinary users together leave some workers for root and the service. Each worker has its own
+ * slot. It takes no lock and allocates nothing, because each read and write uses it. A few calls that begin at the same
+ * time may exceed the limits.
  */
 final class WorkerShares {
-    /** Of one user who is neither root nor the service's own: four calls at a time for each of 256 ranks. */
+    /** Maximum for one user who is neither root nor the service's own: four concurrent calls for each of 256 ranks. */
     static final int OF_A_USER = 1024;
-    /** Of all such users; the others are kept free. */
+    /** Maximum for all these users. The other workers are kept free. */
     static final int OF_USERS = FuseWorkers.WORKERS_MAX - OF_A_USER;
 
     private static final int ROOT = 0;
-    private static final long NOBODY = 0;
+    private static final long FREE = 0;
     private static final long IDLE = 1;
     private static final long SERVING = 1L << 32;
 
-    private final AtomicLongArray places = new AtomicLongArray(FuseWorkers.WORKERS_MAX);
+    private final AtomicLongArray slots = new AtomicLongArray(FuseWorkers.WORKERS_MAX);
     private final AtomicInteger users = new AtomicInteger();
     private final int service = LibC.CALLS.geteuid();
 
-    /** A worker's own place, until it is given back. There is one for each that may run. */
-    int takePlace() {
-        for (int place = 0; place < places.length(); place++) {
-            if (places.compareAndSet(place, NOBODY, IDLE)) {
-                return place;
+    /** Reserves a worker's slot, until it is released. There is one for each worker that may run. */
+    int reserveSlot() {
+        for (int slot = 0; slot < slots.length(); slot++) {
+            if (slots.compareAndSet(slot, FREE, IDLE)) {
+                return slot;
             }
         }
-        throw new IllegalStateException("more than " + places.length() + " workers have a place");
+        throw new IllegalStateException("more than " + slots.length() + " workers have a slot");
     }
 
-    void givePlaceBack(int place) {
-        places.set(place, NOBODY);
+    void releaseSlot(int slot) {
+        slots.set(slot, FREE);
     }
 
     /**
-     * A worker is about to serve a call that may wait.
+     * Called before a worker serves a call that may wait.
      *
-     * @param uid whose call
-     * @return false if the user's share is used up: the call must be refused
+     * @param uid the user of the call
+     * @return false if the user's share is exhausted: the call must be refused
      */
-    boolean begin(int place, int uid) {
+    boolean begin(int slot, int uid) {
         if (uid == ROOT || uid == service) {
             return true;
         }
@@ -54,14 +54,14 @@ final class WorkerShares {
             users.decrementAndGet();
             return false;
         }
-        places.set(place, SERVING | Integer.toUnsignedLong(uid));
+        slots.set(slot, SERVING | Integer.toUnsignedLong(uid));
         return true;
     }
 
-    /** The call has ended, or was refused. */
-    void end(int place) {
-        if (places.get(place) != IDLE) {
-            places.set(place, IDLE);
+    /** Called when the call ended, or was refused. */
+    void end(int slot) {
+        if (slots.get(slot) != IDLE) {
+            slots.set(slot, IDLE);
             users.decrementAndGet();
         }
     }
@@ -69,8 +69,8 @@ final class WorkerShares {
     private int servedFor(int uid) {
         long wanted = SERVING | Integer.toUnsignedLong(uid);
         int found = 0;
-        for (int place = 0; place < places.length(); place++) {
-            if (places.get(place) == wanted) {
+        for (int slot = 0; slot < slots.length(); slot++) {
+            if (slots.get(slot) == wanted) {
                 found++;
             }
         }

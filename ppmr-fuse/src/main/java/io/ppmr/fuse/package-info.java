@@ -1,5 +1,5 @@
 /**
- * The file system interface that both ends implement, its mount, and stale mounts. No other module knows jnr-fuse or
+ * The filesystem interface that both ends implement, its mount, and stale mounts. No other module uses jnr-fuse or
  * libfuse.
  */
 package io.ppmr.fuse;

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A user puts a file of the user's own filesystem, which never answers, in the place of a socket or a pipe. */
+/** A user puts a file of a filesystem that never responds in place of a socket or a pipe. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class BorrowedUserFileIT {
     private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
@@ -32,7 +32,7 @@ class BorrowedUserFileIT {
     private volatile boolean isSilent;
 
     private final class SilentView extends InMemoryView {
-        /** Waits without the lock of the others: only closing is never answered. */
+        /** Blocks without the lock of the other calls: only close is never answered. */
         @Override
         @SuppressWarnings("UnsynchronizedOverridesSynchronized")
         public void flush(long handle) {
@@ -57,8 +57,7 @@ class BorrowedUserFileIT {
     }
 
     @Test
-    void shouldGoOnAtOnceAndRefuseByNameWhenFilesInThePlaceOfSocketsAreNeverClosed(@TempDir Path folder)
-            throws Exception {
+    void shouldContinueAndRefuseByNameWhenFilesInPlaceOfSocketsAreNeverClosed(@TempDir Path folder) throws Exception {
         assumeTrue(LibC.isRoot(), "only root borrows descriptors");
         Path mountPoint = Files.createDirectory(folder.resolve("mnt"));
         Process pipe = new ProcessBuilder("sleep", "600").start();
@@ -100,7 +99,7 @@ class BorrowedUserFileIT {
 
     private static boolean isBorrowed(Process process) {
         try (BorrowedObject object = BorrowedObject.of((int) process.pid(), 0)) {
-            return object.isOf(0, 0);
+            return object.isOwnedBy(0, 0);
         } catch (IOException e) {
             return false;
         }

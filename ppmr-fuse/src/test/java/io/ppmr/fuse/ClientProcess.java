@@ -19,8 +19,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A JVM of its own that runs a {@link MountDriver}: the JVM that serves a mount must hold no file of it. Calls go over
- * loopback, one connection for each call at a time, so that a blocked call stops no other. Close ends the process.
+ * Runs a {@link MountDriver} in a separate JVM, because the JVM that serves a mount must hold no file of it. Calls use
+ * loopback connections, one for each concurrent call, so that a blocked call does not block others. Close ends the
+ * process.
  */
 final class ClientProcess implements AutoCloseable {
     private record Request(String method, List<Class<?>> types, List<Object> arguments) implements Serializable {}
@@ -101,7 +102,7 @@ final class ClientProcess implements AutoCloseable {
     }
 
     private static void connectAndServe(MountDriver driver, int port) throws IOException {
-        // Lives until its parent kills it or the parent's sockets close.
+        // Runs until its parent kills it or the parent's sockets close.
         Socket socket = new Socket(InetAddress.getLoopbackAddress(), port);
         Connection connection = new Connection(socket);
         boolean first = true;

@@ -5,11 +5,11 @@ import java.io.Serializable;
 import java.util.List;
 
 /**
- * A filesystem as a client of it sees it: what {@link FilesystemViewContract} drives, once against a view and once
- * against a mount of it. Errors come as {@link Failure} with the errno's name. Many threads may call.
+ * A filesystem as a client sees it, which {@link FilesystemViewContract} drives, once against a view and once against a
+ * mount of it. Errors are a {@link Failure} with the errno's name. Many threads may call.
  */
 public interface FilesystemDriver extends AutoCloseable {
-    /** An answer of stat(2). */
+    /** The result of stat(2). */
     record Stat(int mode, int uid, long sizeBytes, long modifiedEpochS) implements Serializable {}
 
     /** A call that failed; {@code errno} is a name such as ENOENT. */

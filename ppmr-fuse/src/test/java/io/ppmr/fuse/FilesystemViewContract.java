@@ -23,8 +23,9 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 
 /**
- * Tests what every view must do, seen by a client: run against the view alone, then against a real mount of it. A
- * module that implements a view extends this class and gives the driver, already open, on an empty writable root.
+ * Tests the behaviour that a client requires of every view: run against the view alone, then against a real mount of
+ * it. A module that implements a view extends this class and provides the driver, already open, on an empty writable
+ * root.
  */
 @Timeout(120)
 public abstract class FilesystemViewContract {
@@ -32,10 +33,10 @@ public abstract class FilesystemViewContract {
 
     private FilesystemDriver files;
 
-    /** A driver on an empty filesystem. */
+    /** Opens a driver on an empty filesystem. */
     protected abstract FilesystemDriver openDriver() throws Exception;
 
-    /** Ends what {@link #openDriver} began. */
+    /** Closes the driver of {@link #openDriver}. */
     protected abstract void closeDriver() throws Exception;
 
     @BeforeEach
@@ -112,7 +113,7 @@ public abstract class FilesystemViewContract {
     }
 
     @Test
-    void shouldHoldOffsetsPastFourGiBWhenFileIsBig() throws IOException {
+    void shouldKeepOffsetsAboveFourGiBWhenFileIsBig() throws IOException {
         long offset = (5L << 30) + 3;
         byte[] data = bytes(3, 1000);
         int file = files.open("/big", "rwc");
@@ -123,7 +124,7 @@ public abstract class FilesystemViewContract {
     }
 
     @Test
-    void shouldAnswerEndOfFileWhenReadIsPastEnd() throws IOException {
+    void shouldReturnEndOfFileWhenReadIsPastEnd() throws IOException {
         writeFile("/short", new byte[10]);
         int file = files.open("/short", "r");
         assertEquals(0, files.read(file, 10, 10).length);
@@ -132,7 +133,7 @@ public abstract class FilesystemViewContract {
     }
 
     @Test
-    void shouldCutAndExtendWhenTruncated() throws IOException {
+    void shouldShrinkAndExtendWhenTruncated() throws IOException {
         int file = files.open("/cut", "rwc");
         files.write(file, bytes(4, 1000), 0);
         files.truncate(file, 10);
@@ -158,7 +159,7 @@ public abstract class FilesystemViewContract {
     }
 
     @Test
-    void shouldAnswerENOENTWhenNameIsMissing() {
+    void shouldReturnENOENTWhenNameIsMissing() {
         assertErrno("ENOENT", () -> files.stat("/none"));
         assertErrno("ENOENT", () -> files.open("/none", "r"));
         assertErrno("ENOENT", () -> files.delete("/none"));
@@ -240,7 +241,7 @@ public abstract class FilesystemViewContract {
     }
 
     @Test
-    void shouldTellCapacityWhenAsked() throws IOException {
+    void shouldReportCapacity() throws IOException {
         assertTrue(files.capacityBytes() > 0);
     }
 

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Waiting, closing, losing and sharing a real mount. */
+/** Tests waiting calls, closing, loss and sharing of a real mount. */
 @Timeout(120)
 class FuseMountIT {
     private static final int PATIENCE = Integer.getInteger("ppmr.patience", 1);
@@ -34,7 +34,7 @@ class FuseMountIT {
 
     private static final int ATTACKER = 20_002;
     private static final int OTHER = 20_003;
-    /** Calls that begin at the same moment. */
+    /** Calls that begin at the same time. */
     private static final int FEW = 16;
 
     @TempDir
@@ -111,7 +111,7 @@ class FuseMountIT {
         assertEquals(Set.of("waits", "free"), Set.copyOf(files.list("/")));
         files.close(files.open("/new", "wc"));
         assertFalse(blocked.isDone());
-        view.letGo("/waits");
+        view.unblock("/waits");
         assertArrayEquals(new byte[0], blocked.get(LONG_S, TimeUnit.SECONDS));
     }
 
@@ -127,15 +127,15 @@ class FuseMountIT {
         files.write(file, new byte[] {7}, 0);
         assertArrayEquals(new byte[] {7}, files.read(file, 10, 0));
         assertTrue(blocked.stream().noneMatch(CompletableFuture::isDone));
-        view.letGo("/waits");
+        view.unblock("/waits");
         for (CompletableFuture<byte[]> one : blocked) {
             assertArrayEquals(new byte[0], one.get(LONG_S, TimeUnit.SECONDS));
         }
     }
 
-    /** The job's user may open what has not come, as often as the user likes, and each open takes a worker. */
+    /** The job's user may open missing files any number of times, and each open occupies a worker. */
     @Test
-    void shouldServeRootAndOthersWhileOneUserHasAsManyCallsWaitAsItCan() throws Exception {
+    void shouldServeRootAndOthersWhileOneUserHasTheMaximumOfWaitingCalls() throws Exception {
         create("/waits", 0644, ATTACKER);
         create("/free", 0644, 0);
         view.hold("/waits", InMemoryView.Held.OPEN);
@@ -164,18 +164,18 @@ class FuseMountIT {
             assertEquals(
                     0, as(OTHER, "stat", mountPoint.resolve("waits").toString()).exitCode());
         } finally {
-            view.letGo("/waits");
+            view.unblock("/waits");
             attack.descendants().forEach(ProcessHandle::destroyForcibly);
             attack.destroyForcibly().waitFor();
         }
-        // What has waited has given its place back.
+        // The waiting calls released their slots.
         Await.until("no call waits", () -> view.waitingCalls() == 0);
         assertEquals(
                 0, as(ATTACKER, "cat", mountPoint.resolve("free").toString()).exitCode());
     }
 
     private static int refusals(Path said) throws IOException {
-        // The shells' lines may run into each other.
+        // The lines of the shells may be mixed.
         return Files.readString(said).split("Resource temporarily unavailable", -1).length - 1;
     }
 
@@ -188,7 +188,8 @@ class FuseMountIT {
         long startNs = System.nanoTime();
         mount.close();
         assertTrue(System.nanoTime() - startNs < TimeUnit.SECONDS.toNanos(3L * PATIENCE));
-        // The view ends the call with EIO; if its worker answers only after the grace, the kernel has ended it by then.
+        // The view ends the call with EIO. If its worker answers only after the grace time, the kernel ended it by
+        // then.
         String errno = errnoOf(blocked);
         assertTrue(Set.of("EIO", "ECONNABORTED").contains(errno), errno);
         assertFalse(mount.isMounted());
@@ -198,7 +199,7 @@ class FuseMountIT {
     }
 
     @Test
-    void shouldReportLossWhenUnmountedBySomebodyElse() throws Exception {
+    void shouldReportLossWhenUnmountedByAnotherProgram() throws Exception {
         assertTrue(mount.isMounted());
         MountCalls.detach(mount.mountPoint());
         Await.until("the loss is seen", () -> mount.failure().isPresent());
@@ -210,7 +211,7 @@ class FuseMountIT {
     }
 
     @Test
-    void shouldReportLossAndTakeMountOffWhenConnectionIsAborted() throws Exception {
+    void shouldReportLossAndUnmountWhenConnectionIsAborted() throws Exception {
         assertTrue(MountCalls.abortConnection(
                 MountEntry.at(mount.mountPoint()).get(0).deviceMinor()));
         Await.until("the loss is seen", () -> mount.failure().isPresent());
@@ -218,13 +219,13 @@ class FuseMountIT {
                 "the dead mount is off", () -> MountEntry.at(mount.mountPoint()).isEmpty());
     }
 
-    /** The kernel gives the number of a connection that has ended to the next mount. */
+    /** The kernel assigns the number of an ended connection to the next mount. */
     @Test
-    void shouldLetTheNextMountAloneWhenItsOwnConnectionHasEndedAndACallIsStillInTheView() throws Exception {
+    void shouldNotAbortTheNextMountWhenItsOwnConnectionEndedWithACallInTheView() throws Exception {
         InMemoryView stuck = new InMemoryView() {
             @Override
             public synchronized void abort() {
-                // Its call stays.
+                // Its call remains blocked.
             }
         };
         stuck.release(stuck.create("/waits", WRITE, 0644, new CallingProcess(0, 0, 1)));
@@ -249,16 +250,16 @@ class FuseMountIT {
                     MountOptions.named("ppmr-test"))) {
                 assertThrows(ExecutionException.class, () -> closing.get(3 * LONG_S, TimeUnit.SECONDS));
                 assertTrue(next.isMounted());
-                assertTrue(next.answers(TimeUnit.SECONDS.toNanos(LONG_S)));
+                assertTrue(next.responds(TimeUnit.SECONDS.toNanos(LONG_S)));
             }
         } finally {
-            stuck.letGo("/waits");
+            stuck.unblock("/waits");
             caller.destroyForcibly();
         }
     }
 
     @Test
-    void shouldLetOnlyOwnerInWhenDirectoryIsPrivate() throws Exception {
+    void shouldAdmitOnlyTheOwnerWhenDirectoryIsPrivate() throws Exception {
         view.makeDirectory("/rank-0", 0700, new CallingProcess(65534, 65534, 1));
         view.makeDirectory("/rank-1", 0700, new CallingProcess(12345, 12345, 1));
         create("/rank-0/image", 0600, 65534);
@@ -278,7 +279,7 @@ class FuseMountIT {
     }
 
     @Test
-    void shouldCopyTreeQuietlyWhenCopyAsksForAttributes() throws Exception {
+    void shouldCopyTreeWithoutWarningsWhenCopyReadsAttributes() throws Exception {
         Path from = java.nio.file.Files.createTempDirectory("ppmr-copy");
         try {
             java.nio.file.Files.write(from.resolve("file"), new byte[300_000]);
@@ -313,7 +314,7 @@ class FuseMountIT {
     }
 
     @Test
-    void shouldPunchHoleAndSetModificationTimeAloneWhenAsked() throws Exception {
+    void shouldPunchHoleAndSetOnlyTheModificationTime() throws Exception {
         int file = files.open("/data", "wc");
         byte[] ones = new byte[8192];
         java.util.Arrays.fill(ones, (byte) 1);

@@ -11,8 +11,8 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The reference view: a tree of names over sparse files in memory, all under one lock. {@link #hold} makes opens or
- * reads of one name wait until {@link #letGo} or {@link #abort}. For tests; any thread.
+ * The reference view: a tree of names over sparse files in memory, guarded by one lock. {@link #hold} blocks opens or
+ * reads of one name until {@link #unblock} or {@link #abort}. For tests; any thread.
  */
 public class InMemoryView implements FilesystemView {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
@@ -21,7 +21,7 @@ public class InMemoryView implements FilesystemView {
     private static final int KEEP_SIZE = 1;
     private static final int PUNCH_HOLE = 2;
 
-    /** The call that waits on a held name. */
+    /** The call that blocks on a held name. */
     public enum Held {
         OPEN,
         READ
@@ -63,12 +63,12 @@ public class InMemoryView implements FilesystemView {
         held.put(require(path), what);
     }
 
-    public synchronized void letGo(String path) throws ErrnoException {
+    public synchronized void unblock(String path) throws ErrnoException {
         held.remove(require(path));
         notifyAll();
     }
 
-    /** Calls that wait on a held name now. */
+    /** The number of calls that are blocked on a held name. */
     public synchronized int waitingCalls() {
         return waiting.size();
     }
@@ -286,7 +286,7 @@ public class InMemoryView implements FilesystemView {
         return new Capacity(4096, 1 << 20, 1 << 19, nodes.size());
     }
 
-    /** Waits while the file is held for this kind of call; false where the view was aborted. */
+    /** Waits while the file is held for this kind of call; returns false after an abort of the view. */
     private boolean await(Node node, Held what) {
         long ticket = nextHandle++;
         long deadlineNs = System.nanoTime() + HELD_NS;

@@ -6,7 +6,7 @@ import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Starts a main class of the tests in a JVM of its own, with this JVM's class path and module flags. */
+/** Starts a main class of the tests in a separate JVM, with this JVM's class path and module flags. */
 final class JavaProcess {
     private JavaProcess() {}
 

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A service's own memory: no other process's, and gone with the service. */
+/** Tests a service's own memory filesystem: no other process can use it, and it ends with the service. */
 @Timeout(60)
 class MemoryMountIT {
     private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
@@ -67,7 +67,7 @@ class MemoryMountIT {
     }
 
     @Test
-    void shouldBeOfTheGivenSizeAndClosedToUsersWhenItIsMounted() throws Exception {
+    void shouldHaveTheGivenSizeAndExcludeUsersWhenItIsMounted() throws Exception {
         try (MemoryMount mount = MemoryMount.mount(mountPoint, SIZE_BYTES)) {
             assertEquals(SIZE_BYTES, Files.getFileStore(mountPoint).getTotalSpace());
             assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(mountPoint)));
@@ -92,7 +92,7 @@ class MemoryMountIT {
     }
 
     @Test
-    void shouldReplaceWhatAKilledServiceLeft() throws Exception {
+    void shouldReplaceTheMountOfAKilledService() throws Exception {
         startService();
         Files.writeString(mountPoint.resolve("left"), "x");
         service.destroyForcibly();

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The behavioural suite on a real mount of the reference view, driven by a process of its own. */
+/** The behavioural suite on a real mount of the reference view, driven by a separate process. */
 class MountedViewIT extends FilesystemViewContract {
     @TempDir
     static Path mountPoint;
@@ -49,7 +49,7 @@ class MountedViewIT extends FilesystemViewContract {
         for (String name : VIEW.list("/")) {
             VIEW.unlink("/" + name);
         }
-        // The kernel sends RELEASE after close(2) has returned.
+        // The kernel sends RELEASE after close(2) returned.
         Await.until("all handles released", () -> VIEW.openHandles() == 0);
         assertEquals(0, VIEW.waitingCalls());
     }

@@ -4,7 +4,10 @@ import com.kenai.jffi.MemoryIO;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
 
-/** Swallows writes into, and answers reads from, one off-heap buffer; counts. For measuring the way through FUSE. */
+/**
+ * Discards writes and serves reads from one off-heap buffer, and counts them. For measurements of the path through
+ * FUSE.
+ */
 final class NullView implements FilesystemView {
     static final int BUFFER_BYTES = 128 * 1024;
     private static final MemoryIO MEMORY = MemoryIO.getInstance();

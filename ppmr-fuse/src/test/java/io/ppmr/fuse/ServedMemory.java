@@ -9,7 +9,7 @@ final class ServedMemory {
 
     private ServedMemory() {}
 
-    @SuppressWarnings("resource") // it is killed with the mount there: that is what it is for
+    @SuppressWarnings("resource") // it is killed while mounted, which is its purpose
     public static void main(String[] arguments) throws Exception {
         MemoryMount.mount(Path.of(arguments[0]), 1 << 20);
         System.out.println(READY);

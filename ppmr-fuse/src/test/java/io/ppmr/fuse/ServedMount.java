@@ -9,8 +9,10 @@ final class ServedMount {
 
     private ServedMount() {}
 
-    /** {@code ServedMount MOUNTPOINT [hold]}; {@code hold}: it keeps a file of its own mount open, as it must not. */
-    @SuppressWarnings("resource") // it is killed with the mount open: that is what it is for
+    /**
+     * {@code ServedMount MOUNTPOINT [hold]}; {@code hold}: it violates the rule and keeps a file of its own mount open.
+     */
+    @SuppressWarnings("resource") // it is killed while mounted, which is its purpose
     public static void main(String[] arguments) throws Exception {
         Path mountPoint = Path.of(arguments[0]);
         FuseMount.mount(new InMemoryView(), mountPoint, MountOptions.named("ppmr-killed"));

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 
 class ServiceIdentityTest {
     @Test
-    void shouldKnowServiceWhenSourceCarriesIt() throws IOException {
+    void shouldParseTheServiceFromTheSource() throws IOException {
         ServiceIdentity self = ServiceIdentity.ofThisProcess();
         assertEquals(self, ServiceIdentity.parse(self.asSource("ppmr-source")));
         assertTrue(self.isServing());
@@ -18,14 +18,14 @@ class ServiceIdentityTest {
     }
 
     @Test
-    void shouldNotTakeReusedPidForServiceWhenStartTimeDiffers() throws IOException {
+    void shouldNotMistakeReusedPidForServiceWhenStartTimeDiffers() throws IOException {
         ServiceIdentity self = ServiceIdentity.ofThisProcess();
         assertFalse(new ServiceIdentity(self.pid(), self.startTicks() - 1, self.pidNamespace()).isServing());
         assertFalse(new ServiceIdentity(1 << 30, self.startTicks(), self.pidNamespace()).isServing());
     }
 
     @Test
-    void shouldKnowNoServiceWhenSourceIsForeign() {
+    void shouldParseNoServiceWhenSourceIsForeign() {
         assertNull(ServiceIdentity.parse("sshfs@host"));
         assertNull(ServiceIdentity.parse("user@host.example.org"));
         assertNull(ServiceIdentity.parse("tmpfs"));

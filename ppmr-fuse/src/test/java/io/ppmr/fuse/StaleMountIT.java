@@ -21,12 +21,12 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.CleanupMode;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what a dead service leaves behind is cleared; everything else on a mount point is left alone, by name. */
+/** Tests that the mount of a dead service is cleared, and that anything else on a mount point is refused by name. */
 @Timeout(120)
 class StaleMountIT {
     private static final long LONG_S = 60L * Integer.getInteger("ppmr.patience", 1);
 
-    // Cleaned by hand: a walk into a dead mount could hang.
+    // Removed explicitly, because a walk into a dead mount could hang.
     @TempDir(cleanup = CleanupMode.NEVER)
     Path folder;
 
@@ -118,11 +118,11 @@ class StaleMountIT {
         Path mountPoint = Files.createDirectory(folder.resolve("mnt"));
         Files.createFile(mountPoint.resolve("precious"));
         MountException refused = assertThrows(MountException.class, () -> mountAgain(mountPoint));
-        assertTrue(refused.getMessage().contains("not empty (it holds precious)"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("not empty (it contains precious)"), refused.getMessage());
     }
 
     @Test
-    void shouldRefuseByNameWhenMountPointIsMissingOrNoDirectory() throws Exception {
+    void shouldRefuseByNameWhenMountPointIsMissingOrNotADirectory() throws Exception {
         Files.createDirectory(folder.resolve("mnt"));
         Path file = Files.createFile(folder.resolve("file"));
         assertTrue(assertThrows(MountException.class, () -> mountAgain(file))
@@ -133,11 +133,11 @@ class StaleMountIT {
                 .contains("does not exist; create it"));
         assertTrue(assertThrows(MountException.class, () -> mountAgain(folder.resolve("none/below")))
                 .getMessage()
-                .contains("nor does its parent"));
+                .contains("and its parent directory do not exist"));
     }
 
     @Test
-    void shouldMountWhenNameIsSymlinkOrHoldsBlank() throws Exception {
+    void shouldMountWhenNameIsSymlinkOrContainsBlank() throws Exception {
         Path blank = Files.createDirectory(folder.resolve("mnt with blank"));
         Path link = Files.createSymbolicLink(folder.resolve("mnt"), blank);
         mountAgain(link);

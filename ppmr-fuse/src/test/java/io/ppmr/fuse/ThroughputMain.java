@@ -9,9 +9,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Measures a null view through a real mount: {@code ThroughputMain write|read MIB_A_CLIENT}. Prints the
- * rate over the bytes moved so far, from the first byte on, with 8 {@code dd} of 128 KiB requests, after a warm-up of
- * the given number of small requests. Run by hand in a fresh JVM: what is measured is also how it warms.
+ * Measures a null view through a real mount: {@code ThroughputMain write|read MIB_A_CLIENT}. Prints the rate over the
+ * bytes moved so far, from the first byte on. It uses 8 {@code dd} with 128 KiB requests, after a warm-up of the given
+ * number of small requests. Run by hand in a fresh JVM, because the warm-up is measured as well.
  */
 final class ThroughputMain {
     private static final int CLIENTS = 8;

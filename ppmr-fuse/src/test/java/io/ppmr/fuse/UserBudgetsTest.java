@@ -13,7 +13,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** Tests what a user may fill of the services' heaps, by names and by open files. */
+/** Tests how much of the services' heaps a user may fill, by names and by open files. */
 class UserBudgetsTest {
     private static final int UID = 20_001;
     private static final int OTHER = 20_002;
@@ -27,7 +27,7 @@ class UserBudgetsTest {
         void make(int number) throws ErrnoException;
     }
 
-    /** Makes names until there is no space; gives their number. */
+    /** Creates names until there is no space; returns their number. */
     private static int fill(Making making) throws ErrnoException {
         for (int made = 0; made < 10_000_000; made++) {
             try {
@@ -52,7 +52,7 @@ class UserBudgetsTest {
     }
 
     @Test
-    void shouldTakeNoMoreOfTheHeapThanItsBudgetWhenUsersMakeWhateverTheyCan() throws Exception {
+    void shouldUseNoMoreHeapThanTheBudgetWhenUsersCreateNames() throws Exception {
         long before = heapBytes();
         for (String name : List.of("a", "b", "c", "d")) {
             migration(name);
@@ -65,7 +65,7 @@ class UserBudgetsTest {
         assertTrue(directories > LARGE_IMAGE && files > LARGE_IMAGE, directories + " directories, " + files + " files");
         assertTrue(links > 1000, links + " links");
         assertEquals(directories, tree.list("/a/rank-0").size());
-        // All together have their limit, too, and what is over makes room.
+        // All migrations together have a limit, too, and an ended one releases its share.
         assertTrue(fill(number -> tree.addDirectory("/d/rank-0/" + number, 0700, UID, UID)) < 100);
         tree.removeTree("/a");
         assertTrue(fill(number -> tree.addDirectory("/d/rank-0/x" + number, 0700, UID, UID)) > LARGE_IMAGE);
@@ -77,7 +77,7 @@ class UserBudgetsTest {
     }
 
     @Test
-    void shouldCountFilesThatAreRemovedAndNamesThatBecomeLonger() throws Exception {
+    void shouldCountRemovedFilesAndLongerNames() throws Exception {
         migration("a");
         int files = fill(number -> {
             tree.addFile("/a/rank-0/f", 0600, UID, UID, new byte[0]);
@@ -99,7 +99,7 @@ class UserBudgetsTest {
         }
     }
 
-    /** A mount's workers have small stacks, and a tree may be two thousand deep. */
+    /** A mount's workers have small stacks, and a tree may be two thousand levels deep. */
     private static void onASmallStack(Callable<?> call) throws Exception {
         FutureTask<?> task = new FutureTask<>(call);
         new Thread(null, task, "small stack", SMALL_STACK_BYTES).start();
@@ -111,7 +111,7 @@ class UserBudgetsTest {
     }
 
     @Test
-    void shouldMakeNoPathLongerThanPathsMayBe() throws Exception {
+    void shouldRefusePathsAboveTheLimit() throws Exception {
         migration("a");
         StringBuilder path = new StringBuilder("/a/rank-0");
         while (path.length() + 2 <= 4096) {
@@ -131,7 +131,7 @@ class UserBudgetsTest {
     }
 
     @Test
-    void shouldKeepHandlesFreeForRootWhenUsersOpenAllTheyCan() throws Exception {
+    void shouldKeepHandlesFreeForRootWhenUsersOpenTheMaximum() throws Exception {
         HandleTable<Object> handles = new HandleTable<>();
         List<Long> own = new ArrayList<>();
         for (int open = 0; open < HandleTable.OF_A_USER; open++) {

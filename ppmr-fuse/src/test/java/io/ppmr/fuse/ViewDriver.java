@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Calls a view directly, in the order in which the kernel would for the same system call. */
+/** Calls a view directly, in the order of the kernel for the same system call. */
 public final class ViewDriver implements FilesystemDriver {
     private static final MemoryIO MEMORY = MemoryIO.getInstance();
     private static final CallingProcess CALLER = new CallingProcess(0, 0, 1);

@@ -13,13 +13,13 @@ class WorkerSharesTest {
     private final Deque<Integer> serving = new ArrayDeque<>();
 
     private boolean begin(int uid) {
-        int place = shares.takePlace();
-        boolean begun = shares.begin(place, uid);
+        int slot = shares.reserveSlot();
+        boolean begun = shares.begin(slot, uid);
         if (begun) {
-            serving.push(place);
+            serving.push(slot);
         } else {
-            shares.end(place);
-            shares.givePlaceBack(place);
+            shares.end(slot);
+            shares.releaseSlot(slot);
         }
         return begun;
     }
@@ -33,7 +33,7 @@ class WorkerSharesTest {
     }
 
     @Test
-    void shouldKeepPlacesFreeForRootWhenUsersTakeAllTheyCan() {
+    void shouldKeepSlotsFreeForRootWhenUsersReserveTheMaximum() {
         assertEquals(WorkerShares.OF_A_USER, beginAll(20_001));
         assertEquals(WorkerShares.OF_A_USER, beginAll(20_002));
         // An unmapped user of a namespace, whose number is negative here.
@@ -45,14 +45,14 @@ class WorkerSharesTest {
     }
 
     @Test
-    void shouldGiveTheShareBackWhenCallsEnd() {
+    void shouldReleaseTheShareWhenCallsEnd() {
         for (int round = 0; round < 3; round++) {
             assertEquals(WorkerShares.OF_A_USER, beginAll(20_001));
             while (!serving.isEmpty()) {
-                int place = serving.pop();
-                shares.end(place);
-                shares.end(place);
-                shares.givePlaceBack(place);
+                int slot = serving.pop();
+                shares.end(slot);
+                shares.end(slot);
+                shares.releaseSlot(slot);
             }
         }
     }

@@ -180,7 +180,7 @@ public final class ReconnectingLink implements AutoCloseable {
         }
 
         @Override
-        public void lost(String reason) {
+        public void onLost(String reason) {
             LOG.debug("the connection to {} is lost: {}", target, reason);
             lost = true;
             look();

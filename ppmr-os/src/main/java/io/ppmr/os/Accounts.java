@@ -17,32 +17,33 @@ import java.util.stream.Collectors;
 import jnr.ffi.Pointer;
 
 /**
- * Users and groups by way of the C library, which also asks the site's directory service; nsswitch.conf(5). A service
- * that does not answer holds up one thread of ours, never a caller: each waits ten seconds at most. Any thread.
+ * Looks up users and groups through the C library, which also queries the site's directory service; see
+ * nsswitch.conf(5). If that service does not respond, only one internal thread blocks: a caller waits ten seconds at
+ * most. Any thread.
  */
 public final class Accounts {
     private static final String NUMBER = "\\d{1,9}|[1-3]\\d{9}|4[01]\\d{8}";
     private static final long LIMIT_S = 10;
     private static final long IDLE_S = 1;
-    /** The C library's modules for directory services are not written for the JVM's small stacks. */
+    /** The C library's modules for directory services need a larger stack than the JVM's default. */
     private static final long STACK_BYTES = 8 << 20;
 
-    /** The offset of the number in {@code struct passwd} and in {@code struct group}: it stands after two pointers. */
+    /** The offset of the number in {@code struct passwd} and in {@code struct group}, which follows two pointers. */
     private static final int ID_OFFSET = 16;
 
     private static final int GROUP_OF_USER_OFFSET = 20;
     private static final int USUAL_GROUPS = 64;
     private static final long KEPT_NS = TimeUnit.SECONDS.toNanos(1);
 
-    /** One thread, since the C library answers in static memory. */
-    private static final ThreadPoolExecutor ASKING =
+    /** One thread, since the C library returns its results in static memory. */
+    private static final ThreadPoolExecutor QUERIES =
             new ThreadPoolExecutor(1, 1, IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), Accounts::thread);
 
     static {
-        ASKING.allowCoreThreadTimeOut(true);
+        QUERIES.allowCoreThreadTimeOut(true);
     }
 
-    /** A user's number and that of its own group. */
+    /** A user's number and that of its primary group. */
     public record User(int uid, int gid) {}
 
     private record Granted(int uid, int gid, Optional<Set<Integer>> groups, long atNs) {}
@@ -51,15 +52,15 @@ public final class Accounts {
 
     private Accounts() {}
 
-    /** The user of a name, if there is one; throws if that cannot be told within ten seconds. */
+    /** Returns the user with this name, if there is one. Throws if the lookup takes more than ten seconds. */
     public static Optional<User> user(String name) throws IOException {
-        return ask("user " + name, () -> userAt(LibC.CALLS.getpwnam(name)));
+        return query("user " + name, () -> userAt(LibC.CALLS.getpwnam(name)));
     }
 
     /**
-     * The number of a user, by name or number as the kernel's word was turned into text.
+     * Returns the number of a user, given as a name or as a number in text form.
      *
-     * @throws IOException if there is no user of that name, or that cannot be told within ten seconds
+     * @throws IOException if no user has that name, or the lookup takes more than ten seconds
      */
     public static int uidOf(String user) throws IOException {
         return user.matches(NUMBER)
@@ -70,35 +71,35 @@ public final class Accounts {
                         .uid();
     }
 
-    /** The user of a number, if there is one; throws if that cannot be told within ten seconds. */
+    /** Returns the user with this number, if there is one. Throws if the lookup takes more than ten seconds. */
     public static Optional<User> user(int uid) throws IOException {
-        return ask("user " + uid, () -> userAt(LibC.CALLS.getpwuid(uid)));
+        return query("user " + uid, () -> userAt(LibC.CALLS.getpwuid(uid)));
     }
 
-    /** The number of a group, if there is one; throws if that cannot be told within ten seconds. */
+    /** Returns the number of a group, if there is one. Throws if the lookup takes more than ten seconds. */
     public static OptionalInt group(String name) throws IOException {
-        return ask("group " + name, () -> {
+        return query("group " + name, () -> {
             Pointer group = LibC.CALLS.getgrnam(name);
             return group == null ? OptionalInt.empty() : OptionalInt.of(group.getInt(ID_OFFSET));
         });
     }
 
-    /** All groups of a user, none where it is not known; throws if that cannot be told within ten seconds. */
+    /** Returns all groups of a user; empty for an unknown user. Throws if the lookup takes more than ten seconds. */
     public static Set<Integer> groupsOf(String name) throws IOException {
-        return ask("the groups of user " + name, () -> {
+        return query("the groups of user " + name, () -> {
             Optional<User> user = userAt(LibC.CALLS.getpwnam(name));
             return user.isEmpty() ? Set.of() : groupsOf(name, user.get().gid(), USUAL_GROUPS);
         });
     }
 
     /**
-     * Returns all groups that the database grants a user, empty where it knows no such user; throws if that cannot be
-     * told within ten seconds.
+     * Returns all groups that the database grants a user; empty for an unknown user. Throws if the lookup takes more
+     * than ten seconds.
      */
     public static Optional<Set<Integer>> groupsOf(int uid) throws IOException {
-        return ask("the groups of user " + uid, () -> {
+        return query("the groups of user " + uid, () -> {
             Pointer entry = LibC.CALLS.getpwuid(uid);
-            // Copied at once: the next call may overwrite the entry.
+            // Copied at once, because the next call may overwrite the entry.
             return Optional.ofNullable(entry)
                     .map(found -> groupsOf(
                             found.getPointer(0).getString(0), found.getInt(GROUP_OF_USER_OFFSET), USUAL_GROUPS));
@@ -106,13 +107,13 @@ public final class Accounts {
     }
 
     /**
-     * The same with this group in place of the database's own for that user, as initgroups(3) takes it. Asked again
-     * within a second it says the same: a job of a thousand ranks asks as often.
+     * Returns the groups of a user with {@code gid} in place of the primary group in the database, as initgroups(3)
+     * does. The result is cached for one second, because a job of a thousand ranks sends as many queries.
      */
     public static Optional<Set<Integer>> groupsOf(int uid, int gid) throws IOException {
         Granted last = granted;
         if (last.uid() != uid || last.gid() != gid || System.nanoTime() - last.atNs() > KEPT_NS) {
-            last = ask("the groups of user " + uid, () -> {
+            last = query("the groups of user " + uid, () -> {
                 long nowNs = System.nanoTime();
                 Optional<Pointer> entry = Optional.ofNullable(LibC.CALLS.getpwuid(uid));
                 return new Granted(
@@ -140,8 +141,8 @@ public final class Accounts {
                 .map(found -> new User(found.getInt(ID_OFFSET), found.getInt(GROUP_OF_USER_OFFSET)));
     }
 
-    static <T> T ask(String what, Callable<T> question) throws IOException {
-        Future<T> answer = ASKING.submit(question);
+    static <T> T query(String what, Callable<T> question) throws IOException {
+        Future<T> answer = QUERIES.submit(question);
         try {
             return answer.get(LIMIT_S, TimeUnit.SECONDS);
         } catch (TimeoutException e) {

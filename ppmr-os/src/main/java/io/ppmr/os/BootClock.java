@@ -5,12 +5,12 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * The time since this node's boot, in nanoseconds: {@code CLOCK_BOOTTIME} of clock_gettime(2). Unlike {@code
- * System.nanoTime}, which is stopped while the machine is suspended, it is what has passed for all other nodes, too. So
- * whatever two nodes must agree on is counted by it. Any thread; allocates nothing but once for each thread.
+ * The time since this node's boot, in nanoseconds: {@code CLOCK_BOOTTIME} of clock_gettime(2). {@code System.nanoTime}
+ * stops while the machine is suspended. This clock continues, like the clocks of other nodes. So deadlines that two
+ * nodes must agree on use this clock. Any thread; allocates only once per thread.
  */
 public final class BootClock {
-    /** The number of the call, which is not the same on x86-64 and AArch64. */
+    /** The number of the system call, which differs between x86-64 and AArch64. */
     private static final long CLOCK_GETTIME = System.getProperty("os.arch").equals("aarch64") ? 113 : 228;
 
     private static final int CLOCK_MONOTONIC = 1;
@@ -28,9 +28,9 @@ public final class BootClock {
         return read(CLOCK_BOOTTIME);
     }
 
-    /** Returns for how long the machine has been suspended since its boot. */
+    /** Returns the total time for which the machine was suspended since its boot. */
     public static long suspendedNs() {
-        // In this order what passes between the two makes it no smaller than it is.
+        // In this order, time that passes between the two reads cannot make the result too small.
         long awakeNs = read(CLOCK_MONOTONIC);
         return read(CLOCK_BOOTTIME) - awakeNs;
     }

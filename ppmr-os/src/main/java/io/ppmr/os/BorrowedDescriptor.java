@@ -4,10 +4,11 @@ import java.io.IOException;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A socket or a pipe of another process as a descriptor of this one, which means the same. For one thread.
+ * A duplicate, in this process, of a socket or pipe descriptor of another process. For one thread.
  *
- * <p>The other process can put a file in its place at any moment. Closing that asks the server of its filesystem, which
- * may be the user's own and never answer: then a thread of its own waits for that, and so few at a time do.
+ * <p>The other process can replace its descriptor by a file at any time. Closing such a file calls the server of its
+ * filesystem, which may belong to the user and never respond. So a separate thread closes the file, and the number of
+ * these threads is limited.
  */
 final class BorrowedDescriptor implements AutoCloseable {
     private static final int PIDFD_OPEN = 434;
@@ -28,10 +29,10 @@ final class BorrowedDescriptor implements AutoCloseable {
     }
 
     /**
-     * Borrows one.
+     * Borrows a descriptor.
      *
      * @throws CannotBorrowException if the kernel is older than Linux 5.6, or this process may not trace that one
-     * @throws IOException if the process or the descriptor is gone, or it is neither a socket nor a pipe
+     * @throws IOException if the process or the descriptor no longer exists, or it is neither a socket nor a pipe
      */
     static BorrowedDescriptor of(int pid, int number) throws IOException {
         if (UNCLOSED.get() >= MOST_UNCLOSED) {
@@ -57,7 +58,7 @@ final class BorrowedDescriptor implements AutoCloseable {
         }
     }
 
-    /** Asks no server of a filesystem. */
+    /** These calls do not reach the server of a filesystem. */
     private static boolean isSocketOrPipe(int descriptor) {
         int[] length = {Integer.BYTES};
         return LibC.CALLS.getsockopt(descriptor, LibC.SOCKET_LEVEL, SOCKET_TYPE, new byte[Integer.BYTES], length) == 0
@@ -81,7 +82,7 @@ final class BorrowedDescriptor implements AutoCloseable {
         return errno == ENOSYS || errno == EPERM ? new CannotBorrowException(message) : new IOException(message);
     }
 
-    /** Takes one of this process's own. */
+    /** Wraps a descriptor that this process opened. */
     static BorrowedDescriptor own(int number) {
         return new BorrowedDescriptor(number);
     }

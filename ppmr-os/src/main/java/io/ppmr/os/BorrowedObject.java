@@ -6,9 +6,8 @@ import java.nio.file.Path;
 import java.util.Set;
 
 /**
- * A pipe without a name or a socket of another process, as a descriptor of this one that means the same:
- * pidfd_getfd(2).
- * Whatever the other process does with its own meanwhile, this one stays. Closed by its owner, for one thread.
+ * A duplicate, in this process, of an unnamed pipe or a socket of another process: pidfd_getfd(2). It remains valid
+ * when the other process closes or replaces its own descriptor. Closed by its owner, for one thread.
  */
 public final class BorrowedObject implements AutoCloseable {
     private static final Set<String> WITHOUT_PATH = Set.of("pipe:[", "socket:[");
@@ -27,14 +26,14 @@ public final class BorrowedObject implements AutoCloseable {
     }
 
     /**
-     * Borrows one.
+     * Borrows a descriptor.
      *
-     * @throws IOException if the descriptor is gone, is neither a pipe without a name nor a socket, or cannot be
+     * @throws IOException if the descriptor no longer exists, is neither an unnamed pipe nor a socket, or cannot be
      *     borrowed
      */
     public static BorrowedObject of(int pid, int number) throws IOException {
         BorrowedDescriptor borrowed = BorrowedDescriptor.of(pid, number);
-        // The path of a file, as of a FIFO with a name, begins otherwise.
+        // The link of a file, such as a named FIFO, is its path and has no such prefix.
         String shown = ProcFiles.link("/proc/self/fd/" + borrowed.number()).orElse("");
         if (WITHOUT_PATH.stream().noneMatch(shown::startsWith)) {
             borrowed.close();
@@ -44,30 +43,30 @@ public final class BorrowedObject implements AutoCloseable {
         return new BorrowedObject(borrowed);
     }
 
-    /** Returns true if it belongs to a user and a group. */
-    public boolean isOf(int uid, int gid) throws IOException {
+    /** Returns true if the object belongs to this user and this group. */
+    public boolean isOwnedBy(int uid, int gid) throws IOException {
         Path own = Path.of("/proc/self/fd/" + descriptor.number());
         return Files.getAttribute(own, "unix:uid").equals(uid)
                 && Files.getAttribute(own, "unix:gid").equals(gid);
     }
 
-    /** Gives it to a user and a group; a socket counts as that user's from then on. */
-    public void giveTo(int uid, int gid) throws IOException {
+    /** Changes the owner and the group. The kernel then counts a socket as that user's. */
+    public void changeOwner(int uid, int gid) throws IOException {
         if (LibC.CALLS.fchown(descriptor.number(), uid, gid) != 0) {
-            throw new IOException(
-                    "it cannot be given to user " + Integer.toUnsignedString(uid) + ": " + LibC.describe(LibC.errno()));
+            throw new IOException("its owner cannot be changed to user " + Integer.toUnsignedString(uid) + ": "
+                    + LibC.describe(LibC.errno()));
         }
     }
 
     /**
-     * Has a Unix socket that listens listen once more, as a user: the kernel tells those who connect that this user
-     * listens (SO_PEERCRED), and that it is this service's process. A thread of its own takes the user's identity, and
-     * ends with it; its real and its saved identity stay root's, so that no process of the user's may touch it.
+     * Calls listen(2) again on a listening Unix socket, as a user. The kernel then reports that user and this service's
+     * process to connecting clients (SO_PEERCRED). A separate thread sets its effective user for this call and then
+     * ends. Its real and saved user stay root, so that no process of the user may signal or trace it.
      *
-     * @param backlog how many connections may wait, as before
+     * @param backlog the limit of waiting connections, as before
      */
     public void listenAs(int uid, int gid, int backlog) throws IOException {
-        String[] failure = {"its thread has not ended"};
+        String[] failure = {"its thread did not end within 10 s"};
         Thread listening = new Thread(
                 () -> {
                     boolean done = LibC.CALLS.syscall(SETRESGID, UNCHANGED, gid, UNCHANGED, 0) == 0

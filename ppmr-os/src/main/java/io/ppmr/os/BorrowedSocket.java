@@ -9,8 +9,8 @@ import java.util.Arrays;
 import java.util.Optional;
 
 /**
- * A socket of another process, as a descriptor of this one that means the same socket: pidfd_getfd(2). Closed by its
- * owner, for one thread.
+ * A duplicate, in this process, of a socket descriptor of another process: pidfd_getfd(2). Closed by its owner, for one
+ * thread.
  */
 public final class BorrowedSocket implements AutoCloseable {
     private static final int BOTH_WAYS = 2;
@@ -37,16 +37,16 @@ public final class BorrowedSocket implements AutoCloseable {
     }
 
     /**
-     * Borrows one.
+     * Borrows a socket.
      *
-     * @throws IOException if the process or the descriptor is gone, the kernel is older than Linux 5.6, or this process
-     *     may not trace that one
+     * @throws IOException if the process or the descriptor no longer exists, the kernel is older than Linux 5.6, or
+     *     this process may not trace that one
      */
     public static BorrowedSocket of(int pid, int number) throws IOException {
         return new BorrowedSocket(BorrowedDescriptor.of(pid, number));
     }
 
-    /** Makes a new one of this process's own, socket(2), to be compared with. */
+    /** Creates a new socket of this process, socket(2), for comparisons. */
     public static BorrowedSocket fresh(int domain, int type, int protocol) throws IOException {
         int descriptor = LibC.CALLS.socket(domain, type | CLOSE_ON_EXEC, protocol);
         if (descriptor < 0) {
@@ -56,12 +56,15 @@ public final class BorrowedSocket implements AutoCloseable {
         return new BorrowedSocket(BorrowedDescriptor.own(descriptor));
     }
 
-    /** Reads an option into a value, which may hold what is asked for; false if the kernel does not answer. */
+    /**
+     * Reads an option into {@code value}, which may contain arguments of the query. Returns false if the kernel
+     * refuses.
+     */
     public boolean option(int level, int option, byte[] value) {
         return LibC.CALLS.getsockopt(descriptor.number(), level, option, value, new int[] {value.length}) == 0;
     }
 
-    /** Reads an option of up to the given length; empty if the kernel does not answer. */
+    /** Reads an option of up to the given length; empty if the kernel refuses. */
     public Optional<byte[]> value(int level, int option, int mostBytes) {
         byte[] value = new byte[mostBytes];
         int[] length = {mostBytes};
@@ -70,18 +73,18 @@ public final class BorrowedSocket implements AutoCloseable {
                 : Optional.empty();
     }
 
-    /** Sets an option; says why the kernel denies it, empty if it does not. */
+    /** Sets an option. Returns the kernel's reason if it refuses, and empty otherwise. */
     public Optional<String> setOption(int level, int option, byte[] value) {
         return LibC.CALLS.setsockopt(descriptor.number(), level, option, value, value.length) == 0
                 ? Optional.empty()
                 : Optional.of(LibC.describe(LibC.errno()));
     }
 
-    /** Returns the address that it is bound to, and the port; empty if it is in no Internet protocol. */
+    /** Returns the address and port that the socket is bound to; empty if it is not an Internet socket. */
     public Optional<InetSocketAddress> localAddress() throws IOException {
         ByteBuffer address = ByteBuffer.allocate(ADDRESS_BYTES);
         if (LibC.CALLS.getsockname(descriptor.number(), address.array(), new int[] {ADDRESS_BYTES}) != 0) {
-            throw new IOException("a socket does not tell its address: " + LibC.describe(LibC.errno()));
+            throw new IOException("the address of a socket cannot be read: " + LibC.describe(LibC.errno()));
         }
         int family = address.order(ByteOrder.nativeOrder()).getShort(0);
         int port = address.order(ByteOrder.BIG_ENDIAN).getShort(PORT_OFFSET) & 0xffff;
@@ -92,7 +95,7 @@ public final class BorrowedSocket implements AutoCloseable {
                 : Optional.empty();
     }
 
-    /** Ends the connection in both directions, for all processes that have the socket; shutdown(2). */
+    /** Shuts down both directions of the connection, for all processes that share the socket; shutdown(2). */
     public void shutDown() throws IOException {
         if (LibC.CALLS.shutdown(descriptor.number(), BOTH_WAYS) != 0) {
             throw new IOException("a socket cannot be shut down: " + LibC.describe(LibC.errno()));

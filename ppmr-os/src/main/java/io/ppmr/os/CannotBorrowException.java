@@ -3,8 +3,8 @@ package io.ppmr.os;
 import java.io.IOException;
 
 /**
- * No descriptor of another process can be borrowed here: the kernel is older than Linux 5.6, or the node denies this
- * process pidfd_getfd(2). It says nothing of the descriptor.
+ * No descriptor of another process can be borrowed on this node: the kernel is older than Linux 5.6, or it denies this
+ * process pidfd_getfd(2). The cause does not depend on the descriptor.
  */
 public final class CannotBorrowException extends IOException {
     private static final long serialVersionUID = 1L;

@@ -18,30 +18,31 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A program that is run to its end and whose output is wanted. It is run without a shell, with {@code /dev/null} as its
- * input; its standard error is part of its output unless the caller says otherwise. At its deadline it is killed with
- * all its descendants. Its output comes through a pipe of this class's own: the JDK reads all of its own pipe when the
- * program ends, and a process that it left behind may write there without end. For one thread; what {@link #start}
- * gives is the starting thread's.
+ * Runs a program to its end and collects its output. The program runs without a shell, with {@code /dev/null} as its
+ * input. Its standard error is part of its output unless the caller disables that. At its deadline it is killed with
+ * all its descendants.
+ *
+ * <p>The output goes through a pipe of this class. The JDK would read its own pipe to the end when the program ends,
+ * and a remaining descendant may write there forever. For one thread, which also owns the result of {@link #start}.
  */
 public final class Command {
-    /** A program that prints more than this is killed, unless the caller has set another limit. */
+    /** Default limit: a program that prints more than this is killed. */
     public static final int OUTPUT_MAX_BYTES = 1 << 20;
 
-    /** A message has this much of the output. */
+    /** Maximum characters of the output in a message. */
     private static final int SHOWN_CHARACTERS = 2000;
     /** Bytes that are read between two checks of the deadline, and at each check of a truncated output. */
     private static final int READ_BYTES = 1 << 20;
 
-    private static final int CUT_READ_BYTES = 64 << 10;
+    private static final int TRUNCATED_READ_BYTES = 64 << 10;
     private static final int PIECE_BYTES = 8 << 10;
 
     private static final File NULL = new File("/dev/null");
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final int KILLED = -1;
 
     private final ProcessBuilder builder;
-    private int mostBytes = OUTPUT_MAX_BYTES;
+    private int maxBytes = OUTPUT_MAX_BYTES;
     private OutputBudget.BudgetShare share;
 
     private Command(List<String> words) {
@@ -49,9 +50,10 @@ public final class Command {
     }
 
     /**
-     * Has the programs that this JVM starts from now on inherit none of the jars that it has open by now. The JDK has
-     * each of them list what it inherits and close it, one by one: for seventy files that is half a millisecond. Jars
-     * stay open as long as the JVM runs, so a number that is one's cannot be another thread's a moment later.
+     * Sets close-on-exec for all jars that this JVM has open, so that programs started later do not inherit them. The
+     * JDK otherwise has each program list its inherited descriptors and close them one by one: seventy take half a
+     * millisecond. Jars stay open as long as the JVM runs, so the number of a jar's descriptor is not reused by another
+     * thread.
      */
     public static void inheritNoJars() {
         try (DirectoryStream<Path> descriptors = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
@@ -74,14 +76,14 @@ public final class Command {
         }
     }
 
-    /** A program and its arguments; it is searched for in PATH if it has no slash in it. */
+    /** Creates a command from a program and its arguments. A program without a slash is searched for in PATH. */
     public static Command of(List<String> words) {
         return new Command(words);
     }
 
     /**
-     * Gives the words of a command line, which is split at its single blanks. A word with a {@code %s} in it has the
-     * next value in that place, whatever the value is: its blanks split nothing.
+     * Splits a command line at single blanks. A word that contains {@code %s} gets the next value in that place, and
+     * blanks in the value do not split it.
      *
      * @return a list that the caller may add to
      * @throws java.util.NoSuchElementException if there are fewer values than words with {@code %s}
@@ -94,70 +96,70 @@ public final class Command {
             words.add(word.contains("%s") ? word.replace("%s", String.valueOf(next.next())) : word);
         }
         if (next.hasNext()) {
-            throw new IllegalArgumentException("'" + line + "' has no place for " + next.next());
+            throw new IllegalArgumentException("'" + line + "' has no %s for the value " + next.next());
         }
         return words;
     }
 
-    /** Runs in a directory instead of this process's. */
+    /** Sets the working directory, which is this process's by default. */
     public Command in(Path directory) {
         builder.directory(directory.toFile());
         return this;
     }
 
-    /** Adds a variable to the environment, which is this process's otherwise. */
+    /** Adds a variable to the environment, which is otherwise this process's. */
     public Command with(String variable, String value) {
         builder.environment().put(variable, value);
         return this;
     }
 
-    /** Its standard error goes nowhere. */
+    /** Discards standard error. */
     public Command withoutErrors() {
         builder.redirectErrorStream(false).redirectError(ProcessBuilder.Redirect.DISCARD);
         return this;
     }
 
-    /** Kills it when it prints more than this, instead of {@link #OUTPUT_MAX_BYTES}. */
-    public Command upTo(int bytes) {
-        mostBytes = bytes;
+    /** Sets the limit of output above which the program is killed; the default is {@link #OUTPUT_MAX_BYTES}. */
+    public Command withOutputLimit(int bytes) {
+        maxBytes = bytes;
         return this;
     }
 
     /**
-     * Keeps of its output what the share admits. The rest is read slowly and thrown away, so its writer is neither
-     * ended nor takes a processor here.
+     * Limits the kept output to the share. The rest is read slowly and discarded. So the program is not killed, and
+     * reading its output needs little processor time.
      */
-    public Command cutBy(OutputBudget.BudgetShare byShare) {
+    public Command withinBudget(OutputBudget.BudgetShare byShare) {
         share = byShare;
         return this;
     }
 
-    /** Only its exit status is wanted. */
+    /** Discards all output, so that only the exit status is returned. */
     public Command withoutOutput() {
         builder.redirectOutput(ProcessBuilder.Redirect.DISCARD);
         return withoutErrors();
     }
 
     /**
-     * The way in which a program ended.
+     * The result of a program that ended or was killed.
      *
      * @param words the program and its arguments
-     * @param exitCode its exit status, 128 and the signal's number where one ended it, -1 if it was killed at its
+     * @param exitCode its exit status; 128 plus the signal's number if a signal ended it; -1 if it was killed at its
      *     deadline
-     * @param output what it has printed, without blanks around it
+     * @param output the printed text, without surrounding blanks
      */
     public record CommandResult(List<String> words, int exitCode, String output) {
-        /** Returns true if it ended by itself and with 0. */
+        /** Returns true if the program exited with status 0. */
         public boolean succeeded() {
             return exitCode == 0;
         }
 
-        /** Returns true if it had to be killed at its deadline. */
+        /** Returns true if the program was killed at its deadline. */
         public boolean timedOut() {
             return exitCode == KILLED;
         }
 
-        /** Returns what it has printed; throws if it did not end by itself and with 0. */
+        /** Returns the output. Throws if the program did not exit with status 0. */
         public String requireOutput() throws IOException {
             if (timedOut()) {
                 throw new IOException(describe());
@@ -169,7 +171,7 @@ public final class Command {
             return output;
         }
 
-        /** The program, how it ended and what it printed, for a message. */
+        /** Describes the program, its exit and its output, for a message. */
         public String describe() {
             String how = timedOut() ? "killed at its deadline" : "exit status " + exitCode;
             return "'" + SecretWords.hidden(words) + "': " + how + (output.isEmpty() ? "" : ": " + shown(output));
@@ -183,7 +185,7 @@ public final class Command {
     }
 
     /**
-     * Runs it.
+     * Runs the program.
      *
      * @throws IOException if it cannot be started, or prints too much
      * @throws InterruptedException if the caller is interrupted; the program is killed then
@@ -193,8 +195,8 @@ public final class Command {
     }
 
     /**
-     * Runs it, and an interrupt does not stop it, since it comes in the middle of a clean-up as likely as not; the flag
-     * is set again afterwards.
+     * Runs the program, and continues when the thread is interrupted. A clean-up is often interrupted itself. The
+     * thread's interrupt flag is set again afterwards.
      *
      * @throws IOException if it cannot be started, or prints too much
      */
@@ -206,10 +208,10 @@ public final class Command {
         }
     }
 
-    /** Starts it, for a caller that starts several. */
+    /** Starts the program, for a caller that runs several at once. */
     public RunningCommand start() throws IOException {
         if (!builder.redirectOutput().equals(ProcessBuilder.Redirect.PIPE)) {
-            return new RunningCommand(builder.command(), builder.start(), null, mostBytes, share);
+            return new RunningCommand(builder.command(), builder.start(), null, maxBytes, share);
         }
         int[] ends = new int[2];
         if (LibC.CALLS.pipe2(ends, LibC.OPEN_CLOSE_ON_EXEC) != 0) {
@@ -220,9 +222,9 @@ public final class Command {
         try {
             FileInputStream from = new FileInputStream(ownDescriptor(ends[0]));
             try {
-                // The builder is the caller's, and may start another one.
+                // Reset below: the builder belongs to the caller, which may start another program.
                 builder.redirectOutput(ownDescriptor(ends[1]));
-                return new RunningCommand(builder.command(), builder.start(), from, mostBytes, share);
+                return new RunningCommand(builder.command(), builder.start(), from, maxBytes, share);
             } catch (IOException e) {
                 from.close();
                 throw e;
@@ -239,36 +241,36 @@ public final class Command {
         return new File("/proc/self/fd/" + number);
     }
 
-    /** A program that was started; its starter waits for it or kills it. */
+    /** A started program. The thread that started it waits for it or kills it. */
     public static final class RunningCommand {
         private final List<String> words;
         private final Process process;
         private final FileInputStream from;
-        private final int mostBytes;
+        private final int maxBytes;
         private final OutputBudget.BudgetShare share;
         private final ByteArrayOutputStream output = new ByteArrayOutputStream();
         private final byte[] piece = new byte[PIECE_BYTES];
         private boolean closed;
 
         /**
-         * @param from its output; null where none is wanted
-         * @param share null where it is killed when it prints more than {@code mostBytes}
+         * @param from the program's output; null if it is discarded
+         * @param share null if the program is killed when it prints more than {@code maxBytes}
          */
         private RunningCommand(
                 List<String> words,
                 Process process,
                 FileInputStream from,
-                int mostBytes,
+                int maxBytes,
                 OutputBudget.BudgetShare share) {
             this.words = List.copyOf(words);
             this.process = process;
             this.from = from;
-            this.mostBytes = mostBytes;
+            this.maxBytes = maxBytes;
             this.share = share;
             this.closed = from == null;
         }
 
-        /** Waits for its end, and kills it at the deadline. */
+        /** Waits for the program's end, and kills it at the deadline. */
         public CommandResult await(Duration limit) throws IOException, InterruptedException {
             return await(limit, true);
         }
@@ -278,10 +280,10 @@ public final class Command {
             boolean interrupted = false;
             boolean ended = false;
             try {
-                long leftNs = limit.toNanos();
-                while (!ended && leftNs > 0) {
+                long remainingNs = limit.toNanos();
+                while (!ended && remainingNs > 0) {
                     try {
-                        ended = process.waitFor(Math.min(leftNs, LOOK_NS), TimeUnit.NANOSECONDS);
+                        ended = process.waitFor(Math.min(remainingNs, CHECK_NS), TimeUnit.NANOSECONDS);
                     } catch (InterruptedException e) {
                         if (interruptible) {
                             throw e;
@@ -289,7 +291,7 @@ public final class Command {
                         interrupted = true;
                     }
                     read();
-                    leftNs = deadlineNs - System.nanoTime();
+                    remainingNs = deadlineNs - System.nanoTime();
                 }
             } finally {
                 if (!ended) {
@@ -310,23 +312,23 @@ public final class Command {
             return process.isAlive();
         }
 
-        /** Takes what is there: what it has left running may keep the pipe open for ever, and continue writing. */
+        /** Reads only the available bytes: a remaining descendant may keep the pipe open and write forever. */
         private void read() throws IOException {
-            int leftBytes = isCut() ? CUT_READ_BYTES : READ_BYTES;
-            for (int bytes = available(); bytes > 0 && leftBytes > 0; bytes = available()) {
+            int remainingBytes = isTruncated() ? TRUNCATED_READ_BYTES : READ_BYTES;
+            for (int bytes = available(); bytes > 0 && remainingBytes > 0; bytes = available()) {
                 int got = from.read(piece, 0, Math.min(bytes, piece.length));
-                leftBytes -= got;
+                remainingBytes -= got;
                 output.write(piece, 0, share == null ? got : share.admit(got));
-                if (output.size() > mostBytes && share == null) {
+                if (output.size() > maxBytes && share == null) {
                     kill();
                     throw new IOException(
-                            "'" + SecretWords.hidden(words) + "' prints more than " + mostBytes + " bytes");
+                            "'" + SecretWords.hidden(words) + "' prints more than " + maxBytes + " bytes");
                 }
             }
         }
 
-        private boolean isCut() {
-            return share != null && share.isCut();
+        private boolean isTruncated() {
+            return share != null && share.isTruncated();
         }
 
         private int available() throws IOException {
@@ -344,7 +346,10 @@ public final class Command {
             }
         }
 
-        /** Ends it and all its descendants at once, and does not wait for that: one may hang in the kernel. */
+        /**
+         * Kills the program and all its descendants. Does not wait for their end, because a process may hang in the
+         * kernel.
+         */
         public void kill() {
             closeOutput();
             List<ProcessHandle> descendants = process.descendants().toList();

@@ -11,9 +11,10 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * Reads the mappings of files of a process without their names, of which a user decides how long they are and how
- * many: 26,000 names of 3,500 bytes are a text of 93 MB. Linux 6.11 answers by PROCMAP_QUERY, ioctl_procmap_query(2);
- * on earlier kernels the names in {@code maps} are passed over, and cost the kernel their time. For any thread.
+ * Reads the file mappings of a process without their names, since a user decides the number and length of these. For
+ * example, 26,000 names of 3,500 bytes are 93 MB of text. Linux 6.11 and later offer PROCMAP_QUERY,
+ * ioctl_procmap_query(2). On earlier kernels the names in {@code maps} are skipped, but the kernel spends time on
+ * producing them. For any thread.
  */
 public final class FileMappings {
     /** {@code _IOWR('f', 17, struct procmap_query)}. */
@@ -37,33 +38,33 @@ public final class FileMappings {
     private static final int O_CLOEXEC = 02000000;
 
     private static final int BUFFER_BYTES = 1 << 16;
-    /** The most bytes that stand before a name, with its first one. */
+    /** Maximum length of a line's fields before the name, and the first byte of the name. */
     private static final int HEAD_BYTES = 160;
 
     private FileMappings() {}
 
     /**
-     * A mapping of a file, or of a kernel's object that is like one.
+     * A mapping of a file, or of a kernel object that looks like a file.
      *
      * @param link the name of its link in {@code map_files}
-     * @param shared whether others that map the same file see what is written
-     * @param file device and inode, the same text for all mappings of that file that one look finds
+     * @param shared whether other mappings of the same file see written bytes
+     * @param file device and inode; equal for all mappings of that file in one scan
      */
     public record FileMapping(String link, boolean shared, String file) {}
 
     /** Receives mappings. */
     @FunctionalInterface
     public interface MappingReceiver<E extends Exception> {
-        /** Takes the next one, in the order of their addresses. */
-        void take(FileMapping mapping) throws IOException, E;
+        /** Receives the next mapping, in the order of their addresses. */
+        void accept(FileMapping mapping) throws IOException, E;
     }
 
     /**
-     * Tells each mapping of a file.
+     * Passes each mapping of a file to the receiver.
      *
-     * @param maps the path of such a file, {@code /proc/PID/maps}
+     * @param maps the path of the process's list, {@code /proc/PID/maps}
      */
-    public static <E extends Exception> void each(String maps, MappingReceiver<E> receiver) throws IOException, E {
+    public static <E extends Exception> void forEach(String maps, MappingReceiver<E> receiver) throws IOException, E {
         int descriptor = LibC.CALLS.open(ProcFiles.terminated(maps), O_CLOEXEC);
         if (descriptor < 0) {
             throw new IOException(maps + " cannot be read: " + LibC.describe(LibC.errno()));
@@ -79,7 +80,7 @@ public final class FileMappings {
         }
     }
 
-    /** Returns false where the kernel has no such call. */
+    /** Returns false if the kernel does not have this call. */
     private static <E extends Exception> boolean query(String maps, int descriptor, MappingReceiver<E> receiver)
             throws IOException, E {
         Pointer query = Memory.allocateDirect(Runtime.getSystemRuntime(), QUERY_BYTES, true);
@@ -90,17 +91,17 @@ public final class FileMappings {
             query.putLong(ADDRESS_OFFSET, from);
             if (LibC.CALLS.ioctl(descriptor, PROCMAP_QUERY, query.address()) < 0) {
                 int errno = LibC.errno();
-                // ESRCH: the process has ended, or runs another program by now. The text ends there, too.
+                // ESRCH: the process ended, or executed another program. The text ends there, too.
                 if (errno == ENOENT || errno == ESRCH) {
                     return true;
                 }
                 if (from != 0) {
-                    throw new IOException(maps + " cannot be asked: " + LibC.describe(errno));
+                    throw new IOException(maps + " cannot be queried: " + LibC.describe(errno));
                 }
                 return false;
             }
             from = query.getLong(END_OFFSET);
-            receiver.take(new FileMapping(
+            receiver.accept(new FileMapping(
                     Long.toHexString(query.getLong(START_OFFSET)) + "-" + Long.toHexString(from),
                     (query.getLong(MAPPING_OFFSET) & SHARED) != 0,
                     Long.toHexString(query.getInt(MAJOR_OFFSET)) + ":" + Long.toHexString(query.getInt(MINOR_OFFSET))
@@ -116,7 +117,7 @@ public final class FileMappings {
             for (int length = in.read(buffer); length > 0; length = in.read(buffer)) {
                 for (int at = 0; at < length; at++) {
                     if (buffer[at] == '\n') {
-                        take(new String(head, 0, used, StandardCharsets.ISO_8859_1), receiver);
+                        accept(new String(head, 0, used, StandardCharsets.ISO_8859_1), receiver);
                         used = 0;
                     } else if (used < HEAD_BYTES) {
                         head[used++] = buffer[at];
@@ -126,11 +127,11 @@ public final class FileMappings {
         }
     }
 
-    private static <E extends Exception> void take(String head, MappingReceiver<E> receiver) throws IOException, E {
+    private static <E extends Exception> void accept(String head, MappingReceiver<E> receiver) throws IOException, E {
         Optional<MappingLine> mapping = MappingLine.parse(head).filter(MappingLine::hasFile);
         if (mapping.isPresent()) {
             MappingLine found = mapping.get();
-            receiver.take(new FileMapping(
+            receiver.accept(new FileMapping(
                     found.link(),
                     found.isShared(),
                     Long.toHexString(found.device()) + " " + Long.toUnsignedString(found.inode())));

@@ -10,14 +10,15 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 
 /**
- * Makes directories whose modes do not depend on the umask: with 077 the job's user could not pass through what a
- * service made above its work directory, and with 0 every user could write there. Stateless, for any thread.
+ * Creates directories whose modes do not depend on the umask. With umask 077 the job's user could not traverse the
+ * directories that a service created above its work directory. With umask 0 every user could write there. Stateless,
+ * for any thread.
  */
 public final class Folders {
-    /** Every user can pass through such a directory and list it; its owner alone can write there. */
+    /** Every user can traverse and list the directory. Only its owner can write there. */
     public static final String PASSABLE = "rwxr-xr-x";
 
-    /** The owner alone can enter such a directory. */
+    /** Only the owner can enter the directory. */
     public static final String PRIVATE = "rwx------";
 
     private static final FileAttribute<Set<PosixFilePermission>> AT_FIRST =
@@ -26,10 +27,10 @@ public final class Folders {
     private Folders() {}
 
     /**
-     * Makes a directory and, {@link #PASSABLE}, those above it that are missing. One that exists keeps its mode.
+     * Creates a directory, and its missing parents with {@link #PASSABLE}. An existing directory keeps its mode.
      *
      * @param permissions such as {@code rwxr-xr-x}
-     * @throws IOException if it cannot be made, or something that is no directory has its name
+     * @throws IOException if it cannot be created, or a file that is no directory has its name
      */
     public static void create(Path directory, String permissions) throws IOException {
         if (Files.isDirectory(directory)) {
@@ -40,7 +41,8 @@ public final class Folders {
             create(parent, PASSABLE);
         }
         try {
-            // Not for a moment has it more rights than wanted: the umask takes none of its owner's away.
+            // Created private first, so that it never has more permissions than requested. The umask removes none of
+            // the owner's.
             Files.createDirectory(directory, AT_FIRST);
         } catch (FileAlreadyExistsException e) {
             if (!Files.isDirectory(directory)) {

@@ -5,9 +5,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * An IPv4 address as a number, so that ranges can be gone through; no name is ever looked up. Immutable.
+ * An IPv4 address as a number, so that ranges can be iterated. Never looks up a name. Immutable.
  *
- * @param number from 0 to 2^32 - 1, the first of its four bytes highest
+ * @param number from 0 to 2^32 - 1, with the first of the four bytes highest
  */
 public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
     /** The form that {@link #parse} reads, for messages. */
@@ -23,11 +23,11 @@ public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
 
     public Ipv4Address {
         if (number < 0 || number > MAX) {
-            throw new IllegalArgumentException(number + " is no IPv4 address");
+            throw new IllegalArgumentException(number + " is not an IPv4 address");
         }
     }
 
-    /** Reads one as people write it, such as 10.20.0.10; empty if it is none. */
+    /** Parses the dotted form, such as 10.20.0.10; empty if the text is not an IPv4 address. */
     public static Optional<Ipv4Address> parse(String text) {
         Matcher matcher = PATTERN.matcher(text);
         if (!matcher.matches()) {
@@ -44,28 +44,28 @@ public record Ipv4Address(long number) implements Comparable<Ipv4Address> {
         return Optional.of(new Ipv4Address(number));
     }
 
-    /** Gives the following address; for ranges, which never end with the last one that there is. */
+    /** Returns the following address. Ranges never include the highest possible address. */
     public Ipv4Address next() {
         return new Ipv4Address(number + 1);
     }
 
-    /** Returns true if both are in one network of that many leading bits. */
+    /** Returns true if both addresses have the same network of that many leading bits. */
     public boolean sharesNetwork(Ipv4Address other, int prefixBits) {
         return number >> (BITS - prefixBits) == other.number >> (BITS - prefixBits);
     }
 
-    /** Gives the first address of the network of that many leading bits. */
+    /** Returns the first address of the network of that many leading bits. */
     public Ipv4Address network(int prefixBits) {
         return new Ipv4Address(number >> (BITS - prefixBits) << (BITS - prefixBits));
     }
 
-    /** Returns true if it is a host's: neither the name of its network nor the address of all hosts there. */
+    /** Returns true for a host's address, which is neither the network address nor the broadcast address. */
     public boolean isHost(int prefixBits) {
         long hosts = (1L << (BITS - prefixBits)) - 1;
         return (number & hosts) != 0 && (number & hosts) != hosts;
     }
 
-    /** Gives the four bytes, each formatted, joined. */
+    /** Formats each of the four bytes and joins the results. */
     public String bytes(String format, String between) {
         StringBuilder text = new StringBuilder();
         for (int shift = BITS - BYTE_BITS; shift >= 0; shift -= BYTE_BITS) {

@@ -10,11 +10,11 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * Compares open file descriptions of processes by kcmp(2). The kernel orders them, so that many can be sorted instead
- * of compared pair by pair. Any thread. Needs the right to trace both processes.
+ * Compares open file descriptions of processes by kcmp(2). The kernel orders them, so that many descriptions can be
+ * sorted instead of compared pairwise. Any thread. Needs the right to trace both processes.
  */
 public final class Kcmp {
-    /** The number of the call, which is not the same on x86-64 and AArch64. */
+    /** The number of the system call, which differs between x86-64 and AArch64. */
     private static final long NUMBER = System.getProperty("os.arch").equals("aarch64") ? 272 : 312;
 
     private static final int FILE = 0;
@@ -41,9 +41,9 @@ public final class Kcmp {
     /**
      * Compares the open file descriptions of two descriptors.
      *
-     * @return 0 if both are one description, -1 or 1 by the kernel's order of them; empty if one is gone, or may not be
-     *     compared
-     * @throws IOException if this kernel compares none
+     * @return 0 if both refer to one description, -1 or 1 by the kernel's order; empty if one no longer exists, or may
+     *     not be compared
+     * @throws IOException if this kernel does not support the comparison
      */
     public static OptionalInt compare(Descriptor one, Descriptor other) throws IOException {
         return order(LibC.CALLS.syscall(NUMBER, one.pid(), other.pid(), FILE, one.number(), other.number(), 0));
@@ -54,7 +54,7 @@ public final class Kcmp {
      *
      * @param epoll the descriptor of the instance
      * @param target the number under which the description was added to it
-     * @param occurrence the place among those that were added under that number, from 0
+     * @param occurrence the index among the descriptions that were added under that number, from 0
      * @param candidate the descriptor to compare
      */
     public static boolean isTarget(Descriptor epoll, int target, int occurrence, Descriptor candidate)
@@ -72,14 +72,14 @@ public final class Kcmp {
                     NUMBER, candidate.pid(), epoll.pid(), EPOLL_TARGET, candidate.number(), slot.address(), 0));
             return order.isPresent() && order.getAsInt() == 0;
         } finally {
-            // Its memory is freed with it, and the call has the number of that memory alone.
+            // Keeps the memory alive during the call, which receives only its address.
             Reference.reachabilityFence(slot);
         }
     }
 
-    private static OptionalInt order(long answer) throws IOException {
-        if (answer >= 0) {
-            return OptionalInt.of(answer == LESS ? -1 : answer == GREATER ? 1 : (int) answer);
+    private static OptionalInt order(long result) throws IOException {
+        if (result >= 0) {
+            return OptionalInt.of(result == LESS ? -1 : result == GREATER ? 1 : (int) result);
         }
         int errno = LibC.errno();
         if (errno == ESRCH || errno == EBADF || errno == ENOENT || errno == EPERM || errno == EACCES) {

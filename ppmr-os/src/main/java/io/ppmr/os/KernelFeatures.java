@@ -11,80 +11,82 @@ import java.util.Set;
 import java.util.function.LongPredicate;
 
 /**
- * Knows what of that which came after Linux 3.10 this node's kernel has. It asks the kernel for each thing, since a
- * distribution's kernel has more than its number says. The services ask once, at their start; who has an older way
- * looks here which one to go, and who has none refuses by {@link #lacks}. Immutable; for any thread.
+ * The features newer than Linux 3.10 that this node's kernel has. Each feature is probed, since a distribution's kernel
+ * has more features than its version suggests. The services probe once, at their start. A caller uses the fallback for
+ * a missing feature, or refuses with {@link #describeMissing} where there is no fallback. Immutable; for any thread.
  *
- * <p>The native helpers choose by themselves: what answers ENOSYS they do the older way.
+ * <p>The native helpers choose by themselves: they use the fallback when a system call fails with ENOSYS.
  */
 public final class KernelFeatures {
-    /** Something that Linux 3.10 does not have. */
+    /** A feature that Linux 3.10 does not have. */
     public enum Feature {
-        /** A descriptor that means one process, whatever becomes of its PID: pidfd_open(2), pidfd_send_signal(2). */
+        /**
+         * A descriptor that refers to one process, even after its PID is reused: pidfd_open(2), pidfd_send_signal(2).
+         */
         PIDFD(
                 "pidfd_open",
                 "5.3",
-                "a signal goes to a PID whose start time is right before and after it, and a process that runs is"
-                        + " stopped for that moment"),
+                "a signal is sent to the PID, and the start time is checked before and after; a running process is"
+                        + " stopped meanwhile"),
         /** Closing all descriptors at once: close_range(2). */
         CLOSE_RANGE("close_range", "5.9", "the helpers close one descriptor after the other"),
         /** The PID of a process in each of its PID namespaces: NSpid in proc_pid_status(5). */
         NSPID(
                 "NSpid",
                 "4.1",
-                "ranks live in the service's own PID namespace; CRIU, and ranks in namespaces of their own, are"
+                "ranks must be in the service's own PID namespace; CRIU, and ranks in other namespaces, are"
                         + " refused"),
-        /** The memory that processes can still have: MemAvailable in proc_meminfo(5). */
+        /** The memory that is available to processes: MemAvailable in proc_meminfo(5). */
         MEM_AVAILABLE("MemAvailable", "3.14", "calculated from free, file and slab pages, as later kernels do"),
         /** Resident memory by kind: RssAnon in proc_pid_status(5). */
-        RSS_ANON("RssAnon", "4.5", "added up over smaps, which costs the kernel a walk over the process's pages"),
+        RSS_ANON("RssAnon", "4.5", "summed over smaps, for which the kernel walks over the process's pages"),
         /** Sums over all mappings: proc_pid_smaps(5). */
         SMAPS_ROLLUP(
                 "Pss_Anon in smaps_rollup",
                 "5.3",
-                "added up over smaps; pages shared with other processes count in full"),
+                "summed over smaps; pages shared with other processes count in full"),
         /** Time on a processor by thread: schedstat beside proc_pid_stat(5). */
-        SCHEDSTAT("schedstat", "3.10 with CONFIG_SCHEDSTATS", "whether a held thread has run is told by its switches"),
-        /** The files that a process has mapped, each as a link: map_files beside proc_pid_maps(5). */
+        SCHEDSTAT("schedstat", "3.10 with CONFIG_SCHEDSTATS", "context switches show whether a held thread ran"),
+        /** The mapped files of a process, each as a link: map_files beside proc_pid_maps(5). */
         MAP_FILES(
                 "map_files",
                 "4.3, or 3.3 with CONFIG_CHECKPOINT_RESTORE",
-                "paths are those in maps, and whether a shared mapping may be written is read in smaps, which costs the"
-                        + " kernel a walk over the process's pages"),
-        /** Holding all processes of a cgroup, whatever signal they get: cgroup.freeze of cgroups(7), version 2. */
+                "paths are read from maps, and write access to shared mappings from smaps, for which the kernel"
+                        + " walks over the process's pages"),
+        /** Freezing all processes of a cgroup regardless of signals: cgroup.freeze of cgroups(7), version 2. */
         FREEZER(
                 "cgroup.freeze",
                 "5.2",
-                "ranks are held by their stop signal alone, and who sends SIGCONT continues them");
+                "ranks are held by their stop signal alone, and SIGCONT from another process continues them");
 
         private final String label;
         private final String since;
-        private final String olderWay;
+        private final String fallback;
 
-        Feature(String label, String since, String olderWay) {
+        Feature(String label, String since, String fallback) {
             this.label = label;
             this.since = since;
-            this.olderWay = olderWay;
+            this.fallback = fallback;
         }
 
-        /** Its name where the kernel's documentation has it. */
+        /** The feature's name in the kernel's documentation. */
         public String label() {
             return label;
         }
 
-        /** The first release that has it. */
+        /** The first Linux release with the feature. */
         public String since() {
             return since;
         }
 
-        /** Returns how the same is done without the feature, and what that costs. */
-        public String olderWay() {
-            return olderWay;
+        /** Describes the fallback and its cost. */
+        public String fallback() {
+            return fallback;
         }
     }
 
     private static final int ENOSYS = 38;
-    /** The numbers of system calls that came after Linux 5.0 are the same on all machines. */
+    /** System calls newer than Linux 5.0 have the same number on all architectures. */
     private static final int PIDFD_SEND_SIGNAL = 424;
 
     private static final int PIDFD_OPEN = 434;
@@ -103,22 +105,23 @@ public final class KernelFeatures {
                 Path.of("/proc"), number -> LibC.CALLS.syscall(number, -1, 0, 0, 0) >= 0 || LibC.errno() != ENOSYS);
     }
 
-    /** Those of this node, asked for when this is called for the first time. */
+    /** Returns the features of this node, which are probed at the first call. */
     public static KernelFeatures here() {
         return Here.KERNEL;
     }
 
     /**
-     * Those of a kernel by what it shows.
+     * Probes the features of a kernel.
      *
      * @param proc its {@code /proc}
-     * @param answers whether it knows a system call, which is made with -1 and zeros as its arguments and does nothing
+     * @param answers whether the kernel implements a system call, which is called with -1 and zeros as arguments and
+     *     has no effect
      */
     static KernelFeatures read(Path proc, LongPredicate answers) {
         Set<Feature> present = EnumSet.noneOf(Feature.class);
         Path self = proc.resolve("self");
         add(present, Feature.PIDFD, answers.test(PIDFD_OPEN) && answers.test(PIDFD_SEND_SIGNAL));
-        // From descriptor 2^32 - 1 up to 0: nothing is closed.
+        // The range from descriptor 2^32 - 1 to 0 is empty, so nothing is closed.
         add(present, Feature.CLOSE_RANGE, answers.test(CLOSE_RANGE_NUMBER));
         add(present, Feature.NSPID, hasField(self.resolve("status"), "NSpid"));
         add(present, Feature.MEM_AVAILABLE, hasField(proc.resolve("meminfo"), "MemAvailable"));
@@ -131,7 +134,7 @@ public final class KernelFeatures {
         return new KernelFeatures(System.getProperty("os.version"), present);
     }
 
-    /** A kernel of this release that has these and no other ones. */
+    /** Returns a kernel of this release with exactly these features. */
     public static KernelFeatures of(String release, Set<Feature> present) {
         return new KernelFeatures(release, Set.copyOf(present));
     }
@@ -150,7 +153,7 @@ public final class KernelFeatures {
         }
     }
 
-    /** The kernel's own name for itself, such as {@code 3.10.0-1160.el7.x86_64}. */
+    /** The release as the kernel reports it, such as {@code 3.10.0-1160.el7.x86_64}. */
     public String release() {
         return release;
     }
@@ -165,8 +168,8 @@ public final class KernelFeatures {
         return Arrays.stream(Feature.values()).filter(feature -> !has(feature)).toList();
     }
 
-    /** Says for messages that this kernel lacks something, and which one has it. */
-    public String lacks(Feature feature) {
+    /** Returns an error text: this kernel lacks the feature, and which release has it. */
+    public String describeMissing(Feature feature) {
         return "it needs Linux " + feature.since() + " or newer, and this node's " + release + " has no "
                 + feature.label();
     }

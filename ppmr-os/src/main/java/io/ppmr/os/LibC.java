@@ -11,12 +11,12 @@ import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
 /**
- * The calls of the C library that the JDK does not offer, by jnr-ffi; each is described by the manual page of its name.
- * Those that answer -1 leave errno for {@link #errno}, which is of the calling thread. Public because jnr-ffi
- * implements it. Any thread, except for those calls that say otherwise.
+ * Calls of the C library that the JDK does not offer, bound by jnr-ffi. The manual page of each name describes it.
+ * Calls that return -1 set errno, which {@link #errno} returns for the calling thread. Public because jnr-ffi
+ * implements it. Any thread, unless a method states otherwise.
  */
 public interface LibC {
-    /** The calls; the library is bound when this is used for the first time, which takes some tens of milliseconds. */
+    /** The calls. First use binds the library, which takes some tens of milliseconds. */
     LibC CALLS = LibraryLoader.create(LibC.class).failImmediately().load("c");
 
     /** GETPID of semctl(2). */
@@ -76,13 +76,13 @@ public interface LibC {
     /** NLMSG_ERROR. */
     int NETLINK_ERROR = 2;
 
-    /** As much as the kernel puts into one answer at most. */
+    /** The kernel's maximum bytes in one answer. */
     int NETLINK_ANSWER_BYTES = 32768;
 
     /** MSG_DONTWAIT. */
     int DO_NOT_WAIT = 0x40;
 
-    /** The number of landlock_create_ruleset(2), on all machines. */
+    /** The number of landlock_create_ruleset(2), on all architectures. */
     int CREATE_LANDLOCK_RULES = 444;
 
     /** LANDLOCK_CREATE_RULESET_VERSION. */
@@ -91,32 +91,30 @@ public interface LibC {
     /** EINVAL. */
     int INVALID_ARGUMENT = 22;
 
-    /** The error number that the calling thread's last call has left. */
+    /** Returns the error number of the calling thread's last call. */
     static int errno() {
         return LastError.getLastError(Runtime.getSystemRuntime());
     }
 
-    /** An error number in words, with the number. */
+    /** Describes an error number in words, with the number. */
     static String describe(int errno) {
         return CALLS.strerror(errno) + " (errno " + errno + ")";
     }
 
-    /**
-     * Returns true if this process has root's rights over files and processes, as far as its capabilities leave them.
-     */
+    /** Returns true if this process has root's rights over files and processes, within its capabilities. */
     static boolean isRoot() {
         return CALLS.geteuid() == 0;
     }
 
     /**
-     * Returns the process that was the last to operate on a System V semaphore; 0 if there was none that is seen here,
-     * -1 if the set is gone or may not be read.
+     * Returns the PID of the last process that operated on a System V semaphore. The result is 0 if there is none in
+     * this PID namespace, and -1 if the set does not exist or may not be read.
      */
     static int semaphoreUser(int set, int semaphore) {
         return CALLS.semctl(set, semaphore, SEMAPHORE_USER);
     }
 
-    /** Returns true if SO_PASSCRED of unix(7) can be read of an Internet socket, too; false from Linux 6.16 on. */
+    /** Returns true if SO_PASSCRED of unix(7) can be read on an Internet socket, too; false from Linux 6.16 on. */
     static boolean givesCredentialsOfInternetSockets() {
         int descriptor = CALLS.socket(INTERNET, DATAGRAMS, 0);
         if (descriptor < 0) {
@@ -131,9 +129,9 @@ public interface LibC {
     }
 
     /**
-     * Returns false if the kernel cannot list the connections that netfilter tracks, since it has no
-     * nf_conntrack_netlink and cannot load it; true as well for a process that may not ask. See netlink(7) and {@code
-     * include/uapi/linux/netfilter/nfnetlink_conntrack.h}.
+     * Returns false if the kernel cannot list the connections that netfilter tracks, because nf_conntrack_netlink is
+     * missing and cannot be loaded. Returns true for a process without the right to query them. See netlink(7) and
+     * {@code include/uapi/linux/netfilter/nfnetlink_conntrack.h}.
      */
     static boolean listsTrackedConnections() {
         int descriptor = CALLS.socket(NETLINK, RAW, NETFILTER_PROTOCOL);
@@ -161,23 +159,23 @@ public interface LibC {
         }
     }
 
-    /** Returns true if processes of this kernel can be in a sandbox of landlock(7). */
+    /** Returns true if this kernel supports sandboxes of landlock(7). */
     static boolean hasLandlock() {
-        // Asks for the version of the interface, which only a kernel that has it enabled tells.
+        // Queries the version of the interface, which only a kernel with landlock enabled returns.
         return CALLS.syscall(CREATE_LANDLOCK_RULES, 0, 0, LANDLOCK_VERSION, 0) > 0;
     }
 
     int geteuid();
 
-    /** Sets the process's file mode creation mask, for all its threads, and returns the one before. */
+    /** Sets the process's file mode creation mask, for all its threads, and returns the previous one. */
     int umask(int mask);
 
     String strerror(int errno);
 
-    /** The path ends with a zero byte; its bytes are those of the file's name, whatever the locale. */
+    /** The path ends with a zero byte. Its bytes are those of the file's name, independent of the locale. */
     int open(@In byte[] path, int flags);
 
-    /** Writes no zero byte behind the text. */
+    /** Writes no zero byte after the text. */
     long readlinkat(int folder, long path, long to, long lengthBytes);
 
     int openat(int folder, long path, int flags);
@@ -187,7 +185,7 @@ public interface LibC {
     /** Path and name end with a zero byte. */
     long getxattr(@In byte[] path, @In byte[] name, @Out byte[] to, long lengthBytes);
 
-    /** A {@code struct statfs}, whose first word is the filesystem's type; the path ends with a zero byte. */
+    /** Fills a {@code struct statfs}, whose first word is the filesystem's type. The path ends with a zero byte. */
     int statfs(@In byte[] path, @Out byte[] to);
 
     long pread(int descriptor, @Out byte[] to, long lengthBytes, long offset);
@@ -208,7 +206,7 @@ public interface LibC {
 
     int fchown(int descriptor, int uid, int gid);
 
-    /** The first is read from, the second is written to. */
+    /** The first descriptor is the reading end, the second is the writing end. */
     int pipe2(@Out int[] ends, int flags);
 
     /** One {@code struct pollfd}, in and out; poll(2). */
@@ -220,12 +218,12 @@ public interface LibC {
 
     int umount2(String target, int flags);
 
-    /** Without a fourth argument, so only for commands that take none. */
+    /** Has no fourth argument, so it supports only commands without one. */
     int semctl(int set, int semaphore, int command);
 
     int socket(int domain, int type, int protocol);
 
-    /** Moves the calling thread alone: for a thread that does nothing else afterwards. */
+    /** Moves only the calling thread, which must do nothing else afterwards. */
     int setns(int descriptor, int kind);
 
     int shutdown(int descriptor, int how);
@@ -234,7 +232,7 @@ public interface LibC {
 
     int setsockopt(int descriptor, int level, int option, @In byte[] value, int valueBytes);
 
-    /** Some options are asked for by what the value holds before. */
+    /** For some options the previous contents of {@code value} are an argument. */
     int getsockopt(int descriptor, int level, int option, @In @Out byte[] value, int[] valueBytes);
 
     int getsockname(int descriptor, @Out byte[] address, int[] addressBytes);
@@ -243,27 +241,27 @@ public interface LibC {
 
     long recv(int descriptor, @Out byte[] to, long lengthBytes, int flags);
 
-    /** A {@code struct passwd} in static memory, or null: for one thread at a time. */
+    /** Returns a {@code struct passwd} in static memory, or null. For one thread at a time. */
     Pointer getpwnam(String name);
 
-    /** A {@code struct passwd} in static memory, or null: for one thread at a time. */
+    /** Returns a {@code struct passwd} in static memory, or null. For one thread at a time. */
     Pointer getpwuid(int uid);
 
-    /** A {@code struct group} in static memory, or null: for one thread at a time. */
+    /** Returns a {@code struct group} in static memory, or null. For one thread at a time. */
     Pointer getgrnam(String name);
 
     int getgrouplist(String user, int group, @Out int[] groups, int[] count);
 
-    /** For calls that an older C library has no function for. */
+    /** For system calls for which an older C library has no function. */
     long syscall(long number, long first, long second, long third, long fourth);
 
     /**
-     * The same for calls of five arguments. The kernel sees nothing of the last number: jnr-ffi 2.2 passes the last of
-     * six plain numbers wrongly (x86-64), and seven rightly.
+     * For system calls with five arguments. The kernel does not receive the last number: jnr-ffi 2.2 passes the last of
+     * six plain numbers wrongly on x86-64, but passes seven correctly.
      */
     long syscall(long number, long first, long second, long third, long fourth, long fifth, long unused);
 
-    /** Copies native memory; the two ranges do not overlap. It has no errors. */
+    /** Copies native memory between ranges that do not overlap. Has no errors. */
     @IgnoreError
     long memcpy(long to, long from, long lengthBytes);
 }

@@ -4,10 +4,10 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The subject of a thread's log lines: a migration, a rank, a peer. The journal has these as fields of each entry,
- * systemd.journal-fields(7); plain lines do not show them. A thread has a field from when it opens a scope until it
- * closes that scope. No thread inherits one: {@link #thread} hands them to a thread that works for the calling one.
- * Immutable, any thread.
+ * The subject of a thread's log lines: a migration, a rank, a peer. The journal stores these as fields of each entry,
+ * systemd.journal-fields(7). Plain lines do not show them. A thread has a field from the opening of a scope until the
+ * scope is closed. Threads do not inherit fields. {@link #thread} passes them to a new thread that works for the
+ * calling one. Immutable, any thread.
  */
 public final class LogContext {
     /** The field with the ID of the migration. */
@@ -16,7 +16,7 @@ public final class LogContext {
     /** The field with the number of the rank. */
     public static final String RANK = "PPMR_RANK";
 
-    /** The field for the peer of the thread: HOST:PORT of the other service as this one knows it. */
+    /** The field for the thread's peer: HOST:PORT of the other service, as this one addresses it. */
     public static final String PEER = "PPMR_PEER";
 
     private static final LogContext NOTHING = new LogContext(Map.of());
@@ -28,7 +28,7 @@ public final class LogContext {
         this.fields = fields;
     }
 
-    /** Ends with the fields that the thread had before; closed by the thread that opened it. */
+    /** Restores the previous fields when it is closed, by the thread that opened it. */
     public static final class Scope implements AutoCloseable {
         private final LogContext before;
 
@@ -46,55 +46,55 @@ public final class LogContext {
         }
     }
 
-    /** Returns what the calling thread is about now. */
-    public static LogContext ofThisThread() {
+    /** Returns the fields of the calling thread. */
+    public static LogContext current() {
         LogContext current = CURRENT.get();
         return current == null ? NOTHING : current;
     }
 
-    /** A rank of a migration, for threads that serve many. */
+    /** Returns the fields of a rank of a migration, for threads that serve many ranks. */
     public static LogContext of(String migrationId, int rank) {
         return new LogContext(Map.of(MIGRATION, migrationId, RANK, Integer.toString(rank)));
     }
 
-    /** From now on the calling thread is about this and nothing else, until the scope is closed. */
+    /** Replaces the calling thread's fields by these until the scope is closed. */
     public Scope open() {
-        Scope scope = new Scope(ofThisThread());
+        Scope scope = new Scope(current());
         CURRENT.set(this);
         return scope;
     }
 
-    /** Logs about this and nothing else, on the calling thread, which is then about what it was before. */
+    /** Runs {@code logs} with exactly these fields on the calling thread, and restores the previous ones. */
     public void logging(Runnable logs) {
         try (Scope scope = open()) {
             logs.run();
         }
     }
 
-    /** From now on the calling thread is about this migration, too. */
+    /** Adds the migration to the calling thread's fields until the scope is closed. */
     public static Scope migration(String id) {
         return with(MIGRATION, id);
     }
 
-    /** From now on the calling thread is about this rank, too. */
+    /** Adds the rank to the calling thread's fields until the scope is closed. */
     public static Scope rank(int rank) {
         return with(RANK, Integer.toString(rank));
     }
 
-    /** From now on the calling thread is about this peer, too. */
+    /** Adds the peer to the calling thread's fields until the scope is closed. */
     public static Scope peer(String address) {
         return with(PEER, address);
     }
 
     private static Scope with(String field, String value) {
-        Map<String, String> fields = new HashMap<>(ofThisThread().fields);
+        Map<String, String> fields = new HashMap<>(current().fields);
         fields.put(field, value);
         return new LogContext(Map.copyOf(fields)).open();
     }
 
-    /** A daemon thread, not started yet, that is about what the calling thread is about now. */
+    /** Creates a daemon thread that has the calling thread's present fields. The caller starts it. */
     public static Thread thread(Runnable task, String name) {
-        LogContext about = ofThisThread();
+        LogContext about = current();
         Thread thread = new Thread(
                 () -> {
                     try (Scope scope = about.open()) {
@@ -106,7 +106,7 @@ public final class LogContext {
         return thread;
     }
 
-    /** By their names in the journal. */
+    /** Returns the fields by their names in the journal. */
     public Map<String, String> fields() {
         return fields;
     }

@@ -5,15 +5,15 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * One line of {@code /proc/PID/maps}, or the first one of a mapping in {@code smaps}; proc_pid_maps(5). Immutable.
+ * One line of {@code /proc/PID/maps}, or the first line of a mapping in {@code smaps}; proc_pid_maps(5). Immutable.
  *
  * @param from the first address
- * @param to the address behind the last one
+ * @param to the address after the last one
  * @param permissions four letters, the last one {@code p} or {@code s}
- * @param device the file's device as stat(2) gives it; 0 where there is no file
- * @param inode the file's inode; 0 where there is no file
- * @param path what the kernel shows as the file, with a character from 0 to 255 for each byte; empty where there is
- *     none. It is the process's own choice: nothing is opened by it
+ * @param device the file's device as stat(2) returns it; 0 if there is no file
+ * @param inode the file's inode; 0 if there is no file
+ * @param path the file's name as the kernel shows it, with a character from 0 to 255 for each byte; empty if there is
+ *     none. The process chooses it, so no file is opened by it
  */
 public record MappingLine(long from, long to, String permissions, long device, long inode, String path) {
     private static final Pattern LINE = Pattern.compile(
@@ -31,7 +31,7 @@ public record MappingLine(long from, long to, String permissions, long device, l
     private static final int INODE = 6;
     private static final int PATH = 7;
 
-    /** Reads a line; empty where it is none of a mapping, as most of {@code smaps} are. */
+    /** Parses a line; empty if it does not begin a mapping, as most lines of {@code smaps} do not. */
     public static Optional<MappingLine> parse(String line) {
         Matcher fields = LINE.matcher(line);
         if (!fields.matches() || !isOf64Bits(fields.group(INODE))) {
@@ -50,22 +50,25 @@ public record MappingLine(long from, long to, String permissions, long device, l
         return digits.length() < LARGEST.length() || digits.compareTo(LARGEST) <= 0;
     }
 
-    /** The number that stat(2) gives for a device, see makedev(3). */
+    /** Returns the number that stat(2) has for a device; see makedev(3). */
     private static long device(long major, long minor) {
         return ((major & 0xfff) << 8) | ((major & ~0xfffL) << 32) | (minor & 0xff) | ((minor & ~0xffL) << 12);
     }
 
-    /** Returns whether others that map the same file see what is written. */
+    /** Returns whether other mappings of the same file see written bytes. */
     public boolean isShared() {
         return permissions.endsWith("s");
     }
 
-    /** Returns whether a file is mapped that has a name in a directory. */
+    /** Returns whether the mapping is of a file that has a name in a directory. */
     public boolean hasFile() {
         return inode != 0 && path.startsWith("/");
     }
 
-    /** Returns the name of its link in {@code /proc/PID/map_files}, which leads to the file whatever the path is. */
+    /**
+     * Returns the name of the mapping's link in {@code /proc/PID/map_files}, which leads to the file even if the path
+     * is wrong.
+     */
     public String link() {
         return Long.toHexString(from) + "-" + Long.toHexString(to);
     }

@@ -12,15 +12,16 @@ import java.util.Optional;
  * One line of {@code /proc/PID/mountinfo}; proc_pid_mountinfo(5). Reading that file never touches the mounted
  * filesystems, so it is safe beside a mount whose service is dead.
  *
- * <p>Users have their own mounts there (fusermount), at places whose names are any bytes. So names are text that has a
- * character from 0 to 255 for each byte, and no {@link Path}: a JVM cannot make one of every name. {@link #bytesOf}
- * gives what a path is compared by. A line that is not understood is another mount's, and is passed over. Immutable.
+ * <p>Users have their own mounts there (fusermount), at places with arbitrary bytes in their names. So names are text
+ * with a character from 0 to 255 for each byte, and not a {@link Path}, which cannot represent every name. {@link
+ * #bytesOf} converts a path for comparison. A line that cannot be parsed belongs to another mount and is skipped.
+ * Immutable.
  *
  * @param deviceMinor minor number of the device, which for FUSE is the connection's number in fusectl
- * @param root the part of the filesystem that is mounted
- * @param mountPoint where it is mounted, unescaped
- * @param type filesystem type, {@code fuse.ppmr} for this project's
- * @param source what was mounted, unescaped; of this project's the fsname with the service's identity
+ * @param root the mounted part of the filesystem
+ * @param mountPoint the unescaped mount point
+ * @param type filesystem type, {@code fuse.ppmr} for this project's mounts
+ * @param source the unescaped source; for this project's mounts the fsname with the service's identity
  */
 public record MountEntry(int deviceMinor, String root, String mountPoint, String type, String source) {
     private static final int DEVICE_FIELD = 2;
@@ -31,7 +32,7 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
     private static final int ESCAPE_CHARS = 4;
 
     /**
-     * Returns the mounts that a process sees, in the order in which they lie upon each other.
+     * Returns the mounts that a process sees, each after those that it covers.
      *
      * @param process its directory in {@code /proc}
      */
@@ -43,7 +44,7 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
         return entries;
     }
 
-    /** Returns the mounts of this process at exactly this place, the lowest first. */
+    /** Returns the mounts of this process at exactly this mount point, the lowest first. */
     public static List<MountEntry> at(Path place) throws IOException {
         String wanted = bytesOf(place);
         return of(Path.of("/proc/self")).stream()
@@ -51,7 +52,7 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
                 .toList();
     }
 
-    /** Returns the name of a path in the form that entries have. */
+    /** Returns the name of a path in the form of the entries. */
     public static String bytesOf(Path path) {
         return new String(path.toString().getBytes(StandardCharsets.UTF_8), StandardCharsets.ISO_8859_1);
     }
@@ -68,10 +69,7 @@ public record MountEntry(int deviceMinor, String root, String mountPoint, String
                         || path.charAt(mountPoint.length()) == '/');
     }
 
-    /**
-     * Reads a line such as {@code 36 35 0:53 / /mnt rw - fuse.ppmr ppmr-source rw}; empty where it is none that is
-     * understood.
-     */
+    /** Parses a line such as {@code 36 35 0:53 / /mnt rw - fuse.ppmr ppmr-source rw}; empty if it has another form. */
     public static Optional<MountEntry> parse(String line) {
         String[] fields = line.split(" ", -1);
         int separator = FIRST_OPTIONAL_FIELD;

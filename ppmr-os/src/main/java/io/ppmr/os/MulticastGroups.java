@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The multicast groups that sockets of a network namespace have joined, out of {@code /proc/PID/net/igmp} and {@code
- * igmp6}. The kernel lists them by interface; {@link Group#hasMember} asks it about one socket. Stateless, for any
+ * The multicast groups that sockets of a network namespace joined, from {@code /proc/PID/net/igmp} and {@code igmp6}.
+ * The kernel lists them by interface. {@link Group#hasMember} queries the membership of one socket. Stateless, for any
  * thread.
  */
 public final class MulticastGroups {
@@ -21,7 +21,7 @@ public final class MulticastGroups {
     private static final int IPV4_HEX = 8;
     private static final int GROUP_FIELD = 2;
 
-    /** Every interface is a member of these, and no socket needs to be: RFC 1112, RFC 4291. */
+    /** Groups that every interface joins without a socket: RFC 1112, RFC 4291. */
     private static final Set<String> OF_INTERFACES = Set.of("224.0.0.1", "ff02:0:0:0:0:0:0:1", "ff01:0:0:0:0:0:0:1");
 
     private static final String SOLICITED = "ff02:0:0:0:0:1:ff";
@@ -31,7 +31,7 @@ public final class MulticastGroups {
     /**
      * A group at an interface. Immutable.
      *
-     * @param address the group's
+     * @param address the group's address
      * @param interfaceIndex the number of the interface
      */
     public record Group(InetAddress address, int interfaceIndex) {
@@ -47,7 +47,7 @@ public final class MulticastGroups {
         private static final int IPV4_BYTES = 4;
         private static final short INTERNET_6 = 10;
 
-        /** Returns true if a socket is a member: only of such a one the kernel tells the filter of sources. */
+        /** Returns true if a socket is a member: the kernel returns the filter of sources only for a member. */
         public boolean hasMember(BorrowedSocket socket) {
             byte[] group = address.getAddress();
             boolean is4 = group.length == IPV4_BYTES;
@@ -64,7 +64,7 @@ public final class MulticastGroups {
         }
     }
 
-    /** Returns the groups of the network namespace that a process is in; none if it has ended. */
+    /** Returns the groups of a process's network namespace; none if the process ended. */
     public static List<Group> of(int pid) throws IOException {
         List<Group> groups = new ArrayList<>();
         addIpv4(ProcFiles.text("/proc/" + pid + "/net/igmp", MOST_BYTES).orElse(""), groups);
@@ -72,13 +72,13 @@ public final class MulticastGroups {
         return groups;
     }
 
-    /** A line of an interface begins with its number, and those of its groups, behind it, with a tabulator. */
+    /** A line of an interface begins with its number. The lines of its groups follow and begin with a tabulator. */
     static void addIpv4(String text, List<Group> groups) throws IOException {
         int interfaceIndex = 0;
         for (String line : text.split("\n", -1)) {
             String[] words = line.strip().split("\\s+", 2);
             if (line.startsWith("\t") && words[0].length() == IPV4_HEX) {
-                // The kernel prints the address as a number of this machine's.
+                // The kernel prints the address as a number in this machine's byte order.
                 byte[] address = ByteBuffer.allocate(Integer.BYTES)
                         .order(ByteOrder.nativeOrder())
                         .putInt(Integer.parseUnsignedInt(words[0], HEX))

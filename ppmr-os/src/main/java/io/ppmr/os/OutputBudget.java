@@ -4,34 +4,34 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * Limits the output that several commands keep at a time, where users decide how much they print. Each command has a
- * few bytes of its own, so that no other one's output cuts a short answer; what is longer needs room that all share.
- * Nothing waits for room: what finds none is cut. Safe for any thread.
+ * few bytes of its own, so that the output of other commands never truncates a short answer. Longer output needs room
+ * from a shared budget. No command waits for room: output without room is truncated. Safe for any thread.
  */
 public final class OutputBudget {
     private final AtomicInteger freeBytes;
     private final int ownBytes;
-    private final int mostBytes;
+    private final int maxBytes;
 
     /**
-     * Makes a budget for some number of commands at a time, which the caller limits.
+     * Creates a budget for several concurrent commands, whose number the caller limits.
      *
-     * @param sharedBytes what the commands share
-     * @param ownBytes what each of them has beside that
-     * @param mostBytes the most that one of them keeps
+     * @param sharedBytes the bytes that the commands share
+     * @param ownBytes the additional bytes of each command
+     * @param maxBytes the maximum that one command keeps
      */
-    public OutputBudget(int sharedBytes, int ownBytes, int mostBytes) {
+    public OutputBudget(int sharedBytes, int ownBytes, int maxBytes) {
         this.freeBytes = new AtomicInteger(sharedBytes);
         this.ownBytes = ownBytes;
-        this.mostBytes = mostBytes;
+        this.maxBytes = maxBytes;
     }
 
-    /** Opens the share of one command; to be closed when its output is kept no longer. */
+    /** Opens the share of one command. The caller closes it when it no longer keeps the output. */
     public BudgetShare open() {
         return new BudgetShare();
     }
 
-    /** Takes shared bytes: as many as are wanted, or as are free. */
-    private int take(int wantedBytes) {
+    /** Reserves shared bytes: the wanted number, or all free bytes if there are fewer. */
+    private int reserve(int wantedBytes) {
         int before = freeBytes.getAndUpdate(free -> free - Math.min(free, wantedBytes));
         return Math.min(before, wantedBytes);
     }
@@ -40,34 +40,34 @@ public final class OutputBudget {
     public final class BudgetShare implements AutoCloseable {
         private int keptBytes;
         private int sharedBytes;
-        private boolean cut;
+        private boolean truncated;
 
         private BudgetShare() {}
 
-        /** Returns how many of some further bytes may be kept; after the first that may not, none may. */
+        /** Returns how many of the next bytes may be kept. After the first refused byte the result is always 0. */
         int admit(int bytes) {
-            if (cut) {
+            if (truncated) {
                 return 0;
             }
             int own = Math.min(bytes, Math.max(0, ownBytes - keptBytes));
-            int shared = take(Math.max(0, Math.min(bytes, mostBytes - keptBytes) - own));
+            int shared = reserve(Math.max(0, Math.min(bytes, maxBytes - keptBytes) - own));
             sharedBytes += shared;
             keptBytes += own + shared;
-            cut = own + shared < bytes;
+            truncated = own + shared < bytes;
             return own + shared;
         }
 
-        /** Returns true if there was output that was not kept. */
-        public boolean isCut() {
-            return cut;
+        /** Returns true if some output was not kept. */
+        public boolean isTruncated() {
+            return truncated;
         }
 
-        /** Gives its bytes back. */
+        /** Returns the share's bytes to the budget. */
         @Override
         public void close() {
             freeBytes.addAndGet(sharedBytes);
             sharedBytes = 0;
-            cut = true;
+            truncated = true;
         }
     }
 }

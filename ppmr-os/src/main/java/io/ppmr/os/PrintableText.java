@@ -1,25 +1,25 @@
 package io.ppmr.os;
 
 /**
- * Makes text harmless that is shown to people: names of processes and jobs, paths and messages are users' words. A
- * control character could move a terminal's cursor or set its title, a line end could forge a line, and a character
- * that changes the direction of writing could hide what stands there. Each becomes an escape as JSON has it, so a
- * string in a JSON text keeps its meaning. Stateless, for any thread.
+ * Escapes text before it is shown to people: users choose the names of processes and jobs, paths and messages. A
+ * control character could move a terminal's cursor or set its title, and a line end could forge a line. A character
+ * that changes the direction of writing could hide text. Each becomes a JSON escape, so a string in a JSON text keeps
+ * its meaning. Stateless, for any thread.
  */
 public final class PrintableText {
     private static final int SPACE = 0x20;
     private static final int DELETE = 0x7f;
-    /** The last of the C1 controls, which a terminal obeys as it does ESC and a letter. */
+    /** The last of the C1 controls, which a terminal treats like ESC and a letter. */
     private static final int LAST_CONTROL = 0x9f;
 
     private PrintableText() {}
 
-    /** Gives a text as one line. */
+    /** Returns a text as one line. */
     public static String line(String text) {
         return filtered(text, true);
     }
 
-    /** Gives a text whose line ends stay. */
+    /** Returns a text that keeps its line ends. */
     public static String lines(String text) {
         return filtered(text, false);
     }
@@ -60,7 +60,7 @@ public final class PrintableText {
         return (one < DELETE || one > LAST_CONTROL) && !isLineOrDirection(one);
     }
 
-    /** U+2028 and U+2029 end lines; the others change the direction of what follows. */
+    /** U+2028 and U+2029 end lines. The others change the direction of what follows. */
     private static boolean isLineOrDirection(char one) {
         return one == '\u061c'
                 || one == '\u200e'

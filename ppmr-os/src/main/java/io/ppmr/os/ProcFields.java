@@ -3,13 +3,13 @@ package io.ppmr.os;
 import java.util.Optional;
 
 /**
- * A text of proc(5) that has lines {@code NAME:VALUE}, such as {@code status}. A field is looked for when it is wanted,
- * so that nothing is made of the others. Immutable.
+ * A text of proc(5) that has lines {@code NAME:VALUE}, such as {@code status}. A field is searched for when it is
+ * requested, so that the other fields cost nothing. Immutable.
  *
- * @param text all of it
+ * @param text the whole text
  */
 public record ProcFields(String text) {
-    /** Returns the value of the first line of that name, without the blanks around it; empty if there is none. */
+    /** Returns the value of the first line with that name, without surrounding blanks; empty if there is none. */
     public Optional<String> value(String name) {
         int start = start(name);
         if (start < 0) {
@@ -19,7 +19,7 @@ public record ProcFields(String text) {
         return Optional.of(text.substring(start, end < 0 ? text.length() : end).strip());
     }
 
-    /** The place behind the colon. */
+    /** Returns the position after the colon. */
     private int start(String name) {
         int at = text.indexOf(name);
         while (at >= 0) {

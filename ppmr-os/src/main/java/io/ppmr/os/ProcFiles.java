@@ -18,9 +18,9 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * Reads links and small files of proc(5) by calls of the C library. A name in there is bytes: each becomes one
- * character, whatever the locale. A process or a descriptor that ended is an empty result; one that this service may
- * not read is an {@link AccessDeniedException}. Any thread.
+ * Reads links and small files of proc(5) by calls of the C library. Names there are bytes: each becomes one character,
+ * independent of the locale. If a process or a descriptor no longer exists, the result is empty. If this service may
+ * not read it, an {@link AccessDeniedException} is thrown. Any thread.
  */
 public final class ProcFiles {
     private static final int LONGEST_LINK_BYTES = 8192;
@@ -33,10 +33,10 @@ public final class ProcFiles {
     private static final int ENAMETOOLONG = 36;
     private static final int ENOSYS = 38;
 
-    /** The text of a link to a file whose path is longer than the kernel shows: any user can have one open. */
+    /** The text of a link to a file whose path is too long for the kernel to show. Any user can open such a file. */
     public static final String UNSHOWN_PATH = "/(a path that is too long to be shown)";
 
-    /** The number of statx(2), which is not the same on x86-64 and AArch64. */
+    /** The number of statx(2), which differs between x86-64 and AArch64. */
     private static final long STATX = System.getProperty("os.arch").equals("aarch64") ? 291 : 332;
 
     /** AT_FDCWD. */
@@ -45,7 +45,7 @@ public final class ProcFiles {
     /** AT_SYMLINK_NOFOLLOW. */
     private static final int LINK_ITSELF = 0x100;
 
-    /** AT_STATX_DONT_SYNC: no server of a filesystem is asked, which could hang. */
+    /** AT_STATX_DONT_SYNC: the kernel does not call the server of a filesystem, which could hang. */
     private static final int FROM_CACHE = 0x4000;
     /** STATX_BASIC_STATS. */
     private static final int BASIC = 0x7ff;
@@ -60,31 +60,31 @@ public final class ProcFiles {
     private static final int RDEV_MAJOR_OFFSET = 128;
     private static final int DEV_MAJOR_OFFSET = 136;
 
-    /** A block of stat(2), whatever the filesystem's own are. */
+    /** The unit of blocks in stat(2), independent of the filesystem's block size. */
     private static final int BLOCK_BYTES = 512;
 
     private static final int STATFS_BYTES = 256;
     private static final int LONGEST_PROTOCOL_BYTES = 64;
     private static final int LONGEST_PATH_BYTES = 4096;
     private static final int ANSWER_OFFSET = STATX_BYTES + LONGEST_PATH_BYTES;
-    /** The result of statx(2), behind it the path, and behind that what is read. */
+    /** Three areas: the result of statx(2), the path, and the bytes that are read. */
     private static final ThreadLocal<Pointer> MEMORY = ThreadLocal.withInitial(
             () -> Memory.allocateDirect(Runtime.getSystemRuntime(), ANSWER_OFFSET + LONGEST_LINK_BYTES));
 
     private ProcFiles() {}
 
     /**
-     * The type and the number of a file.
+     * The type and the attributes of a file.
      *
      * @param mode its type and permissions, inode(7)
-     * @param links its names
+     * @param links the number of its names
      * @param inode its number in its filesystem
      * @param device its filesystem, as MAJOR:MINOR in decimal
-     * @param major of a device file, the number of its driver
-     * @param minor of a device file, the number of its device
-     * @param allocatedBytes what it takes on its disk or in memory; its length on kernels before Linux 4.11
+     * @param major the number of its driver if it is a device file
+     * @param minor the number of its device if it is a device file
+     * @param allocatedBytes its space on disk or in memory; its length on kernels before Linux 4.11
      * @param uid its owner
-     * @param gid the group to which it belongs
+     * @param gid its group
      */
     public record FileStatus(
             int mode,
@@ -140,7 +140,7 @@ public final class ProcFiles {
         return Optional.of(answer(memory, (int) length));
     }
 
-    /** Puts a path into the memory, and gives its address. */
+    /** Copies a path into the memory, and returns its address. */
     private static long named(String path, Pointer memory) throws IOException {
         byte[] name = terminated(path);
         if (name.length > LONGEST_PATH_BYTES) {
@@ -160,7 +160,7 @@ public final class ProcFiles {
         return LibC.CALLS.openat(folder, named(path, MEMORY.get()), flags);
     }
 
-    /** Returns the first line, or the first lines, of a file: at most a few thousand bytes. */
+    /** Returns the beginning of a file: at most {@value #PIECE_BYTES} bytes. */
     public static Optional<String> beginning(String path) throws IOException {
         return beginning(CURRENT_DIRECTORY, path);
     }
@@ -182,7 +182,7 @@ public final class ProcFiles {
     /**
      * Returns a whole file.
      *
-     * @throws IOException if it has more bytes than that, too
+     * @throws IOException if the file has more than {@code mostBytes} bytes
      */
     public static Optional<String> text(String path, int mostBytes) throws IOException {
         return text(CURRENT_DIRECTORY, path, mostBytes);
@@ -219,7 +219,7 @@ public final class ProcFiles {
         }
     }
 
-    /** Returns the owner of the file behind a path, as the kernel has it in its memory. */
+    /** Returns the owner of the file behind a path, from the kernel's cache. */
     public static OptionalInt owner(String path) throws IOException {
         return owner(CURRENT_DIRECTORY, "", path);
     }
@@ -238,7 +238,7 @@ public final class ProcFiles {
                 : attribute(errno, folderPath, path, "unix:mode", LinkOption.NOFOLLOW_LINKS);
     }
 
-    /** The same by stat(2), on a kernel that has no statx(2). */
+    /** Reads the attribute by stat(2), for a kernel without statx(2). */
     private static OptionalInt attribute(
             int errno, String folderPath, String path, String attribute, LinkOption... options) throws IOException {
         Optional<Integer> value = errno == ENOSYS
@@ -247,14 +247,14 @@ public final class ProcFiles {
         return value.isPresent() ? OptionalInt.of(value.get()) : OptionalInt.empty();
     }
 
-    /** Asks the kernel; gives the number of the error, or 0. */
+    /** Calls statx(2). Returns the error number, or 0. */
     private static int statx(int folder, String path, int flags, Pointer memory) throws IOException {
         return LibC.CALLS.syscall(STATX, folder, named(path, memory), flags, BASIC, memory.address(), 0) == 0
                 ? 0
                 : LibC.errno();
     }
 
-    /** Returns the type and number of the file behind a path, as the kernel has them in its memory. */
+    /** Returns the type and attributes of the file behind a path, from the kernel's cache. */
     public static Optional<FileStatus> status(String path) throws IOException {
         return status(CURRENT_DIRECTORY, "", path);
     }
@@ -280,7 +280,7 @@ public final class ProcFiles {
                 fields.getInt(GID_OFFSET)));
     }
 
-    /** Returns the protocol of a socket behind a path, such as {@code TCPv6}; empty if the path leads to none. */
+    /** Returns the protocol of a socket behind a path, such as {@code TCPv6}; empty if it is not a socket. */
     public static Optional<String> socketProtocol(String path) {
         byte[] to = new byte[LONGEST_PROTOCOL_BYTES];
         long length = LibC.CALLS.getxattr(terminated(path), terminated("system.sockprotoname"), to, to.length);
@@ -289,7 +289,7 @@ public final class ProcFiles {
                 : Optional.of(new String(to, 0, (int) length, StandardCharsets.ISO_8859_1).replace("\0", ""));
     }
 
-    /** Returns the number that the kernel has for the type of a file's filesystem, statfs(2). */
+    /** Returns the kernel's number for the type of a file's filesystem, statfs(2). */
     public static Optional<Long> filesystemType(String path) throws IOException {
         byte[] to = new byte[STATFS_BYTES];
         return LibC.CALLS.statfs(terminated(path), to) == 0
@@ -297,7 +297,10 @@ public final class ProcFiles {
                 : goneOrThrow(path, LibC.errno());
     }
 
-    /** The same by stat(2), for kernels before Linux 4.11: there a server that does not answer holds it up. */
+    /**
+     * Reads the attributes by stat(2), for kernels before Linux 4.11. This blocks if the server of the filesystem does
+     * not respond.
+     */
     static Optional<FileStatus> statusBeforeStatx(String path) throws IOException {
         try {
             Map<String, Object> fields =
@@ -319,7 +322,7 @@ public final class ProcFiles {
         }
     }
 
-    /** The numbers in the C library's dev_t, makedev(3). */
+    /** Decodes the C library's dev_t, makedev(3). */
     private static int major(long device) {
         return (int) (((device >>> 8) & 0xfff) | ((device >>> 32) & 0xfffff000L));
     }

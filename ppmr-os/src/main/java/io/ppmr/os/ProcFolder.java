@@ -12,8 +12,8 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A folder of proc(5) that is opened once. The files in it are read by names relative to it, openat(2), which costs the
- * kernel a third less than whole paths: a process can have thousands of threads and of descriptors. Names are bytes, a
+ * A directory of proc(5) that is opened once. Its files are read by relative names, openat(2). That costs the kernel a
+ * third less than full paths, and a process can have thousands of threads and descriptors. Names are bytes, with a
  * character from 0 to 255 for each. For one thread, which closes it.
  */
 public final class ProcFolder implements Closeable {
@@ -32,23 +32,23 @@ public final class ProcFolder implements Closeable {
     @FunctionalInterface
     public interface NameReceiver<E extends Exception> {
         /**
-         * Takes the next name, in the order of the kernel.
+         * Receives the next name, in the order of the kernel.
          *
-         * @return false if no more are wanted
+         * @return false to stop the iteration
          */
-        boolean take(String name) throws IOException, E;
+        boolean accept(String name) throws IOException, E;
     }
 
     /**
-     * Opens one.
+     * Opens a directory.
      *
-     * @throws NoSuchFileException if it is gone, as the process may have ended
+     * @throws NoSuchFileException if it no longer exists, for example because the process ended
      */
     public static ProcFolder open(String path) throws IOException {
         return open(path, ProcFiles.CURRENT_DIRECTORY, path);
     }
 
-    /** Opens one below this one. */
+    /** Opens a directory below this one. */
     public ProcFolder folder(String name) throws IOException {
         return open(path + "/" + name, descriptor, name);
     }
@@ -62,11 +62,14 @@ public final class ProcFolder implements Closeable {
         return new ProcFolder(path, opened);
     }
 
-    /** Tells the names in it, of which a user decides how many there are, until no more are wanted. */
-    public <E extends Exception> void each(NameReceiver<E> receiver) throws IOException, E {
+    /**
+     * Passes the names in the directory to the receiver until the receiver returns false. A user decides how many names
+     * there are.
+     */
+    public <E extends Exception> void forEach(NameReceiver<E> receiver) throws IOException, E {
         try (DirectoryStream<Path> found = Files.newDirectoryStream(Path.of(path))) {
             for (Path entry : found) {
-                if (!receiver.take(entry.getFileName().toString())) {
+                if (!receiver.accept(entry.getFileName().toString())) {
                     return;
                 }
             }
@@ -75,39 +78,39 @@ public final class ProcFolder implements Closeable {
         }
     }
 
-    /** Returns the text of a link in it; see {@link ProcFiles#link}. */
+    /** Returns the text of a link in the directory; see {@link ProcFiles#link}. */
     public Optional<String> link(String name) throws IOException {
         return ProcFiles.link(descriptor, name);
     }
 
-    /** Returns the beginning of a file in it; see {@link ProcFiles#beginning}. */
+    /** Returns the beginning of a file in the directory; see {@link ProcFiles#beginning}. */
     public Optional<String> beginning(String name) throws IOException {
         return ProcFiles.beginning(descriptor, name);
     }
 
-    /** Returns a whole file in it; see {@link ProcFiles#text}. */
+    /** Returns a whole file in the directory; see {@link ProcFiles#text}. */
     public Optional<String> text(String name, int mostBytes) throws IOException {
         return ProcFiles.text(descriptor, name, mostBytes);
     }
 
-    /** Reads the {@code stat} of a process or thread in it; empty if that is gone. */
+    /** Reads the {@code stat} file of a process or thread in the directory; empty if that no longer exists. */
     public Optional<ProcStat> stat(String name) {
         return ProcStat.read(descriptor, name);
     }
 
-    /** Returns what a link in it leads to; see {@link ProcFiles#status}. */
+    /** Returns the status of the file that a link in the directory leads to; see {@link ProcFiles#status}. */
     public Optional<FileStatus> status(String name) throws IOException {
         return ProcFiles.status(descriptor, path, name);
     }
 
-    /** Returns the owner of the file that a link in it leads to; see {@link ProcFiles#owner}. */
+    /** Returns the owner of the file that a link in the directory leads to; see {@link ProcFiles#owner}. */
     public OptionalInt owner(String name) throws IOException {
         return ProcFiles.owner(descriptor, path, name);
     }
 
     /**
-     * Returns the permissions of a link in it, inode(7). Those of the links to what a process has open or mapped tell
-     * whether it is open for reading (0400) and for writing (0200).
+     * Returns the permissions of a link in the directory, inode(7). For the links to open or mapped files they show
+     * whether the file is open for reading (0400) and for writing (0200).
      */
     public OptionalInt linkMode(String name) throws IOException {
         return ProcFiles.linkMode(descriptor, path, name);

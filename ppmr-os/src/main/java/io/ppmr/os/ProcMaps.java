@@ -13,19 +13,22 @@ import java.nio.file.Path;
  */
 public final class ProcMaps {
     private static final int BUFFER_BYTES = 1 << 16;
-    /** Address, permissions, offset, device, inode and the longest name, whose line ends may be written in octal. */
+    /** Address, permissions, offset, device, inode and the longest name, whose line ends are in octal. */
     private static final int LONGEST_LINE = 4 * 4096 + 200;
 
     /** Receives lines. */
     @FunctionalInterface
     public interface Lines {
-        /** Takes one, a character from 0 to 255 for each byte; it is cut where it is longer than any mapping's. */
+        /**
+         * Receives one line, with a character from 0 to 255 for each byte. A line that is longer than any valid one is
+         * truncated.
+         */
         void accept(String line) throws IOException;
     }
 
     private ProcMaps() {}
 
-    /** Reads those of a process; none if it has ended. */
+    /** Reads the lines of a process; none if the process ended. */
     public static void read(int pid, Lines lines) throws IOException {
         try (InputStream maps = Files.newInputStream(Path.of("/proc", Integer.toString(pid), "maps"))) {
             byte[] buffer = new byte[BUFFER_BYTES];

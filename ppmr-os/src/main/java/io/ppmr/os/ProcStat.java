@@ -12,7 +12,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The fields of {@code /proc/PID/stat} (or of one thread's) that matter here; proc(5).
+ * The relevant fields of {@code /proc/PID/stat}, or of a thread's; proc(5).
  *
  * @param pid field 1
  * @param name field 2, without its parentheses; at most 15 bytes
@@ -20,7 +20,7 @@ import java.util.regex.Pattern;
  * @param parent field 4
  * @param session field 6
  * @param flags field 9, PF_* of the kernel
- * @param processorTicks fields 14 and 15 together: time on a processor, in user space and in the kernel
+ * @param processorTicks the sum of fields 14 and 15: processor time in user space and in the kernel
  * @param startTimeTicks field 22
  */
 public record ProcStat(
@@ -32,7 +32,7 @@ public record ProcStat(
         long flags,
         long processorTicks,
         long startTimeTicks) {
-    /** Fields by their numbers in proc(5). The state is field 3, behind the name, its parenthesis and a blank. */
+    /** Field numbers in proc(5). The state is field 3, after the name, its parenthesis and a blank. */
     private static final int PARENT = 4;
 
     private static final int SESSION = 6;
@@ -53,34 +53,34 @@ public record ProcStat(
     /** PF_EXITING of the kernel. */
     private static final long EXITING = 0x4;
 
-    /** No file of such lines is longer, a {@code status} with all groups that a process can be in. */
+    /** Upper bound of such files, reached by a {@code status} with the maximum number of groups. */
     private static final int LONGEST_FILE = 1 << 20;
 
     /** The longest line has 52 numbers of 20 digits. */
     private static final int LINE_BYTES = 1200;
 
     private static final int ENOENT = 2;
-    /** It has ended between the open and the read. */
+    /** The process ended between the open and the read. */
     private static final int ESRCH = 3;
 
-    /** Reads one; empty if the process or thread is gone. */
+    /** Reads the fields; empty if the process or thread no longer exists. */
     public static Optional<ProcStat> read(Path file) {
         return read(file.toString());
     }
 
     /**
-     * The same. All processes of a node are read at each look, so nothing is made here that is not needed: neither a
-     * path nor a channel nor a stream.
+     * Reads the fields; empty if the process or thread no longer exists. Each scan reads all processes of a node, so
+     * this method creates no path, channel or stream.
      */
     public static Optional<ProcStat> read(String file) {
         return read(file, LibC.CALLS.open(zeroTerminated(file), LibC.OPEN_CLOSE_ON_EXEC));
     }
 
     /**
-     * The same.
+     * Reads the fields; empty if the process or thread no longer exists.
      *
-     * @param folder a descriptor of a folder
-     * @param name of a process or a thread in it
+     * @param folder a descriptor of a directory
+     * @param name the process or thread in it
      */
     static Optional<ProcStat> read(int folder, String name) {
         try {
@@ -108,13 +108,14 @@ public record ProcStat(
     }
 
     private static Optional<ProcStat> goneOrUnreadable(String file, int errno) {
-        // By now another process may have that PID: this one is gone all the same.
+        // Another process may have that PID now. This one ended nevertheless.
         if (errno == ENOENT || errno == ESRCH) {
             return Optional.empty();
         }
-        // One that cannot be looked at must not count as gone.
+        // An unreadable process must not count as ended.
         throw new UncheckedIOException(
-                file + " cannot be read; has this process files left to open?", new IOException(LibC.describe(errno)));
+                file + " cannot be read. Check this process's limit of open files",
+                new IOException(LibC.describe(errno)));
     }
 
     private static byte[] zeroTerminated(String file) {
@@ -125,12 +126,12 @@ public record ProcStat(
     /**
      * Returns the amount in a line such as {@code Swap: 4 kB} of a file in {@code /proc/PID}, in KiB.
      *
-     * @throws IOException if the line holds no such amount
+     * @throws IOException if the line does not contain such an amount
      */
     public static long kib(String line) throws IOException {
         Matcher amount = KIB.matcher(line);
         if (!amount.matches()) {
-            throw new IOException("a line of /proc holds no amount of memory that this release knows: '" + line + "'");
+            throw new IOException("a line of /proc contains no amount of memory in a known form: '" + line + "'");
         }
         return Long.parseLong(amount.group(1));
     }
@@ -139,7 +140,7 @@ public record ProcStat(
      * The PID namespace of a process, by its inode.
      *
      * @param process its PID, or "self"
-     * @throws IOException if it is gone, or another user's
+     * @throws IOException if the process no longer exists, or belongs to another user
      */
     public static long pidNamespace(String process) throws IOException {
         return namespace(Path.of("/proc", process), "pid");
@@ -148,19 +149,18 @@ public record ProcStat(
     /**
      * A namespace of a process, by its inode.
      *
-     * @param process its folder in {@code /proc}
-     * @param kind as the kernel names it, such as {@code mnt}; namespaces(7)
-     * @throws NoSuchFileException if the process is gone, or the kernel has no such namespaces
-     * @throws IOException if it is another user's
+     * @param process its directory in {@code /proc}
+     * @param kind the kernel's name for it, such as {@code mnt}; namespaces(7)
+     * @throws NoSuchFileException if the process no longer exists, or the kernel has no such namespaces
+     * @throws IOException if the process belongs to another user
      */
     public static long namespace(Path process, String kind) throws IOException {
         Path file = process.resolve("ns").resolve(kind);
-        // Of a process that is just ending the kernel says ESRCH, which is no NoSuchFileException elsewhere.
+        // For a process that is exiting the kernel returns ESRCH, which the JDK does not map to NoSuchFileException.
         String link = ProcFiles.link(file.toString()).orElseThrow(() -> new NoSuchFileException(file.toString()));
         Matcher number = NAMESPACE.matcher(link);
         if (!number.matches()) {
-            throw new IOException(
-                    "a namespace of " + process + " has a name that this release does not know: '" + link + "'");
+            throw new IOException("a namespace of " + process + " has a name of an unknown form: '" + link + "'");
         }
         return Long.parseLong(number.group(1));
     }
@@ -169,7 +169,7 @@ public record ProcStat(
      * Returns the value of a field of a file in {@code /proc} that has lines NAME: VALUE; empty if it has no such line.
      *
      * @param file such as {@code /proc/self/status}
-     * @throws NoSuchFileException if its process is gone
+     * @throws NoSuchFileException if the file's process no longer exists
      */
     public static Optional<String> field(Path file, String name) throws IOException {
         String text = ProcFiles.text(file.toString(), LONGEST_FILE)
@@ -181,15 +181,15 @@ public record ProcStat(
      * Returns whether a process has a capability in effect.
      *
      * @param process its PID, or {@code self}
-     * @param number as in capabilities(7)
+     * @param number its number in capabilities(7)
      */
     public static boolean hasCapability(String process, int number) {
         return (capabilities(process, "CapEff") >> number & 1) == 1;
     }
 
     /**
-     * Returns a capability set of a process's first thread, a bit for each number in capabilities(7); 0 if the process
-     * is gone.
+     * Returns a capability set of a process's first thread, with a bit for each number in capabilities(7); 0 if the
+     * process no longer exists.
      *
      * @param process its PID, or {@code self}
      * @param set the set's name in {@code /proc/PID/status}, such as {@code CapBnd}
@@ -205,10 +205,10 @@ public record ProcStat(
     }
 
     /**
-     * Returns the last capability that this kernel knows, by its number in capabilities(7).
+     * Returns the last capability of this kernel, by its number in capabilities(7).
      *
-     * <p>Its file gives nothing to a second read, so it must be read at once, which {@code Files.readString} does not
-     * do with a file whose size is said to be 0: it would see the first digit alone.
+     * <p>The file returns nothing to a second read, so one read must return all of it. {@code Files.readString} does
+     * not do that for a file of size 0: it would return only the first digit.
      */
     public static int lastCapability() throws IOException {
         return Integer.parseInt(Files.readAllLines(LAST_CAPABILITY, StandardCharsets.ISO_8859_1)
@@ -222,7 +222,7 @@ public record ProcStat(
     }
 
     private static ProcStat parse(byte[] line, int lengthBytes) {
-        // The name may hold blanks and parentheses; the last closing one ends it.
+        // The name may contain blanks and parentheses. The last closing parenthesis ends it.
         int open = after('(', line, 0, lengthBytes) - 1;
         int close = lengthBytes - 1;
         while (close > open && line[close] != ')') {
@@ -259,7 +259,7 @@ public record ProcStat(
         return at + 1;
     }
 
-    /** The decimal number that begins there. Those of field 13 and the like that are larger than a long wrap around. */
+    /** Parses the decimal number at {@code from}. Numbers that exceed a long, such as in field 13, wrap around. */
     private static long number(byte[] line, int from, int lengthBytes) {
         boolean negative = line[from] == '-';
         int at = negative ? from + 1 : from;
@@ -280,32 +280,35 @@ public record ProcStat(
                 "not a stat line of /proc: '" + new String(line, 0, lengthBytes, StandardCharsets.ISO_8859_1) + "'");
     }
 
-    /** Its time on a processor. */
+    /** Returns the processor time in nanoseconds. */
     public long processorNs() {
         return processorTicks * TICK_NS;
     }
 
-    /** Ended, and not yet waited for. */
+    /** Returns true if the process ended and its parent did not collect it yet. */
     public boolean isDead() {
         return state == 'Z' || state == 'X';
     }
 
-    /** From the moment in which it begins to die; it may hang in the kernel for long after that. */
+    /** Returns true from the beginning of the exit on. An exiting process may hang in the kernel for a long time. */
     public boolean isExiting() {
         return (flags & EXITING) != 0;
     }
 
-    /** Stopped by a signal. A traced stop ({@code t}) is not that: it ends when its tracer does. */
+    /**
+     * Returns true if a signal stopped the process. A traced stop ({@code t}) does not count, because it ends with the
+     * tracer.
+     */
     public boolean isStopped() {
         return state == 'T';
     }
 
-    /** Runs, or waits for a processor alone. */
+    /** Returns true if the process runs, or only waits for a processor. */
     public boolean isRunnable() {
         return state == 'R';
     }
 
-    /** Stopped by a tracer, as CRIU stops what it dumps. */
+    /** Returns true if a tracer stopped the process, as CRIU does during a dump. */
     public boolean isTraced() {
         return state == 't';
     }

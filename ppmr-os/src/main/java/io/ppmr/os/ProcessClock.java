@@ -6,12 +6,12 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * Reads the processor time of another process: all its threads together, those that ended too, in nanoseconds. That is
- * clock_gettime(2) with the clock of clock_getcpuclockid(3), one system call however many threads there are. The kernel
- * adds the time of a thread when the thread leaves its processor, and at each tick of the scheduler. Any thread.
+ * Reads the processor time of another process in nanoseconds: the sum of all its threads, including those that ended.
+ * It calls clock_gettime(2) with the clock of clock_getcpuclockid(3), one system call for any number of threads. The
+ * kernel adds a thread's time when the thread leaves its processor, and at each tick of the scheduler. Any thread.
  */
 public final class ProcessClock {
-    /** The number of clock_gettime(2), which is not the same on x86-64 and AArch64. */
+    /** The number of clock_gettime(2), which differs between x86-64 and AArch64. */
     private static final long CLOCK_GETTIME = System.getProperty("os.arch").equals("aarch64") ? 113 : 228;
 
     /** The kernel's CPUCLOCK_SCHED: the clock of a whole process, as its scheduler counts. */
@@ -25,10 +25,10 @@ public final class ProcessClock {
 
     private ProcessClock() {}
 
-    /** Returns the time of a process in ns; empty if it is gone, or the kernel does not tell. */
+    /** Returns the processor time of a process in ns; empty if the process no longer exists, or the kernel refuses. */
     public static OptionalLong ns(int pid) {
         Pointer time = TIMESPEC.get();
-        // The kernel wants the complement of the PID: its clocks have negative numbers.
+        // The kernel expects the complement of the PID: its clocks have negative numbers.
         int clock = (~pid << PID_SHIFT) | OF_SCHEDULER;
         return LibC.CALLS.syscall(CLOCK_GETTIME, clock, time.address(), 0, 0) == 0
                 ? OptionalLong.of(time.getLong(0) * NS_PER_S + time.getLong(Long.BYTES))

@@ -11,13 +11,13 @@ import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
-/** Sets of this node's processors, written as the kernel writes lists: {@code 0-3,8}. Stateless, for any thread. */
+/** Sets of this node's processors, in the kernel's list format: {@code 0-3,8}. Stateless, for any thread. */
 public final class Processors {
     private static final Path ONLINE = Path.of("/sys/devices/system/cpu/online");
-    /** More than any kernel is built for. */
+    /** Higher than the limit of any kernel build. */
     private static final int MOST = 1 << 16;
 
-    /** The number of sched_setaffinity(2), which is not the same on x86-64 and AArch64. */
+    /** The number of sched_setaffinity(2), which differs between x86-64 and AArch64. */
     private static final long SET_AFFINITY = System.getProperty("os.arch").equals("aarch64") ? 122 : 203;
 
     private static final String CGROUPS = "/sys/fs/cgroup";
@@ -26,7 +26,7 @@ public final class Processors {
 
     private Processors() {}
 
-    /** Reads a set; throws IllegalArgumentException if the text is none. */
+    /** Parses a set. Throws IllegalArgumentException if the text has another form. */
     public static BitSet parse(String list) {
         BitSet set = new BitSet();
         for (String part : list.split(",", -1)) {
@@ -34,21 +34,21 @@ public final class Processors {
             int first = Integer.parseInt(ends[0]);
             int last = Integer.parseInt(ends[ends.length - 1]);
             if (first < 0 || last < first || last >= MOST) {
-                throw new IllegalArgumentException("'" + list + "' is no list of processors");
+                throw new IllegalArgumentException("'" + list + "' is not a list of processors");
             }
             set.set(first, last + 1);
         }
         return set;
     }
 
-    /** Returns the processors of this node that run. */
+    /** Returns the online processors of this node. */
     public static BitSet online() throws IOException {
         return parse(Files.readString(ONLINE).strip());
     }
 
     /**
-     * Returns the processors that run and that the cpuset of a process's cgroup lets it use, cgroups(7). A cpuset is
-     * the node's own, so it is no setting of the process.
+     * Returns the online processors that the cpuset of a process's cgroup allows, cgroups(7). A cpuset belongs to the
+     * node, so it is not a setting of the process.
      */
     public static BitSet usableBy(int pid) throws IOException {
         BitSet usable = online();
@@ -70,7 +70,7 @@ public final class Processors {
         return usable;
     }
 
-    /** Empty where there is no such file: the cgroup has no cpuset, or lies elsewhere. */
+    /** Empty if the file does not exist: the cgroup has no cpuset, or is mounted elsewhere. */
     private static Optional<String> text(String file) {
         try {
             return ProcFiles.text(file, LONGEST_FILE);
@@ -79,17 +79,17 @@ public final class Processors {
         }
     }
 
-    /** Lets a thread run on these processors alone; false if the kernel denies it. */
-    public static boolean allow(int thread, BitSet processors) {
+    /** Restricts a thread to these processors. Returns false if the kernel refuses. */
+    public static boolean setAffinity(int thread, BitSet processors) {
         byte[] bytes = processors.toByteArray();
-        // The kernel takes a mask of whole words.
+        // The kernel expects a mask of whole words.
         int maskBytes = (processors.length() + Long.SIZE - 1) / Long.SIZE * Long.BYTES;
         Pointer mask = Memory.allocateDirect(Runtime.getSystemRuntime(), maskBytes, true);
         mask.put(0, bytes, 0, bytes.length);
         try {
             return LibC.CALLS.syscall(SET_AFFINITY, thread, maskBytes, mask.address(), 0) == 0;
         } finally {
-            // Its memory is freed with it, and the call has the number of that memory alone.
+            // Keeps the memory alive during the call, which receives only its address.
             Reference.reachabilityFence(mask);
         }
     }

@@ -7,9 +7,9 @@ import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
 /**
- * Log lines that a peer can cause any number of times. The first line of a kind is written at once; for the next minute
- * further lines of that kind are only counted, and the line after that says how many were left out. So the log grows by
- * one line a minute and kind at most. Safe for any thread.
+ * Limits the rate of log lines that a peer can cause any number of times. The first line of a kind is written at once.
+ * During the next minute further lines of that kind are only counted, and the line after that contains the count. So
+ * each kind writes at most one line a minute. Safe for any thread.
  */
 public final class RareLog {
     private static final long INTERVAL_NS = TimeUnit.MINUTES.toNanos(1);
@@ -17,13 +17,13 @@ public final class RareLog {
     private final Consumer<String> out;
     private final LongSupplier clockNs;
     /**
-     * Of each kind: when the next line is due, and how many were left out. Plain numbers, as no class can be loaded now
-     * where descriptors have run out.
+     * Per kind: the time at which the next line may be written, and the number of suppressed lines. The values are
+     * plain arrays, because no class can be loaded when descriptors are exhausted.
      */
     private final Map<String, long[]> kinds = new HashMap<>();
 
     /**
-     * A log with nothing written yet.
+     * Creates an empty log.
      *
      * @param out writes a line
      */
@@ -39,19 +39,19 @@ public final class RareLog {
     /**
      * Writes the line, or counts it.
      *
-     * @param kind one of a few fixed names: each is remembered for good, so nothing that a peer has sent may be in it
+     * @param kind one of a few fixed names. Each is stored permanently, so it must not contain data from a peer
      */
-    public synchronized void say(String kind, String line) {
+    public synchronized void write(String kind, String line) {
         long nowNs = clockNs.getAsLong();
-        long[] known = kinds.get(kind);
-        if (known != null && nowNs - known[0] < 0) {
-            known[1]++;
+        long[] entry = kinds.get(kind);
+        if (entry != null && nowNs - entry[0] < 0) {
+            entry[1]++;
             return;
         }
         out.accept(
-                known == null || known[1] == 0
+                entry == null || entry[1] == 0
                         ? line
-                        : line + " (" + known[1] + " more of this kind since the last such line were not logged)");
+                        : line + " (" + entry[1] + " more of this kind were suppressed since the last such line)");
         kinds.put(kind, new long[] {nowNs + INTERVAL_NS, 0});
     }
 }

@@ -10,10 +10,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Finds passwords among the words of a command, so that they are neither read in a configuration that is open to all
- * nor written to a log. Known are the usual options ({@code --password}, {@code --token}), assignments
- * ({@code IPMI_PASSWORD=}), addresses ({@code https://user:password@}) and the short options of the programs that
- * switch nodes off. A password that stands nowhere of this kind is not found. Stateless, for any thread.
+ * Finds passwords among the words of a command, so that they are rejected in a world-readable configuration and hidden
+ * in logs. It recognizes the usual options ({@code --password}, {@code --token}), assignments ({@code IPMI_PASSWORD=})
+ * and addresses ({@code https://user:password@}). It also recognizes the short options of programs that switch nodes
+ * off. Passwords in other places are not found. Stateless, for any thread.
  */
 public final class SecretWords {
     private static final String HIDDEN = "***";
@@ -23,10 +23,10 @@ public final class SecretWords {
             Pattern.compile("(?i)([a-z0-9_]*(?:password|passwd|passphrase|secret|token|api_?key))=(.+)");
     private static final Pattern ADDRESS = Pattern.compile("([a-z][a-z0-9+.-]*://[^/@:]+:)([^/@]+)@.*");
     private static final Pattern WORD = Pattern.compile("\\S+");
-    /** A place that a configuration fills in later. */
+    /** A placeholder that the configuration replaces later. */
     private static final Pattern PLACEHOLDER = Pattern.compile("\\{[a-z]+}");
 
-    /** The options behind which a program takes a password. */
+    /** The options after which a program expects a password. */
     private record Switch(Pattern program, Set<String> options) {}
 
     private static final List<Switch> SWITCHES = List.of(
@@ -35,21 +35,21 @@ public final class SecretWords {
             new Switch(Pattern.compile("ipmi-?power|ipmi-[a-z]+"), Set.of("-p")),
             new Switch(Pattern.compile("curl|wget"), Set.of("-u", "--user")));
 
-    /** A password, and where it stands in its word; {@code behind} is what gives it away. */
+    /** A password and its position in a word. {@code behind} is the text that identifies it. */
     private record Found(int word, int start, int end, String behind) {}
 
     private SecretWords() {}
 
-    /** Says what gives a password away, such as {@code --password}; empty if none is found. */
+    /** Returns the text that identifies a password, such as {@code --password}; empty if none is found. */
     public static Optional<String> in(List<String> words) {
         return find(words).stream().findFirst().map(Found::behind);
     }
 
-    /** Gives a command as one text in which each password that is found is hidden. */
+    /** Returns a command as one text in which each found password is hidden. */
     public static String hidden(List<String> words) {
         List<String> shown = new ArrayList<>(words);
         List<Found> all = find(words);
-        // From the end on, since a place in a word moves when what is before it is replaced.
+        // In reverse order, because a replacement moves later positions in the same word.
         for (int i = all.size() - 1; i >= 0; i--) {
             Found one = all.get(i);
             String word = shown.get(one.word());
@@ -58,7 +58,7 @@ public final class SecretWords {
         return String.join(" ", shown);
     }
 
-    /** A word may be a whole command line, as behind {@code sh -c}: each of its parts counts as a word. */
+    /** A word may be a whole command line, as after {@code sh -c}, so each of its parts is checked as a word. */
     private static List<Found> find(List<String> words) {
         List<Found> all = new ArrayList<>();
         Set<String> options = Set.of();

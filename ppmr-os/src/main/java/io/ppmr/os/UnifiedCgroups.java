@@ -11,9 +11,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Finds the tree of cgroups of version 2, and a process's place in it; cgroups(7), proc_pid_mountinfo(5). */
+/** Finds the cgroup tree of version 2, and a process's directory in it; cgroups(7), proc_pid_mountinfo(5). */
 public final class UnifiedCgroups {
-    /** The file by which a cgroup is frozen and thawed. The root of all cgroups has none. */
+    /** The file that freezes and thaws a cgroup. The root cgroup does not have it. */
     public static final String FREEZE = "cgroup.freeze";
 
     private static final String UNIFIED = "0::";
@@ -21,7 +21,7 @@ public final class UnifiedCgroups {
     private UnifiedCgroups() {}
 
     /**
-     * Finds the directory in which a process sees all cgroups of version 2; empty where there is none.
+     * Returns the mount point at which a process sees the cgroup tree of version 2; empty if there is none.
      *
      * @param process its directory in {@code /proc}
      * @throws IOException if its mounts cannot be read
@@ -37,11 +37,11 @@ public final class UnifiedCgroups {
     }
 
     /**
-     * Finds the directory of a process's cgroup; empty if it is outside of what this service sees.
+     * Returns the directory of a process's cgroup; empty if it is outside of this service's view.
      *
-     * @param mount where the tree is mounted
+     * @param mount the mount point of the tree
      * @param process the process's directory in {@code /proc}
-     * @throws IOException if the process is gone
+     * @throws IOException if the process no longer exists
      */
     public static Optional<Path> directory(Path mount, Path process) throws IOException {
         return Files.readAllLines(process.resolve("cgroup"), StandardCharsets.ISO_8859_1).stream()
@@ -51,8 +51,8 @@ public final class UnifiedCgroups {
     }
 
     /**
-     * Returns whether cgroups can be frozen. The root of all has no such file on any kernel: one below it is looked at.
-     * Where there is none yet, those that will be made are taken to have it.
+     * Returns whether cgroups can be frozen. The root cgroup has no such file on any kernel, so a cgroup below it is
+     * checked. If there is none yet, later ones are assumed to have the file.
      *
      * @param self this process's directory in {@code /proc}
      */

@@ -1,16 +1,18 @@
 package io.ppmr.os;
 
-/** Waits that an interrupt does not end, as those of a clean-up, which comes after an interrupt as likely as not. */
+/** Waits that continue when the thread is interrupted. A clean-up needs them, because it often follows an interrupt. */
 public final class UninterruptedWait {
     private UninterruptedWait() {}
 
-    /** A wait with a deadline of its own. */
+    /** A wait with its own deadline. */
     @FunctionalInterface
     public interface Waiting<T> {
         T once() throws InterruptedException;
     }
 
-    /** Waits, and begins again whenever the thread is interrupted; its flag is set again afterwards. */
+    /**
+     * Waits, and waits again whenever the thread is interrupted. The thread's interrupt flag is set again afterwards.
+     */
     public static <T> T of(Waiting<T> waiting) {
         boolean interrupted = false;
         try {

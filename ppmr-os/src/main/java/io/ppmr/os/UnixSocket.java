@@ -16,14 +16,14 @@ import java.util.function.Predicate;
  * @param inode its number, by which descriptors show it
  * @param type SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET as a number
  * @param state 1 connected, 7 not connected, 10 listening
- * @param peer the number of the socket that it is connected to; 0 if there is none, or the peer was closed, or none has
- *     accepted the connection
+ * @param peer the number of the connected socket; 0 if there is none, the peer was closed, or the connection was not
+ *     accepted
  * @param name the address that it is bound to, one character for each byte; empty if it has none. An abstract address
  *     begins with a zero character
- * @param fileDevice the filesystem of that address, as MAJOR:MINOR; empty if it is no file
- * @param fileInode the number of that file; 0 if it is no file
- * @param waiting of one that listens, the sockets whose connections it has not accepted; 0 for one that was closed
- * @param backlog of one that listens, how many of these there may be
+ * @param fileDevice the filesystem of that address, as MAJOR:MINOR; empty if it is not a file
+ * @param fileInode the number of that file; 0 if it is not a file
+ * @param waiting for a listening socket, the sockets whose connections it did not accept yet; 0 for a closed one
+ * @param backlog for a listening socket, the limit of such connections
  */
 public record UnixSocket(
         long inode,
@@ -43,7 +43,7 @@ public record UnixSocket(
     private static final short BY_FAMILY = 20;
     private static final short REQUEST_DUMP = 0x301;
     private static final int FAMILY = 1;
-    /** Name, file, peer, connections that wait and lengths of queues: UDIAG_SHOW_*. */
+    /** Name, file, peer, waiting connections and queue lengths: UDIAG_SHOW_*. */
     private static final int SHOW = 0x1 | 0x2 | 0x4 | 0x8 | 0x10;
 
     private static final int HEADER_BYTES = 16;
@@ -83,12 +83,12 @@ public record UnixSocket(
     }
 
     /**
-     * Returns Unix sockets of a network namespace, by their numbers; one pass of the kernel over them. Those of all
-     * users are among them, so only the wanted ones are kept.
+     * Returns Unix sockets of a network namespace, by their numbers, in one pass of the kernel. The list includes the
+     * sockets of all users, so only the matching ones are kept.
      *
-     * @param process the PID of a process that lives in it, or {@code self}
-     * @param wanted tells which to return
-     * @throws IOException if the kernel does not list them, or the process is gone
+     * @param process the PID of a process in the namespace, or {@code self}
+     * @param wanted selects the sockets to return
+     * @throws IOException if the kernel does not list them, or the process no longer exists
      */
     public static Map<Long, UnixSocket> inNamespaceOf(String process, Predicate<UnixSocket> wanted) throws IOException {
         int descriptor = connect("/proc/" + process + "/ns/net");
@@ -113,10 +113,10 @@ public record UnixSocket(
         }
     }
 
-    /** A thread of its own enters the namespace, since nothing else may be there; the socket stays in it. */
+    /** A separate thread enters the namespace, since no other code may run there. The socket stays in the namespace. */
     private static int connect(String namespace) throws IOException {
         int[] made = {-1};
-        String[] failure = {"its thread has not ended"};
+        String[] failure = {"its thread did not end within 10 s"};
         Thread inside = new Thread(
                 () -> {
                     byte[] path = (namespace + '\0').getBytes(StandardCharsets.US_ASCII);
@@ -138,7 +138,7 @@ public record UnixSocket(
             return true;
         });
         if (inside.isAlive() || made[0] < 0) {
-            throw new IOException("the kernel cannot be asked for Unix sockets: " + failure[0]);
+            throw new IOException("the kernel's list of Unix sockets cannot be requested: " + failure[0]);
         }
         return made[0];
     }
@@ -147,10 +147,11 @@ public record UnixSocket(
         Map<Long, UnixSocket> sockets = new HashMap<>();
         byte[] answer = new byte[ANSWER_BYTES];
         while (true) {
-            // The kernel makes the next part of the list when the one before is read.
+            // The kernel produces the next part of the list when the previous part was read.
             long length = LibC.CALLS.recv(descriptor, answer, answer.length, NO_WAIT);
             if (length <= 0) {
-                throw new IOException("the kernel's list of Unix sockets breaks off: " + LibC.describe(LibC.errno()));
+                throw new IOException(
+                        "the kernel's list of Unix sockets is incomplete: " + LibC.describe(LibC.errno()));
             }
             ByteBuffer messages = ByteBuffer.wrap(answer, 0, (int) length).order(ByteOrder.nativeOrder());
             int at = 0;
@@ -208,10 +209,10 @@ public record UnixSocket(
                         waiting.add(Integer.toUnsignedLong(from.getInt(next)));
                     }
                 }
-                // Of one that listens the second length is the limit.
+                // For a listening socket the second length is the limit.
                 case QUEUES -> backlog = from.getInt(value + Integer.BYTES);
                 default -> {
-                    // Memory, and what later kernels tell.
+                    // Memory, and attributes of later kernels.
                 }
             }
             at += aligned(size);

@@ -1,5 +1,5 @@
 /**
- * Asks the operating system in one way for all modules: calls of the C library, short runs of other
- * programs, users and groups, Unix datagrams, names of processes. Knows no other module.
+ * Access to the operating system for all modules: C library calls, short runs of other programs, users and groups, Unix
+ * datagrams, and process identities. It depends on no other module.
  */
 package io.ppmr.os;

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what the C library says of users and groups, beside what the system's programs say. */
+/** Compares the C library's users and groups with the output of the system's programs. */
 class AccountsTest {
     private static final Duration LIMIT = Duration.ofSeconds(60);
 
@@ -40,7 +40,7 @@ class AccountsTest {
     }
 
     @Test
-    void shouldSayOfEveryUserWhatTheSystemsProgramsSay() throws Exception {
+    void shouldAgreeWithTheSystemsProgramsForEveryUser() throws Exception {
         for (String line : said("getent", "passwd").lines().limit(10).toList()) {
             String[] fields = line.split(":", -1);
             Accounts.User user = new Accounts.User(Integer.parseInt(fields[2]), Integer.parseInt(fields[3]));
@@ -62,7 +62,7 @@ class AccountsTest {
     }
 
     @Test
-    void shouldKnowNobodyOfANameOrNumberThatIsNotThere() throws Exception {
+    void shouldFindNoUserWhenNameOrNumberIsUnknown() throws Exception {
         assertEquals(Optional.empty(), Accounts.user("nobody-of-that-name"));
         assertEquals(Optional.empty(), Accounts.user(1_999_999_999));
         assertEquals(OptionalInt.empty(), Accounts.group("no-group-of-that-name"));
@@ -71,12 +71,12 @@ class AccountsTest {
     }
 
     @Test
-    void shouldGiveUpInTimeAndGoOnLaterWhenTheDirectoryServiceDoesNotAnswer() throws Exception {
+    void shouldTimeOutAndRecoverWhenTheDirectoryServiceDoesNotAnswer() throws Exception {
         CountDownLatch answers = new CountDownLatch(1);
         try {
             String message = assertThrows(
                             IOException.class,
-                            () -> Accounts.ask("a user", () -> {
+                            () -> Accounts.query("a user", () -> {
                                 answers.await();
                                 return "too late";
                             }))
@@ -89,8 +89,8 @@ class AccountsTest {
     }
 
     @Test
-    void shouldKnowAllGroupsWhenAUserIsInManyOfThem(@TempDir Path directory) throws Exception {
-        Assumptions.assumeTrue(LibC.isRoot(), "only root can put a file of groups in the system's place for a while");
+    void shouldReturnAllGroupsWhenAUserIsInManyOfThem(@TempDir Path directory) throws Exception {
+        Assumptions.assumeTrue(LibC.isRoot(), "only root can mount another file over /etc/group");
         StringBuilder file = new StringBuilder();
         TreeSet<Integer> expected = new TreeSet<>(Set.of(0));
         for (int group = 20_000; group < 20_300; group++) {
@@ -110,7 +110,8 @@ class AccountsTest {
                         "sh",
                         groups.toString(),
                         java,
-                        // As in conf/jvm.properties: a later JDK would warn, and its words are in the output.
+                        // As in conf/jvm.properties: a later JDK would warn, and the warning would be part of the
+                        // output.
                         "--enable-native-access=ALL-UNNAMED",
                         "-Dsun.misc.unsafe.memory.access=allow",
                         "-cp",

@@ -10,7 +10,7 @@ class BootClockTest {
     private static final long NS_A_SECOND = 1_000_000_000L;
     private static final double UPTIME_STEP_NS = 0.02 * NS_A_SECOND;
 
-    /** Each reads the clock of proc(5)'s uptime, which counts a suspended machine's time, too. */
+    /** Both read the clock behind proc(5)'s uptime, which includes the time of a suspended machine. */
     @Test
     void shouldBeTheKernelsTimeSinceTheBootWhenAsked() throws Exception {
         double beforeNs = uptimeNs();
@@ -21,13 +21,13 @@ class BootClockTest {
     }
 
     @Test
-    void shouldTellHowFarTheMonotonicClockIsBehindWhenAsked() {
+    void shouldReturnHowFarTheMonotonicClockIsBehindWhenAsked() {
         long startNs = System.nanoTime();
         long suspendedNs = BootClock.suspendedNs();
         long nowNs = BootClock.nowNs();
         long endNs = System.nanoTime();
         long behindNs = nowNs - endNs;
-        // Whatever passes between two of these reads parts the one from the other.
+        // Time between two of these reads makes the two results differ.
         long limitNs = NS_A_SECOND + (endNs - startNs);
         assertTrue(suspendedNs >= 0 && Math.abs(behindNs - suspendedNs) < limitNs, suspendedNs + " " + behindNs);
     }

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Gives pipes and sockets away, and nothing else: it is root that gives, and the user that exchanges. */
+/** Changes the owner of pipes and sockets, and of nothing else: root changes it, and the user may exchange the file. */
 @Timeout(30)
 class BorrowedObjectTest {
     private static final int USER = 20_001;
@@ -54,21 +54,21 @@ class BorrowedObjectTest {
 
     private static void give(int pid) throws IOException {
         try (BorrowedObject pipe = BorrowedObject.of(pid, 0)) {
-            pipe.giveTo(USER, USER);
+            pipe.changeOwner(USER, USER);
         }
     }
 
     @Test
-    void shouldGiveAPipeToItsUser() throws Exception {
+    void shouldChangeTheOwnerOfAPipe() throws Exception {
         run(ProcessBuilder.Redirect.PIPE, pid -> {
             give(pid);
             assertEquals(USER, ownerOf("/proc/" + pid + "/fd/0"));
         });
     }
 
-    /** A user who continues a copy could put another file in the place of a pipe. */
+    /** A user who continues a copy could put another file in place of a pipe. */
     @Test
-    void shouldGiveNoFileAwayThatIsInThePlaceOfAPipe() throws Exception {
+    void shouldRefuseAFileInPlaceOfAPipe() throws Exception {
         Path file = Files.createFile(directory.resolve("of-root"));
         run(ProcessBuilder.Redirect.from(file.toFile()), pid -> {
             assertThrows(IOException.class, () -> give(pid));
@@ -77,10 +77,10 @@ class BorrowedObjectTest {
     }
 
     @Test
-    void shouldGiveNoPipeAwayThatHasAName() throws Exception {
+    void shouldRefuseAPipeThatHasAName() throws Exception {
         Path fifo = directory.resolve("fifo");
         assertEquals(0, new ProcessBuilder("mkfifo", fifo.toString()).start().waitFor());
-        // Both ends at once, so that opening it does not wait.
+        // Both ends at once, so that opening it does not block.
         Process process = new ProcessBuilder("sh", "-c", "exec sleep 60 0<>" + fifo).start();
         try {
             assumeTrue(LibC.isRoot(), "only root gives files away");
@@ -97,9 +97,9 @@ class BorrowedObjectTest {
         }
     }
 
-    /** Those who connect are told who listens; as root made the socket, that would be root. */
+    /** Clients learn the listening user by SO_PEERCRED; because root created the socket, that would be root. */
     @Test
-    void shouldHaveAUnixSocketListenAsItsUser() throws Exception {
+    void shouldListenAsTheUserOfAUnixSocket() throws Exception {
         assumeTrue(LibC.isRoot(), "only root gives files away");
         int own = (int) ProcessHandle.current().pid();
         UnixDomainSocketAddress address = UnixDomainSocketAddress.of(directory.resolve("socket"));
@@ -108,10 +108,10 @@ class BorrowedObjectTest {
             int listening = newSince(before);
             server.bind(address, 5);
             try (BorrowedObject object = BorrowedObject.of(own, listening)) {
-                assertTrue(object.isOf(0, 0));
-                object.giveTo(USER, USER);
+                assertTrue(object.isOwnedBy(0, 0));
+                object.changeOwner(USER, USER);
                 object.listenAs(USER, USER, 5);
-                assertTrue(object.isOf(USER, USER));
+                assertTrue(object.isOwnedBy(USER, USER));
             }
             before = descriptors();
             try (SocketChannel client = SocketChannel.open(StandardProtocolFamily.UNIX)) {

@@ -17,7 +17,7 @@ import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Real programs, run to their ends. */
+/** Runs real programs to their ends. */
 class CommandTest {
     private static final Duration LONG = Duration.ofSeconds(60);
 
@@ -91,7 +91,7 @@ class CommandTest {
     }
 
     @Test
-    void shouldTakeMoreThanAPipeHolds() throws Exception {
+    void shouldReadMoreThanAPipeHolds() throws Exception {
         Command.CommandResult result =
                 sh("head -c 1000000 /dev/zero | tr '\\0' x").run(LONG);
         assertTrue(result.succeeded());
@@ -99,7 +99,7 @@ class CommandTest {
     }
 
     @Test
-    void shouldKillWhoPrintsWithoutEnd() {
+    void shouldKillAProgramThatPrintsWithoutEnd() {
         IOException failure = assertThrows(IOException.class, () -> sh("echo $$ > \"$1\"; exec yes", directory + "/pid")
                 .run(LONG));
         assertTrue(failure.getMessage().contains("prints more than"), failure.getMessage());
@@ -107,41 +107,41 @@ class CommandTest {
     }
 
     @Test
-    void shouldCutItsOutputAndLetItEndByItselfWhenItPrintsMoreThanItsShare() throws Exception {
+    void shouldTruncateTheOutputWhenAProgramPrintsMoreThanItsShare() throws Exception {
         OutputBudget budget = new OutputBudget(1000, 10, 500);
         try (OutputBudget.BudgetShare share = budget.open()) {
             Command.CommandResult result = sh("head -c 4000000 /dev/zero | tr '\\0' x; exit 7")
-                    .cutBy(share)
+                    .withinBudget(share)
                     .run(LONG);
             assertEquals(7, result.exitCode());
             assertEquals("x".repeat(500), result.output());
-            assertTrue(share.isCut());
+            assertTrue(share.isTruncated());
         }
     }
 
     @Test
-    void shouldBeKilledAtTheDeadlineWhenItsOutputIsCutAndHasNoEnd() throws Exception {
+    void shouldBeKilledAtTheDeadlineWhenItsTruncatedOutputHasNoEnd() throws Exception {
         OutputBudget budget = new OutputBudget(0, 10, 10);
         try (OutputBudget.BudgetShare share = budget.open()) {
             Command.CommandResult result =
-                    Command.of(List.of("yes")).cutBy(share).run(Duration.ofMillis(500));
+                    Command.of(List.of("yes")).withinBudget(share).run(Duration.ofMillis(500));
             assertTrue(result.timedOut());
             assertEquals("y\ny\ny\ny\ny", result.output());
         }
     }
 
     @Test
-    void shouldReadNoFurtherWhenItHasEndedAndWhatItLeftPrintsWithoutEnd() throws Exception {
+    void shouldStopReadingWhenItEndedAndADescendantPrintsWithoutEnd() throws Exception {
         OutputBudget budget = new OutputBudget(0, 1000, 1000);
         try (OutputBudget.BudgetShare share = budget.open()) {
             Command.CommandResult result = sh("yes & echo $! > \"$1\"", directory + "/pid")
-                    .cutBy(share)
+                    .withinBudget(share)
                     .run(LONG);
             assertTrue(result.succeeded());
             assertTrue(
                     result.output().length() <= 1000, () -> "" + result.output().length());
         }
-        // Its pipe has no reader any more.
+        // Its pipe no longer has a reader.
         await(() -> !lives(pidIn("pid")));
     }
 
@@ -170,7 +170,7 @@ class CommandTest {
     }
 
     @Test
-    void shouldNotWaitForWhatItLeavesRunning() throws Exception {
+    void shouldNotWaitForARemainingDescendant() throws Exception {
         long startNs = System.nanoTime();
         Command.CommandResult result = sh("sleep 1000 & echo $! > \"$1\"; echo done", directory + "/pid")
                 .run(LONG);
@@ -178,7 +178,7 @@ class CommandTest {
         assertTrue(result.succeeded());
         assertTrue(System.nanoTime() - startNs < LONG.toNanos());
         long left = pidIn("pid");
-        assertTrue(lives(left), "what it left behind is not its caller's to end");
+        assertTrue(lives(left), "the caller does not end a remaining descendant");
         ProcessHandle.of(left).ifPresent(ProcessHandle::destroyForcibly);
     }
 
@@ -204,7 +204,7 @@ class CommandTest {
     }
 
     @Test
-    void shouldGoOnAndKeepTheFlagWhenAnInterruptMustNotStopIt() throws Exception {
+    void shouldContinueAndKeepTheFlagWhenAnInterruptMustNotStopIt() throws Exception {
         Thread.currentThread().interrupt();
         try {
             Command.CommandResult result = sh("sleep 0.2; echo whole").runUninterruptibly(LONG);

@@ -21,20 +21,20 @@ class FileMappingsTest {
 
     private static List<FileMapping> read(Path maps) throws IOException {
         List<FileMapping> found = new ArrayList<>();
-        FileMappings.<RuntimeException>each(maps.toString(), found::add);
+        FileMappings.<RuntimeException>forEach(maps.toString(), found::add);
         return found;
     }
 
-    /** Has a text read in the place of a process's file: no other file answers the kernel's call. */
+    /** Reads a text in place of a process's file: other files do not support the kernel's call. */
     private List<FileMapping> asText(String text) throws IOException {
         return read(Files.writeString(folder.resolve("maps"), text, StandardCharsets.ISO_8859_1));
     }
 
     @Test
-    void shouldTellTheSameWhetherTheKernelIsAskedOrTheTextIsRead() throws Exception {
+    void shouldReturnTheSameMappingsByQueryAndByText() throws Exception {
         Process process = new ProcessBuilder("sh", "-c", "echo ready; read word").start();
         try {
-            // By then it has mapped all that it will.
+            // The process created all its mappings by now.
             assertEquals(
                     "ready\n",
                     new String(process.getInputStream().readNBytes("ready\n".length()), StandardCharsets.US_ASCII));
@@ -59,7 +59,7 @@ class FileMappingsTest {
     }
 
     @Test
-    void shouldPassOverNamesHoweverLongTheyAre() throws Exception {
+    void shouldSkipNamesOfAnyLength() throws Exception {
         String name = "/" + "d".repeat(200_000);
         List<FileMapping> found = asText("1000-2000 rw-p 00000000 00:00 0 \n" + "2000-3000 r--s 00000000 fd:01 77   "
                 + name + "\n" + "3000-4000 r--p 00001000 fd:01 77   " + name + "\n"
@@ -73,7 +73,7 @@ class FileMappingsTest {
     }
 
     @Test
-    void shouldSayWhichFileCannotBeReadWhenTheProcessIsGone() {
+    void shouldNameTheFileThatCannotBeReadWhenTheProcessIsGone() {
         IOException gone = assertThrows(IOException.class, () -> read(folder.resolve("none")));
         assertTrue(gone.getMessage().contains(folder.resolve("none").toString()), gone.getMessage());
     }

@@ -23,7 +23,7 @@ class FoldersTest {
     }
 
     @Test
-    void shouldGiveTheWantedModeToTheFolderAndAPassableOneToThoseAboveIt() throws IOException {
+    void shouldSetTheModeOfTheFolderAndAPassableOneOfItsParents() throws IOException {
         Folders.create(folder.resolve("a/b/c"), "rwx--x--x");
         assertEquals("rwx--x--x", mode(folder.resolve("a/b/c")));
         assertEquals(Folders.PASSABLE, mode(folder.resolve("a/b")));
@@ -41,7 +41,7 @@ class FoldersTest {
     }
 
     @Test
-    void shouldTakeALinkToAFolderForAFolder() throws IOException {
+    void shouldAcceptALinkToAFolder() throws IOException {
         Path real = Files.createDirectory(folder.resolve("real"));
         Files.createSymbolicLink(folder.resolve("link"), real);
         Folders.create(folder.resolve("link/below"), Folders.PRIVATE);

@@ -40,12 +40,12 @@ class HostPortTest {
                 "[[::1]]:7411",
                 "node:٣"
             })
-    void shouldRefuseWhatHasAnotherForm(String text) {
+    void shouldRefuseAnotherForm(String text) {
         assertEquals(Optional.empty(), HostPort.parse(text));
     }
 
     @Test
-    void shouldReadWhatProtocolAndJournalWrite() {
+    void shouldParseTheNamesOfProtocolAndJournal() {
         HostPort node = new HostPort("2001:db8:0:0:0:0:0:7", 7411);
         assertEquals(node, HostPort.ofParticipant(HostPort.participant(node.unresolved())));
     }

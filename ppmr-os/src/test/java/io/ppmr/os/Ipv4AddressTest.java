@@ -11,18 +11,18 @@ import org.junit.jupiter.params.provider.ValueSource;
 class Ipv4AddressTest {
     @ParameterizedTest
     @ValueSource(strings = {"0.0.0.0", "10.20.0.9", "192.0.2.255", "255.255.255.255"})
-    void shouldBeWrittenAsItIsReadWhenItIsOne(String text) {
+    void shouldFormatTheTextThatWasParsed(String text) {
         assertEquals(text, Ipv4Address.parse(text).orElseThrow().toString());
     }
 
     @ParameterizedTest
     @ValueSource(strings = {"", "10.20.0", "10.20.0.256", "010.20.0.1", "10.20.0.1/24", "10.20.0.1 ", "node", "::1"})
-    void shouldBeNoneWhenItIsWrittenOtherwise(String text) {
+    void shouldRefuseAnotherForm(String text) {
         assertTrue(Ipv4Address.parse(text).isEmpty());
     }
 
     @Test
-    void shouldTellNetworksAndHostsWhenAsked() {
+    void shouldDistinguishNetworksAndHosts() {
         Ipv4Address one = Ipv4Address.parse("10.20.1.255").orElseThrow();
         assertTrue(one.sharesNetwork(Ipv4Address.parse("10.20.0.1").orElseThrow(), 23));
         assertFalse(one.sharesNetwork(Ipv4Address.parse("10.20.0.1").orElseThrow(), 24));

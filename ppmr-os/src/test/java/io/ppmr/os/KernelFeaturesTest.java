@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what a kernel is said to have, by the recording of a Linux 3.10 node and by what newer ones show. */
+/** Tests the probed features with the recording of a Linux 3.10 node and with files of newer kernels. */
 class KernelFeaturesTest {
     private static final Path RECORDED = Path.of("src/test/resources/linux-3.10");
 
@@ -39,22 +39,24 @@ class KernelFeaturesTest {
     }
 
     @Test
-    void shouldMissEverythingElseWhenTheNodeIsTheRecordedOne() throws Exception {
+    void shouldMissAllOtherFeaturesWhenTheNodeIsTheRecordedOne() throws Exception {
         KernelFeatures kernel = KernelFeatures.read(proc, number -> number < 314);
-        // It was made with CONFIG_CHECKPOINT_RESTORE; others of its age are not.
+        // The recorded kernel was built with CONFIG_CHECKPOINT_RESTORE; other kernels of its age were not.
         assertTrue(kernel.has(Feature.MAP_FILES));
         Files.delete(self.resolve("map_files"));
         kernel = KernelFeatures.read(proc, number -> number < 314);
         assertEquals(List.of(Feature.values()), kernel.missing());
         for (Feature feature : Feature.values()) {
             assertFalse(kernel.has(feature));
-            assertTrue(kernel.lacks(feature).contains("Linux " + feature.since()), kernel.lacks(feature));
-            assertFalse(feature.olderWay().isBlank());
+            assertTrue(
+                    kernel.describeMissing(feature).contains("Linux " + feature.since()),
+                    kernel.describeMissing(feature));
+            assertFalse(feature.fallback().isBlank());
         }
     }
 
     @Test
-    void shouldHaveWhatADistributionHasAddedWhateverTheRelease() throws Exception {
+    void shouldHaveFeaturesOfADistributionForAnyRelease() throws Exception {
         Files.writeString(proc.resolve("meminfo"), Files.readString(proc.resolve("meminfo")) + "MemAvailable: 8 kB\n");
         KernelFeatures kernel = KernelFeatures.read(proc, number -> false);
         assertTrue(kernel.has(Feature.MEM_AVAILABLE));
@@ -69,7 +71,9 @@ class KernelFeaturesTest {
         Files.createFile(self.resolve("schedstat"));
         showCgroups("/");
         assertEquals(List.of(), KernelFeatures.read(proc, number -> true).missing());
-        assertFalse(KernelFeatures.read(proc, number -> number == 434).has(Feature.PIDFD), "a half is none");
+        assertFalse(
+                KernelFeatures.read(proc, number -> number == 434).has(Feature.PIDFD),
+                "one of the two calls is not enough");
     }
 
     private Path showCgroups(String own) throws Exception {
@@ -85,16 +89,16 @@ class KernelFeaturesTest {
     @Test
     void shouldLookForTheFreezerBelowTheRootOfAllCgroups() throws Exception {
         Path mount = showCgroups("/");
-        assertTrue(freezer(), "none is there yet");
+        assertTrue(freezer(), "there is no cgroup yet");
         Path child = Files.createDirectory(mount.resolve("a"));
-        assertFalse(freezer(), "one is there, and has none: Linux 4.5 to 5.1");
+        assertFalse(freezer(), "a cgroup without a freezer: Linux 4.5 to 5.1");
         Files.createFile(child.resolve("cgroup.freeze"));
         assertTrue(freezer());
         Files.delete(child.resolve("cgroup.freeze"));
         showCgroups("/b/c");
         assertFalse(freezer());
         Files.createFile(Files.createDirectories(mount.resolve("b/c")).resolve("cgroup.freeze"));
-        assertTrue(freezer(), "its own has one");
+        assertTrue(freezer(), "the process's own cgroup has a freezer");
         Files.writeString(self.resolve("mountinfo"), "40 30 0:37 /b " + mount + " rw - cgroup2 cgroup2 rw\n");
         assertFalse(freezer(), "a part of the tree is not the tree");
     }
@@ -104,25 +108,25 @@ class KernelFeaturesTest {
     }
 
     @Test
-    void shouldNotTakeSumsThatSayNothingOfTheKindOfMemory() throws Exception {
+    void shouldIgnoreSumsWithoutTheKindOfMemory() throws Exception {
         Files.writeString(self.resolve("smaps_rollup"), "Pss:  8 kB\n");
         assertFalse(KernelFeatures.read(proc, number -> false).has(Feature.SMAPS_ROLLUP), "Linux 4.14 to 5.2");
     }
 
     @Test
-    void shouldAskThisNodesKernelOnce() {
+    void shouldProbeThisNodesKernelOnce() {
         assertEquals(System.getProperty("os.version"), KernelFeatures.here().release());
         assertTrue(KernelFeatures.here() == KernelFeatures.here());
     }
 
     @Test
-    void shouldNameWhatItIsMadeOf() {
+    void shouldNameItsFeatures() {
         Set<Feature> some = EnumSet.of(Feature.NSPID, Feature.PIDFD);
         KernelFeatures kernel = KernelFeatures.of("4.18.0-553.el8", some);
         assertTrue(kernel.has(Feature.PIDFD));
         assertEquals(
                 "it needs Linux 5.9 or newer, and this node's 4.18.0-553.el8 has no close_range",
-                kernel.lacks(Feature.CLOSE_RANGE));
+                kernel.describeMissing(Feature.CLOSE_RANGE));
     }
 
     @Test

@@ -13,11 +13,11 @@ import org.junit.jupiter.api.Test;
 
 class LogContextTest {
     private static Map<String, String> fields() {
-        return LogContext.ofThisThread().fields();
+        return LogContext.current().fields();
     }
 
     @Test
-    void shouldBeAboutWhatItWasBeforeWhenAScopeIsClosed() {
+    void shouldRestorePreviousFieldsWhenAScopeIsClosed() {
         try (LogContext.Scope migration = LogContext.migration("abc")) {
             try (LogContext.Scope rank = LogContext.rank(3);
                     LogContext.Scope peer = LogContext.peer("node:1")) {
@@ -60,7 +60,7 @@ class LogContextTest {
     }
 
     @Test
-    void shouldHandItsFieldsToAThreadThatWorksForIt() throws Exception {
+    void shouldPassItsFieldsToAThreadThatWorksForIt() throws Exception {
         AtomicReference<Map<String, String>> seen = new AtomicReference<>();
         Thread worker;
         try (LogContext.Scope migration = LogContext.migration("abc")) {
@@ -73,7 +73,7 @@ class LogContextTest {
     }
 
     @Test
-    void shouldLogAsTheThreadThatItWasTakenFromWhenAnotherLogs() {
+    void shouldLogWithTheFieldsOfTheOriginalThread() {
         LogContext context = LogContext.of("abc", 7);
         try (LogContext.Scope peer = LogContext.peer("node:1")) {
             context.logging(() -> assertEquals(Map.of("PPMR_MIGRATION", "abc", "PPMR_RANK", "7"), fields()));

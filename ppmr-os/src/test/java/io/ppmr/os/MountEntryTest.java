@@ -29,7 +29,7 @@ class MountEntryTest {
         assertEquals(
                 Optional.of(new MountEntry(1, "/", "/", "ext4", "/dev/root")),
                 MountEntry.parse("36 35 8:1 / / rw - ext4 /dev/root rw"));
-        // A mount may have been given no name.
+        // A mount may have an empty name.
         assertEquals(
                 Optional.of(new MountEntry(1, "/", "/mnt", "tmpfs", "")),
                 MountEntry.parse("36 35 8:1 / /mnt rw - tmpfs  rw"));
@@ -45,21 +45,21 @@ class MountEntryTest {
                 "36 35 eight / / rw - ext4 /dev/root rw",
                 "36 35 8:99999999999 / / rw - ext4 /dev/root rw"
             })
-    void shouldPassOverALineThatIsNotUnderstood(String line) {
+    void shouldSkipALineThatCannotBeParsed(String line) {
         assertEquals(Optional.empty(), MountEntry.parse(line));
     }
 
     @Test
-    void shouldKeepWhatIsNoEscape() {
+    void shouldKeepTextThatIsNotAnEscape() {
         MountEntry entry =
                 MountEntry.parse("36 35 0:53 / /a\\8b\\04 rw - tmpfs \\ rw").orElseThrow();
         assertEquals("/a\\8b\\04", entry.mountPoint());
         assertEquals("\\", entry.source());
     }
 
-    /** A user can mount at a place whose name is no UTF-8. */
+    /** A user can mount at a place whose name is not valid UTF-8. */
     @Test
-    void shouldFindAMountBesideOneWhoseNameIsNoText(@TempDir Path process) throws Exception {
+    void shouldFindAMountBesideOneWithAnInvalidName(@TempDir Path process) throws Exception {
         String lines = """
                 36 35 0:53 / /home/user/\u00ff\u00c3 rw - fuse.sshfs user@host rw
                 37 35 0:54 / /mnt/\u00c3\u00a4 rw - fuse.ppmr ppmr-source@1.2.3 rw
@@ -73,7 +73,7 @@ class MountEntryTest {
     }
 
     @Test
-    void shouldTellWhatLiesBelowAMount() {
+    void shouldRecognizePathsBelowAMount() {
         MountEntry entry = new MountEntry(1, "/", "/mnt", "tmpfs", "");
         assertTrue(entry.contains("/mnt"));
         assertTrue(entry.contains("/mnt/a"));
@@ -82,9 +82,9 @@ class MountEntryTest {
         assertTrue(new MountEntry(1, "/", "/", "ext4", "").contains("/mnt"));
     }
 
-    /** The same by this kernel, in a mount namespace that ends with the command. */
+    /** Reads a real mount of this kernel, in a mount namespace that ends with the command. */
     @Test
-    void shouldReadWhatThisKernelWritesOfAMountWhoseNameIsNoText(@TempDir Path folder) throws Exception {
+    void shouldReadARealMountWithAnInvalidName(@TempDir Path folder) throws Exception {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "root alone mounts");
         String script = "d=$(printf '%s/\\377 \\303' \"$1\") && mkdir \"$d\" && mount -t tmpfs none \"$d\""

@@ -14,23 +14,23 @@ import org.junit.jupiter.api.Test;
 
 class OutputBudgetTest {
     @Test
-    void shouldKeepAShortOutputWholeWhenOthersHoldAllThatIsShared() {
+    void shouldKeepAShortOutputWholeWhenTheSharedBudgetIsExhausted() {
         OutputBudget budget = new OutputBudget(1000, 100, 600);
         try (OutputBudget.BudgetShare first = budget.open();
                 OutputBudget.BudgetShare second = budget.open();
                 OutputBudget.BudgetShare third = budget.open()) {
             assertEquals(600, first.admit(5000));
-            assertTrue(first.isCut());
+            assertTrue(first.isTruncated());
             assertEquals(600, second.admit(5000));
             assertEquals(100, third.admit(100));
-            assertFalse(third.isCut());
+            assertFalse(third.isTruncated());
             assertEquals(0, third.admit(1));
-            assertTrue(third.isCut());
+            assertTrue(third.isTruncated());
         }
     }
 
     @Test
-    void shouldGiveBackWhatAShareHasTakenWhenItIsClosed() {
+    void shouldReturnTheBytesOfAShareWhenItIsClosed() {
         OutputBudget budget = new OutputBudget(500, 0, 500);
         for (int i = 0; i < 3; i++) {
             try (OutputBudget.BudgetShare share = budget.open()) {

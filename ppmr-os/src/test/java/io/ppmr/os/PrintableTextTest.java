@@ -17,7 +17,7 @@ class PrintableTextTest {
     }
 
     @Test
-    void shouldShowWhatATerminalWouldObey() {
+    void shouldEscapeTerminalControls() {
         assertEquals("a\\u001b[2Jb\\u009b1mc\\u0007\\u007f", PrintableText.line("a\u001b[2Jb\u009b1mc\u0007\u007f"));
         assertEquals("\\u202egnp.exe \\u2066x\\u2028y", PrintableText.line("\u202egnp.exe \u2066x\u2028y"));
     }

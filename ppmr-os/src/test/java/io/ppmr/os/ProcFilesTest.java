@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Looks at this process by what the kernel shows of it. */
+/** Reads what the kernel shows of this process. */
 @Timeout(60)
 class ProcFilesTest {
     private static final int PID = (int) ProcessHandle.current().pid();
@@ -88,7 +88,7 @@ class ProcFilesTest {
         assertEquals(Optional.empty(), ProcFiles.status("/nothing here"));
     }
 
-    /** The room that a file takes is its length there, which the blocks of a disk round up. */
+    /** The allocated bytes are the file's length on such kernels; a disk rounds them up to blocks. */
     private static FileStatus withoutBytes(FileStatus status) {
         return new FileStatus(
                 status.mode(),
@@ -103,7 +103,7 @@ class ProcFilesTest {
     }
 
     @Test
-    void shouldSayTheSameOnAKernelWithoutStatx() throws Exception {
+    void shouldReturnTheSameOnAKernelWithoutStatx() throws Exception {
         for (String path : List.of("/dev/null", "/dev/ptmx", "/etc/passwd", "/", directory.toString())) {
             assertEquals(
                     ProcFiles.status(path).map(ProcFilesTest::withoutBytes),
@@ -114,7 +114,7 @@ class ProcFilesTest {
     }
 
     @Test
-    void shouldKnowOneDescriptionByTwoDescriptorsFromTwoOfOneFile() throws Exception {
+    void shouldDistinguishASharedDescriptionFromTwoDescriptionsOfOneFile() throws Exception {
         Path file = directory.resolve("file").toAbsolutePath();
         try (FileOutputStream first = new FileOutputStream(file.toFile());
                 FileOutputStream second = new FileOutputStream(file.toFile())) {

@@ -28,7 +28,7 @@ class ProcFolderTest {
     private static String descriptorOf(Path file) throws IOException {
         List<String> found = new ArrayList<>();
         try (ProcFolder open = ProcFolder.open("/proc/self/fd")) {
-            open.each(number -> {
+            open.forEach(number -> {
                 if (open.link(number).equals(Optional.of(file.toString()))) {
                     found.add(number);
                 }
@@ -40,7 +40,7 @@ class ProcFolderTest {
     }
 
     @Test
-    void shouldTellHowAFileIsOpen() throws Exception {
+    void shouldReturnTheAccessModeOfAnOpenFile() throws Exception {
         Path file = Files.createFile(directory.toRealPath().resolve("file"));
         for (String mode : List.of("r", "rw")) {
             try (RandomAccessFile open = new RandomAccessFile(file.toFile(), mode);
@@ -59,10 +59,10 @@ class ProcFolderTest {
     }
 
     @Test
-    void shouldReadWhatLiesInAFolderAsByItsWholePath() throws Exception {
+    void shouldReadTheSameByRelativeAndByFullPath() throws Exception {
         try (ProcFolder threads = ProcFolder.open("/proc/self/task")) {
             Set<String> names = new TreeSet<>();
-            threads.each(names::add);
+            threads.forEach(names::add);
             String first = names.stream()
                     .filter(name ->
                             Integer.parseInt(name) == ProcessHandle.current().pid())

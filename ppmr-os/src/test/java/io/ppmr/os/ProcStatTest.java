@@ -20,7 +20,7 @@ class ProcStatTest {
     }
 
     @Test
-    void shouldReadTheFieldsThatMatter() {
+    void shouldReadTheRelevantFields() {
         assertEquals(new ProcStat(77, "job", 'T', 5, 7, 4194304, 11, 987654), ProcStat.parse(line("job", 'T')));
     }
 
@@ -31,7 +31,7 @@ class ProcStatTest {
     }
 
     @Test
-    void shouldNotTakeATracedStopForAStop() {
+    void shouldNotCountATracedStopAsAStop() {
         assertTrue(ProcStat.parse(line("job", 'T')).isStopped());
         assertFalse(ProcStat.parse(line("job", 't')).isStopped());
         assertTrue(ProcStat.parse(line("job", 'Z')).isDead());
@@ -43,8 +43,8 @@ class ProcStatTest {
     }
 
     @Test
-    void shouldNotTakeOneForGoneThatIsThereAndCannotBeRead() {
-        // Address 0 is nobody's: reading there fails as reading does where no more files can be opened.
+    void shouldNotCountAnUnreadableProcessAsGone() {
+        // Address 0 is not mapped, so reading there fails like an open without free descriptors.
         assertThrows(UncheckedIOException.class, () -> ProcStat.read(Path.of("/proc/self/mem")));
     }
 
@@ -53,9 +53,9 @@ class ProcStatTest {
         assertThrows(IllegalArgumentException.class, () -> ProcStat.parse("77 job T"));
     }
 
-    /** A PID can be given to another process between two looks. */
+    /** The kernel may assign a PID to another process between two scans. */
     @Test
-    void shouldCountAsGoneWhenAnotherTakesItsPlaceMeanwhile(@TempDir Path folder) throws Exception {
+    void shouldCountAsGoneWhenAnotherProcessReplacesIt(@TempDir Path folder) throws Exception {
         Path stat = folder.resolve("stat");
         Path spare =
                 Files.writeString(folder.resolve("spare"), "7 (a) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n");

@@ -15,20 +15,20 @@ class RareLogTest {
     @Test
     void shouldWriteTheFirstOfAKindAtOnceAndCountTheNextOnesForAMinute() {
         for (int i = 0; i < 3000; i++) {
-            log.say("late", "line " + i);
+            log.write("late", "line " + i);
             nowNs += TimeUnit.MILLISECONDS.toNanos(20);
         }
         assertEquals(List.of("line 0"), lines);
-        log.say("wrong key", "another kind");
-        log.say("late", "line 3000");
+        log.write("wrong key", "another kind");
+        log.write("late", "line 3000");
         assertEquals(
                 List.of(
                         "line 0",
                         "another kind",
-                        "line 3000 (2999 more of this kind since the last such line were not logged)"),
+                        "line 3000 (2999 more of this kind were suppressed since the last such line)"),
                 lines);
         nowNs += TimeUnit.SECONDS.toNanos(60);
-        log.say("late", "line 3001");
+        log.write("late", "line 3001");
         assertEquals("line 3001", lines.get(3));
     }
 }

@@ -16,7 +16,7 @@ class SchedulingTest {
         command.addAll(List.of("sleep", "60"));
         Process process = new ProcessBuilder(command).start();
         try {
-            // The words end when they become the program that sleeps.
+            // The command line changes when the shell becomes the program that sleeps.
             long deadlineNs = System.nanoTime() + 60_000_000_000L;
             while (!ProcStat.read("/proc/" + process.pid() + "/stat")
                             .orElseThrow()
@@ -32,13 +32,13 @@ class SchedulingTest {
     }
 
     @Test
-    void shouldTellTheNiceValueAndThePolicy() throws Exception {
+    void shouldReturnTheNiceValueAndThePolicy() throws Exception {
         assertEquals(new Scheduling(7, 0, 0), of("nice", "-n", "7"));
         assertEquals(new Scheduling(0, 0, 3), of("chrt", "--batch", "0"));
     }
 
     @Test
-    void shouldTellARealTimePriority() throws Exception {
+    void shouldReturnARealTimePriority() throws Exception {
         assertEquals(new Scheduling(0, 12, 2), of("chrt", "--rr", "12"));
         assertEquals(new Scheduling(0, 3, 1), of("chrt", "--reset-on-fork", "--fifo", "3"));
     }

@@ -29,11 +29,11 @@ class SecretWordsTest {
                 "curl -u admin:hunter2 https://{node}/redfish",
                 "curl https://admin:hunter2@bmc/redfish",
             })
-    void shouldHideAPasswordAndNameWhatGivesItAway(String line) {
+    void shouldHideAPasswordAndNameItsOption(String line) {
         String shown = SecretWords.hidden(words(line));
         assertEquals(line.replaceAll("(admin:)?hunter2", "***"), shown.replace("admin:***", "***"));
         assertEquals(Optional.of(true), SecretWords.in(words(line)).map(behind -> line.contains(behind)));
-        // As one word of a shell.
+        // The whole command as one word of a shell.
         List<String> script = List.of("sh", "-c", line + "; echo done");
         assertEquals(-1, SecretWords.hidden(script).indexOf("hunter2"), SecretWords.hidden(script));
     }
@@ -50,7 +50,7 @@ class SecretWordsTest {
                 "off --password",
                 "off --password --force",
             })
-    void shouldLeaveAloneWhatIsNoPassword(String line) {
+    void shouldKeepWordsThatAreNotPasswords(String line) {
         assertEquals(Optional.empty(), SecretWords.in(words(line)));
         assertEquals(line, SecretWords.hidden(words(line)));
     }
@@ -63,10 +63,10 @@ class SecretWordsTest {
     }
 
     @Property
-    void shouldGiveTheWordsAsTheyAreOrHideSomething(@ForAll List<String> words) {
+    void shouldReturnTheWordsUnchangedOrHideAPassword(@ForAll List<String> words) {
         boolean found = SecretWords.in(words).isPresent();
         String shown = SecretWords.hidden(words);
-        // A password may be what hides one.
+        // A password may itself be the text that hides one.
         assertTrue(found ? shown.contains("***") : shown.equals(String.join(" ", words)), shown);
     }
 }

@@ -57,7 +57,7 @@ final class PeerNotices {
     private record Notice(HostPort peer, String address, String migration, Duration lease, ReturnToken token) {
         ControlMessage.AddressAway message() {
             return new ControlMessage.AddressAway(
-                    address, migration, lease.toMillis(), lease.isZero() ? token.text() : token.lock());
+                    address, migration, lease.toMillis(), lease.isZero() ? token.text() : token.digest());
         }
     }
 
@@ -167,7 +167,7 @@ final class PeerNotices {
                 tell(notice);
             }
         } catch (IOException | RequestException e) {
-            log.say(
+            log.write(
                     whom,
                     whom + " cannot be told that address " + notice.address()
                             + (notice.lease().isZero() ? " is back" : " is away")
@@ -182,7 +182,7 @@ final class PeerNotices {
 
     private void tell(Notice notice) throws IOException {
         Message answer = new Connector(notice.peer().lookUp(), key, CONNECT_LIMIT)
-                .ask(notice::message, ControlMessage::read, ANSWER_LIMIT);
+                .request(notice::message, ControlMessage::read, ANSWER_LIMIT);
         if (answer instanceof ControlMessage.Refuse refuse) {
             throw new IOException("it refuses: " + refuse.reason());
         }

@@ -80,7 +80,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                                 + ": a peer that is not told that an address is away may continue"
                                 + " only after as long as the pause took",
                         "Linux 6.15 has it")
-                .atMostAWarning());
+                .asWarning());
         findings.add(Finding.failUnless(
                 LibC.listsTrackedConnections(),
                 "pod-conntrack",
@@ -120,7 +120,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                         bridge + " takes its MAC address, " + mac
                                 + ", from its ports: when a pod comes or goes all others may stall",
                         "ip link set dev " + bridge + " address " + mac)
-                .atMostAWarning();
+                .asWarning();
     }
 
     private static boolean addQuiet(List<Finding> findings) {
@@ -133,7 +133,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                             "nftables cannot keep pods quiet while an address is away, so connections of a held pod may"
                                     + " take as long again, or end: " + tried.describe(),
                             NFT_REMEDY)
-                    .atMostAWarning());
+                    .asWarning());
             return tried.succeeded();
         } catch (IOException e) {
             findings.add(Finding.warn("pod-quiet", String.valueOf(e.getMessage()), NFT_REMEDY));
@@ -215,7 +215,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
                         "pod " + pod.fullName() + ": " + RETRIES + " is " + retries
                                 + ", and each try during a pause counts",
                         "nsenter --net=" + network + " sysctl -w net.ipv4." + RETRIES + "=" + ENOUGH_RETRIES)
-                .atMostAWarning();
+                .asWarning();
     }
 
     /**

@@ -72,7 +72,7 @@ final class PodPeers {
                 throw new RequestException("pod " + pod.fullName() + " has that address here, and nothing moves it");
             }
         }
-        String lock = isBack ? new ReturnToken(said.token()).lock() : said.token();
+        String lock = isBack ? new ReturnToken(said.token()).digest() : said.token();
         Map<String, Lease> all = leases.computeIfAbsent(address, one -> new HashMap<>());
         Lease last = all.get(lock);
         if (last == null && all.size() == MOST_LEASES) {

@@ -84,7 +84,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         return result(
                 crun(folder, "exec", "--process", process.toString(), pod.id()),
                 limit,
-                command -> command.cutBy(output));
+                command -> command.withinBudget(output));
     }
 
     /**
@@ -112,7 +112,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         PodCgroup.of(pod, settings).directories().forEach(cgroup -> all.addAll(List.of("--cgroup", cgroup.toString())));
         all.addAll(Command.words("--environment %s --seconds %s --", environment, limit.toSeconds()));
         all.addAll(words);
-        return result(all, limit, command -> command.cutBy(output));
+        return result(all, limit, command -> command.withinBudget(output));
     }
 
     private static List<String> withoutInput() {
@@ -199,7 +199,10 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
 
     /** Lists the sockets of a network namespace, each as ppmr-pod-net shows it. */
     List<String> sockets(long namespace) throws IOException {
-        return result(Command.words("%s look %s", podNet, namespace), LIMIT, command -> command.upTo(SOCKETS_BYTES))
+        return result(
+                        Command.words("%s look %s", podNet, namespace),
+                        LIMIT,
+                        command -> command.withOutputLimit(SOCKETS_BYTES))
                 .requireOutput()
                 .lines()
                 .toList();

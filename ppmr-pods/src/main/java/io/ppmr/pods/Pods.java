@@ -519,7 +519,7 @@ public final class Pods {
         Command.CommandResult result = runtime.knows(folderOf(pod), pod)
                 ? executeByRuntime(pod, environment, words, output)
                 : enter(pod, environment, words, output);
-        return new Executed(result.exitCode(), result.output(), output.isCut());
+        return new Executed(result.exitCode(), result.output(), output.isTruncated());
     }
 
     private Command.CommandResult enter(
@@ -630,7 +630,7 @@ public final class Pods {
             remove(folderOf(ended), ended);
             LOG.info("pod {} has ended and was taken away", ended.fullName());
         } catch (IOException e) {
-            log.say(ended.id(), "what is left of pod " + ended.fullName() + " stays behind: " + e.getMessage());
+            log.write(ended.id(), "what is left of pod " + ended.fullName() + " stays behind: " + e.getMessage());
         } finally {
             release(ended.id());
         }
@@ -652,7 +652,7 @@ public final class Pods {
         try {
             return take(pod);
         } catch (IOException e) {
-            log.say(pod.id(), "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage());
+            log.write(pod.id(), "pod " + pod.fullName() + " cannot be looked at: " + e.getMessage());
             return false;
         }
     }
@@ -720,7 +720,7 @@ public final class Pods {
         try {
             return records();
         } catch (IOException e) {
-            log.say("records", "the pods of this node cannot be looked at: " + e.getMessage());
+            log.write("records", "the pods of this node cannot be looked at: " + e.getMessage());
             return List.of();
         }
     }

@@ -237,7 +237,7 @@ final class PodNode {
                         socket().toString(),
                         request))
                 .in(Path.of("/"))
-                .upTo(8 << 20)
+                .withOutputLimit(8 << 20)
                 .run(LIMIT)
                 .requireOutput();
         return new ObjectMapper().readTree(answer);

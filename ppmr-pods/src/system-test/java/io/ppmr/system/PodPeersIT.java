@@ -433,7 +433,7 @@ class PodPeersIT {
 
     /** Runs on node a, and gives what the service at c answers, or why it does not. */
     private static String tell(Path key, String address, String leaseMs) throws IOException, InterruptedException {
-        return tell(key, address, leaseMs, FORGED.lock());
+        return tell(key, address, leaseMs, FORGED.digest());
     }
 
     private static String tell(Path key, String address, String leaseMs, String token)
@@ -491,7 +491,7 @@ class PodPeersIT {
             // one.
             assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));
-            assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).lock())
+            assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).digest())
                     .contains("AddressAwayAck"));
             assertTrue(tell(key, "10.20.0.12", "0", "0%063d".formatted(round)).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));

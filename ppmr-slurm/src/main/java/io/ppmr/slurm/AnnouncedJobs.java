@@ -236,7 +236,7 @@ public final class AnnouncedJobs implements JobSource {
             for (Path folder : folders) {
                 String name = folder.getFileName().toString();
                 if (++looked > MAX_JOBS) {
-                    log.say(
+                    log.write(
                             "too many",
                             users + " has more than " + MAX_JOBS + " names; further ones are not looked at");
                     break;
@@ -246,7 +246,7 @@ public final class AnnouncedJobs implements JobSource {
                 }
             }
         } catch (IOException | DirectoryIteratorException e) {
-            log.say("not listed", "the announced jobs in " + users + " cannot be listed: " + e.getMessage());
+            log.write("not listed", "the announced jobs in " + users + " cannot be listed: " + e.getMessage());
         }
         names.sort(Comparator.comparing(JobName::name));
         return names;
@@ -256,7 +256,7 @@ public final class AnnouncedJobs implements JobSource {
         try {
             return find(name, share).isPresent();
         } catch (RequestException e) {
-            log.say("wrong", e.getMessage());
+            log.write("wrong", e.getMessage());
             return false;
         }
     }

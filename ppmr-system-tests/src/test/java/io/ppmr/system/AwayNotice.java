@@ -18,7 +18,7 @@ final class AwayNotice {
     public static void main(String[] arguments) throws IOException {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);
-        System.out.println(service.ask(
+        System.out.println(service.request(
                 () -> new ControlMessage.AddressAway(
                         arguments[2], arguments[3], Long.parseLong(arguments[4]), arguments[5]),
                 ControlMessage::read,

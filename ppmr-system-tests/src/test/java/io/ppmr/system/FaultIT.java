@@ -167,7 +167,7 @@ class FaultIT {
                 }
                 MigrationReport report = migration.get(Patience.of(60), TimeUnit.SECONDS);
                 assertEquals(MigrationReport.Outcome.ROLLED_BACK, report.outcome(), report.reason());
-                assertFalse(report.reason().contains("has taken no chunk"), report.reason());
+                assertFalse(report.reason().contains("accepted no awaited chunk"), report.reason());
                 assertEquals(
                         what.equals("called off"),
                         report.reason().contains("a test has called it off"),

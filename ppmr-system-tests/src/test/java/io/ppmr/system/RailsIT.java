@@ -272,7 +272,7 @@ class RailsIT {
             assertTrue(scene.nodes.logEnds().contains("rail r1 has failed"), scene.nodes.logEnds());
             String status = scene.status();
             assertTrue(status.startsWith("rails: rails r0, r1; r0 up"), status);
-            assertTrue(status.matches(".*r1 (down|connecting).*, lost 1 times, \\d+ chunks sent again.*"), status);
+            assertTrue(status.matches(".*r1 (down|connecting).*, lost 1 times, \\d+ chunks retransmitted.*"), status);
             String history = scene.history(report.migrationId());
             assertTrue(history.contains("rail r0") && history.contains("rail r1"), history);
             scene.requireResults();
@@ -314,11 +314,11 @@ class RailsIT {
             assertTrue(log.contains("resumed via /" + Scene.address(0, 1)), log);
             assertTrue(log.contains("rail own has failed"), log);
             String before = asked.get().get(LIMIT.toSeconds(), TimeUnit.SECONDS);
-            assertTrue(before.contains("; own up, carries the control connection, "), before);
-            assertFalse(before.contains("took the control connection over"), before);
+            assertTrue(before.contains("; own up, used by the control connection, "), before);
+            assertFalse(before.contains("failovers of the control connection to it"), before);
             String status = scene.status();
-            assertTrue(status.matches(".*; r0 up[^;]*, took the control connection over 1 times(;.*)?"), status);
-            assertFalse(status.contains("carries the control connection"), "no migration is under way: " + status);
+            assertTrue(status.matches(".*; r0 up[^;]*, 1 failovers of the control connection to it(;.*)?"), status);
+            assertFalse(status.contains("used by the control connection"), "no migration is under way: " + status);
             String history = scene.history(report.migrationId());
             assertTrue(history.contains("control by own") && history.contains("control by r0"), history);
             scene.requireResults();

@@ -54,7 +54,7 @@ public final class ServicePair implements AutoCloseable {
     /** The choices of a test; the rest is as a site would have it. Each method gives other options with one change. */
     public static final class Options {
         private final List<Checkpointer> restores;
-        private PoolGeometry pool = PoolGeometry.chosen(8 << 20);
+        private PoolGeometry pool = PoolGeometry.choose(8 << 20);
         private PoolGeometry sourcePool = pool;
         private long minRate = 1 << 20;
         private Duration rateTime = SourceSettings.USUAL_RATE_TIME;

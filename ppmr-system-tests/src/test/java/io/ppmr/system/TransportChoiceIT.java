@@ -220,7 +220,7 @@ class TransportChoiceIT {
                 MigrationReport.Outcome.REFUSED,
                 of(TransportChoice.Preference.RDMA, new Unlucky()),
                 of(TransportChoice.Preference.AUTO, WITHOUT_DEVICE),
-                "it must use RDMA, and this node cannot: this node has no RDMA device");
+                "the source allows only RDMA, which this node cannot use: this node has no RDMA device");
     }
 
     @Tag("soak")
@@ -288,8 +288,9 @@ class TransportChoiceIT {
     void shouldSayByNameThatARailIsNotUsableWhenTheTargetHasNoRdma() throws Exception {
         String state = commits(rails(written(), "ib0", "eth0"), rails("ib0", "eth0"));
         assertTrue(
-                state.contains("ib0 down: the other end of the rail says: the rail cannot be joined by RDMA: this node"
-                        + " cannot use it: this node has no RDMA device, 0 bytes"),
+                state.contains(
+                        "ib0 down: the other end of the rail reports: the rail cannot be connected by RDMA: this node"
+                                + " cannot use RDMA: this node has no RDMA device, 0 bytes"),
                 state);
         assertTrue(state.contains("eth0 up when the last migration ended, "), state);
     }
@@ -311,8 +312,8 @@ class TransportChoiceIT {
                         .toList());
         String state = commits(rails(written(), "ib0", "eth0"), target);
         assertTrue(
-                state.contains("ib0 down: its transport is \"rdma\" here and \"tcp\" at the target: write the same"
-                        + " into both files"),
+                state.contains("ib0 down: its transport is \"rdma\" here and \"tcp\" at the target: configure the same"
+                        + " transport on both nodes"),
                 state);
     }
 
@@ -342,7 +343,7 @@ class TransportChoiceIT {
     @Tag("soak")
     @Test
     void shouldUseTcpWhenTheTargetHasRailsAlone() throws Exception {
-        assertEquals("tcp: the configuration says so", commits(TransportChoice.tcp(), rails("a")));
+        assertEquals("tcp: this node's configuration allows only TCP", commits(TransportChoice.tcp(), rails("a")));
     }
 
     private String commits(TransportChoice source, TransportChoice target) throws Exception {

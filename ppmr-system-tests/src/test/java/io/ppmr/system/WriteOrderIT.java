@@ -195,7 +195,7 @@ class WriteOrderIT {
     void shouldFailByNameWhenAStreamedFileIsCutBehindItsReader() throws Exception {
         try (ReplayJob job = rewrittenBehindTheReader(new ReplayJob(directory), "truncate 500000");
                 ServicePair pair = pair(job, 8, 0)) {
-            job.rollsBack(pair, "/image", "was cut to 500000", "retained");
+            job.rollsBack(pair, "/image", "was truncated to 500000", "retained");
         }
     }
 }

@@ -5,43 +5,44 @@ import io.ppmr.protocol.data.ProtocolException;
 import java.nio.ByteBuffer;
 
 /**
- * Hears at the target, on the transport's own threads, which bytes come. {@link PullListener} is for what was pulled,
- * the methods here for what was sent unasked.
+ * Receives arriving chunks at the target, on the transport's own threads. The methods of {@link PullListener} report
+ * RDMA Reads, the methods here chunks that the source sent.
  */
 public interface Arrivals extends PullListener {
 
     /**
-     * A chunk is about to come, or, written by RDMA, lies in this node's memory already.
+     * A chunk is about to arrive, or, written by RDMA, is in this node's memory already.
      *
-     * @return where exactly its bytes go: a part of the receive slot that it was sent for. It belongs to the transport
-     *     until {@link #onChunkEnd}, or for good if the bytes do not come
-     * @throws ProtocolException if the slot is not granted for these bytes; the connection is ended then
+     * @return the buffer for its bytes: a part of the receive slot to which it was sent. The buffer belongs to the
+     *     transport until {@link #onChunkEnd}, or permanently if the bytes do not arrive
+     * @throws ProtocolException if the slot is not granted for these bytes; the connection is closed then
      */
     ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException;
 
     /**
-     * The bytes of the chunk that {@link #onChunkStart} was last told of on this thread are where they were to go.
+     * All bytes of the chunk of the last {@link #onChunkStart} on this thread are in that buffer.
      *
-     * @return whether they are what was sent, so that the source may use its chunk again
+     * @return whether the bytes are correct, so that the source may reuse its chunk
      */
     boolean onChunkEnd(ChunkFrame chunk);
 
     /**
-     * The chunk that {@link #onChunkStart} was last told of on this thread does not come by this connection, which
-     * writes to its place no more: it may come again by another one. Who cannot take it again takes it for broken.
+     * The chunk of the last {@link #onChunkStart} on this thread does not arrive on this connection, which no longer
+     * writes to its buffer. The chunk may arrive on another connection. By default this is a protocol error, for a
+     * receiver that cannot receive it again.
      */
     default void onChunkAborted(ChunkFrame chunk) {
-        onProtocolError("the connection of " + chunk + " has ended in the middle of it");
+        onProtocolError("the connection ended in the middle of " + chunk);
     }
 
     /**
-     * A connection by which chunks are written has failed, and the source has not broken the protocol. Who has no other
-     * takes it for broken.
+     * A connection that writes chunks failed, without a protocol violation by the source. By default this is a protocol
+     * error, for a receiver without another connection.
      */
     default void onConnectionLost(String reason) {
         onProtocolError(reason);
     }
 
-    /** A connection has failed in the middle of a chunk, or its peer breaks the protocol. */
+    /** A connection failed in the middle of a chunk, or its peer violated the protocol. */
     void onProtocolError(String reason);
 }

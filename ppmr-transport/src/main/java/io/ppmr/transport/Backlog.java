@@ -6,56 +6,56 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Bounds the messages that agents of connections have handed to a thread that has not dealt with them yet. How much a
- * peer sends is the peer's decision, so each message takes room here before it is queued and gives it back afterwards.
+ * Bounds the memory of messages that connections' agents passed to another thread and that it did not handle yet. A
+ * peer decides how much it sends, so each message reserves memory here before it is queued and releases it afterwards.
  * For any thread.
  */
 public final class Backlog {
-    /** The heap that each message counts for, however short it is. */
+    /** The minimum heap that each message counts for. */
     private static final int MESSAGE_BYTES = 1024;
 
-    /** The heap that a byte on the wire counts for: a text in a list recovers to ten times its bytes. */
+    /** The heap per byte on the wire: a text in a list needs up to ten times its length. */
     private static final int HEAP_PER_BYTE = 8;
 
     private final int heapBytes;
     private final Duration patience;
-    private final Semaphore leftBytes;
+    private final Semaphore remainingBytes;
 
     /**
-     * @param heapBytes of all messages together; a single one is let in whatever its size
-     * @param patience how long an agent waits for room; zero where the other thread expects few messages
+     * @param heapBytes the limit for all messages; a single message is accepted at any size
+     * @param patience how long an agent waits for memory; zero where the other thread expects few messages
      */
     public Backlog(int heapBytes, Duration patience) {
         this.heapBytes = heapBytes;
         this.patience = patience;
-        this.leftBytes = new Semaphore(heapBytes);
+        this.remainingBytes = new Semaphore(heapBytes);
     }
 
-    /** Returns the room that a message of this length on the wire takes. */
+    /** Returns the bytes that a message of this length on the wire reserves. */
     public int chargeOf(int lengthBytes) {
         return (int) Math.min(heapBytes, MESSAGE_BYTES + (long) HEAP_PER_BYTE * lengthBytes);
     }
 
     /**
-     * Takes room for a message of this length on the wire, and returns it.
+     * Reserves memory for a message of this length on the wire, and returns the reserved bytes.
      *
      * @throws ProtocolException if there is none within the patience: the connection must be closed
      */
-    public int take(int lengthBytes) throws ProtocolException {
+    public int reserve(int lengthBytes) throws ProtocolException {
         int charge = chargeOf(lengthBytes);
         try {
-            if (leftBytes.tryAcquire(charge, patience.toNanos(), TimeUnit.NANOSECONDS)) {
+            if (remainingBytes.tryAcquire(charge, patience.toNanos(), TimeUnit.NANOSECONDS)) {
                 return charge;
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        throw new ProtocolException("the peer sends more messages than are dealt with here: those that wait take "
-                + (heapBytes - leftBytes.availablePermits()) + " of " + heapBytes + " bytes");
+        throw new ProtocolException("the peer sends messages faster than this node handles them: waiting messages need "
+                + (heapBytes - remainingBytes.availablePermits()) + " of " + heapBytes + " bytes");
     }
 
-    /** Gives the room of messages back. */
-    public void give(int charge) {
-        leftBytes.release(charge);
+    /** Releases reserved bytes. */
+    public void release(int charge) {
+        remainingBytes.release(charge);
     }
 }

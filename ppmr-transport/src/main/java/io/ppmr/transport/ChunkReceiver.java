@@ -1,8 +1,8 @@
 package io.ppmr.transport;
 
 /**
- * Takes chunks that the source sends unasked, each into the receive slot that was granted for it, on threads of its
- * own, from {@link Transport.TransportPeer#open} on. What comes is told to {@link Arrivals#onChunkStart} and {@link
+ * Receives chunks that the source sends, each into its granted receive slot. It uses its own threads, from {@link
+ * Transport.TransportPeer#open} on. Chunks are reported by {@link Arrivals#onChunkStart} and {@link
  * Arrivals#onChunkEnd}.
  */
 public non-sealed interface ChunkReceiver extends TargetPath {}

@@ -25,36 +25,37 @@ import org.agrona.concurrent.ringbuffer.ManyToOneRingBuffer;
 import org.agrona.concurrent.ringbuffer.RingBufferDescriptor;
 
 /**
- * The control link of a session: frames out, frames in, never blocking.
+ * The control link of a session: sends and receives frames without blocking.
  *
- * <p>One agent owns it and calls {@link #doWork}, {@link #idle} and the methods that write in place. Every other thread
- * hands its frames over by {@link #claim} or {@link #send}: they go through a ring buffer in the order in which they
- * were claimed. When the peer does not take them the ring fills and the senders wait, so a slow peer costs memory of a
- * fixed size.
+ * <p>One agent owns it and calls {@link #doWork}, {@link #idle} and the methods that write in place. All other threads
+ * pass their frames by {@link #claim} or {@link #send}. A ring buffer keeps these frames in the order of the claims. If
+ * the peer does not accept them the ring fills and the senders block, so a slow peer costs a fixed amount of memory.
  *
- * <p>A link on which nothing comes for the silence limit is dead; so that this never happens while both sides live, an
- * idle side sends a heartbeat. It says how much of the peer's frames has come, and is sent as well when that is much.
+ * <p>A link that receives nothing for the silence limit is lost. An idle side sends heartbeats, so that this does not
+ * happen while both sides work. A heartbeat contains the number of received bytes, and is also sent after many received
+ * bytes.
  *
- * <p>Where the session has rails the link outlives its connection: the source brings another one ({@link #resumeBy},
- * {@link #offer}), on which each side continues from what the other has ({@link ResumableConnection}). To the users of
- * the link that is a network which was slow; the silence limit counts from the last frame, whatever was connected
- * meanwhile.
+ * <p>If the session has rails the link survives the loss of its connection. The source opens a new one ({@link
+ * #setReconnector}, {@link #offer}), on which each side continues after the peer's received bytes ({@link
+ * ResumableConnection}). The users of the link only notice a delay. The silence limit counts from the last received
+ * frame, independent of new connections.
  */
 public final class ControlLink implements AutoCloseable {
-    /** For the side that is called: the attempt is that of the first frame, before which it says nothing. */
+    /** Value of {@code attempt} at the accepting side: the first received frame sets it, and nothing is sent before. */
     public static final int OF_FIRST_FRAME = 0;
 
     private static final int RING_BYTES = Frame.MAX_FRAME_BYTES * 8;
     private static final int BUFFER_BYTES = Frame.MAX_FRAME_BYTES * 4;
     private static final int MESSAGE_TYPE_ID = 1;
-    /** An acknowledgement is sent each time this many bytes arrived, so that the peer can free them. */
-    private static final int TELL_BYTES = BUFFER_BYTES / 4;
+    /** An acknowledgement is sent after this many received bytes, so that the peer can free them. */
+    private static final int ACKNOWLEDGE_BYTES = BUFFER_BYTES / 4;
 
     private static final long HEARTBEAT_NS = TimeUnit.SECONDS.toNanos(1);
-    private static final long SEND_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(50);
+    private static final long SEND_PAUSE_US = 50;
+    private static final long SEND_PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(SEND_PAUSE_US);
 
     private final Outbox out = new Outbox(BUFFER_BYTES);
-    private final ResumableConnection carrier;
+    private final ResumableConnection connection;
     private volatile int attempt;
     private final long silenceLimitNs;
     private final ManyToOneRingBuffer ring;
@@ -63,39 +64,39 @@ public final class ControlLink implements AutoCloseable {
     private final UnsafeBuffer in = new UnsafeBuffer(inBytes);
     private final AtomicBoolean sleeping = new AtomicBoolean();
     private final ArrayDeque<DirectBuffer> kept = new ArrayDeque<>();
-    /** Held by the thread that sends a message of several frames; the agent never takes it. */
+    /** Held by the thread that sends a message of several frames. The agent never acquires it. */
     private final Object longMessages = new Object();
 
     private final ValueFrame value = new ValueFrame();
-    /** In what has come: up to where it was given to the handler. */
+    /** The position in the received bytes up to which frames were dispatched. */
     private int dispatched;
 
     private boolean outIsFull;
     private long lastSentNs = System.nanoTime();
     private final LongSupplier clockNs;
-    private long lastHeardNs;
-    /** The number of the peer's bytes that the peer was last told to have come. */
-    private long toldBytes;
+    private long lastReceivedNs;
+    /** The number of received bytes in the last acknowledgement. */
+    private long acknowledgedBytes;
 
     private volatile Thread agentThread;
     private volatile boolean closed;
 
-    /** Connects the link again, at the source, where its connection no longer carries. Safe for any thread. */
+    /** Opens a new connection for the link, at the source, when the current one fails. Safe for any thread. */
     public interface Reconnector extends AutoCloseable {
         /**
-         * Begins to connect, unless it does; does not wait. What is connected goes to {@link ControlLink#offer}; if
-         * nothing can be, the link is told so by {@link ControlLink#giveUp}.
+         * Starts to connect, unless an attempt is running; does not block. The new connection goes to {@link
+         * ControlLink#offer}. If none is possible, {@link ControlLink#failResumption} is called.
          */
         void begin();
 
         /**
-         * Another connection carries the link from now on. Called by the link's agent.
+         * The link resumed on another connection. Called by the link's agent.
          *
-         * @param to where it leads
+         * @param to the remote address of the connection
          */
-        void carriedTo(SocketAddress to);
+        void resumedOn(SocketAddress to);
 
-        /** Ends that; does not wait. */
+        /** Stops connecting; does not block. */
         @Override
         void close();
     }
@@ -103,21 +104,20 @@ public final class ControlLink implements AutoCloseable {
     /**
      * Takes over a connected and authenticated channel.
      *
-     * @param attempt number of the attempt whose frames it carries, or {@link #OF_FIRST_FRAME}; frames of others are
-     *     refused
-     * @param silenceLimitNs how long the peer may say nothing
+     * @param attempt the attempt of its frames, or {@link #OF_FIRST_FRAME}; frames of other attempts are refused
+     * @param silenceLimitNs the time without a received byte after which the link is lost
      */
     public ControlLink(SocketChannel channel, int attempt, long silenceLimitNs) throws IOException {
         this(channel, attempt, silenceLimitNs, BootClock::nowNs);
     }
 
-    /** @param clockNs by which silence is counted: a machine that was suspended has heard nothing all that time */
+    /** @param clockNs the clock for the silence limit, which includes the time of a suspended machine */
     ControlLink(SocketChannel channel, int attempt, long silenceLimitNs, LongSupplier clockNs) throws IOException {
         this.clockNs = clockNs;
-        this.lastHeardNs = clockNs.getAsLong();
+        this.lastReceivedNs = clockNs.getAsLong();
         this.attempt = attempt;
         this.silenceLimitNs = silenceLimitNs;
-        carrier = new ResumableConnection(channel, out);
+        connection = new ResumableConnection(channel, out);
         ring = new ManyToOneRingBuffer(new UnsafeBuffer(
                 BufferUtil.allocateDirectAligned(RING_BYTES + RingBufferDescriptor.TRAILER_LENGTH, 64)));
     }
@@ -126,18 +126,18 @@ public final class ControlLink implements AutoCloseable {
         return attempt;
     }
 
-    /** The address from, or to, which it was opened. */
+    /** The remote address of the first connection. */
     public String peer() {
-        return carrier.peer();
+        return connection.peer();
     }
 
     // ---- any thread -------------------------------------------------------------------------------------------
 
     /**
-     * Claims room for a frame of exactly {@code lengthBytes}, waiting while the peer takes nothing.
+     * Claims space for a frame of exactly {@code lengthBytes}, and blocks while the ring is full.
      *
      * @return an index for {@link #claimed} and {@link #commit}
-     * @throws IOException if there is no room before the silence limit, or the link is closed
+     * @throws IOException if there is no space before the silence limit, or the link is closed
      */
     public int claim(int lengthBytes) throws IOException {
         requireAlive();
@@ -148,18 +148,21 @@ public final class ControlLink implements AutoCloseable {
         long deadlineNs = System.nanoTime() + silenceLimitNs;
         wake();
         while (index <= 0) {
-            awaitRoom(deadlineNs);
+            awaitSpace(deadlineNs);
             index = ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
         }
         return index;
     }
 
-    /** Waits a moment for room in the ring, on any thread, the agent's too; throws at the deadline. */
-    public void awaitRoom(long deadlineNs) throws IOException {
+    /**
+     * Waits {@value #SEND_PAUSE_US} microseconds for space in the ring, on any thread including the agent's. Throws at
+     * the deadline.
+     */
+    public void awaitSpace(long deadlineNs) throws IOException {
         requireAlive();
         if (System.nanoTime() - deadlineNs > 0) {
             throw new IOException("control connection to " + peer() + " took no frame for "
-                    + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is cut");
+                    + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the peer hangs or the network is down");
         }
         if (Thread.currentThread() == agentThread) {
             pump();
@@ -168,41 +171,43 @@ public final class ControlLink implements AutoCloseable {
         }
     }
 
-    /** Returns how long a sender may wait for room. */
+    /** Returns how long a sender may wait for space. */
     public long silenceLimitNs() {
         return silenceLimitNs;
     }
 
-    /** As {@link #claim} but without waiting: 0 or less if there is no room now. For use under a lock. */
+    /**
+     * Like {@link #claim} but without blocking: returns 0 or less if there is no space. For use while holding a lock.
+     */
     public int tryClaim(int lengthBytes) throws IOException {
         requireAlive();
         return ring.tryClaim(MESSAGE_TYPE_ID, lengthBytes);
     }
 
-    /** Throws if the agent has ended, since nothing would be sent. */
-    public void dead() {
+    /** Marks the link as closed when its agent ends, so that later calls throw. */
+    public void markClosed() {
         closed = true;
-        carrier.end();
+        connection.end();
     }
 
-    /** At the source: from now on it has other connections made where its own no longer carries. */
-    public void resumeBy(Reconnector reconnector) {
-        carrier.resumeBy(reconnector);
+    /** At the source: sets the way to open new connections when the current one fails. */
+    public void setReconnector(Reconnector reconnector) {
+        connection.setReconnector(reconnector);
     }
 
-    /** At the target: whether the source may bring another connection where this one no longer carries. */
-    public void mayResume(boolean may) {
-        carrier.mayResume(may);
+    /** At the target: sets whether the source may replace a failed connection. */
+    public void allowResumption(boolean allowed) {
+        connection.allowResumption(allowed);
     }
 
-    /** Takes over a connection on which source and target have proved that it is this session's. Does not wait. */
+    /** Takes over a connection on which source and target proved that they belong to this session. Does not block. */
     public void offer(SocketChannel connected) {
-        carrier.offer(connected);
+        connection.offer(connected);
     }
 
-    /** No other connection can be had: if it has none it is dead. */
-    public void giveUp(String reason) {
-        carrier.giveUp(reason);
+    /** Reports that no new connection is possible: without a connection the link is lost. */
+    public void failResumption(String reason) {
+        connection.failResumption(reason);
     }
 
     private void requireAlive() throws IOException {
@@ -211,18 +216,18 @@ public final class ControlLink implements AutoCloseable {
         }
     }
 
-    /** The buffer in which a claimed index lies. */
+    /** The buffer that contains a claimed index. */
     public MutableDirectBuffer claimed() {
         return ring.buffer();
     }
 
-    /** Hands a claimed frame over to the agent. */
+    /** Passes a claimed frame to the agent. */
     public void commit(int index) {
         ring.commit(index);
         wake();
     }
 
-    /** Sends a frame that carries one number. */
+    /** Sends a frame that contains one number. */
     public void sendValue(FrameType type, int file, long value) throws IOException {
         int index = claim(ValueFrame.LENGTH_BYTES);
         ValueFrame.encode(ring.buffer(), index, type, attempt, file, value);
@@ -230,7 +235,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /**
-     * Sends a message. One of several frames is not for the agent's own thread; the frames of two such messages are
+     * Sends a message. The agent's own thread must not send one of several frames. The frames of two such messages are
      * never mixed.
      */
     public void send(Message message) throws IOException {
@@ -250,9 +255,9 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /**
-     * Sends a message if there is room for it now, and never waits.
+     * Sends a message if there is space for it, and never blocks.
      *
-     * @return false if it was not sent: there is no room, or it is of several frames
+     * @return false if it was not sent, because there is no space, or it has several frames
      */
     public boolean offer(Message message) throws IOException {
         requireAlive();
@@ -274,18 +279,18 @@ public final class ControlLink implements AutoCloseable {
         commit(index);
     }
 
-    /** Ends the agent's sleep: there is something for it to do. */
+    /** Wakes the agent. */
     public void wake() {
         if (sleeping.get() && sleeping.compareAndSet(true, false)) {
-            carrier.wakeup();
+            connection.wakeup();
         }
     }
 
     // ---- the agent's thread -----------------------------------------------------------------------------------
 
-    /** Returns true if the agent may write {@code lengthBytes} in place now. */
-    public boolean hasRoom(int lengthBytes) {
-        return out.hasRoom(lengthBytes);
+    /** Returns true if there is space for {@code lengthBytes} written in place. */
+    public boolean hasSpace(int lengthBytes) {
+        return out.hasSpace(lengthBytes);
     }
 
     /** The buffer for frames written in place, at {@link #outOffset}. */
@@ -297,52 +302,52 @@ public final class ControlLink implements AutoCloseable {
         return out.offset();
     }
 
-    /** Takes over a frame that was written in place. */
+    /** Appends a frame that was written in place. */
     public void advance(int lengthBytes) {
         out.advance(lengthBytes);
     }
 
     /**
-     * Sends a message of one frame from the agent's own thread, which must not wait for room: it keeps what does not
-     * fit yet.
+     * Sends a message of one frame from the agent's own thread, which must not block. The link keeps the message until
+     * there is space.
      */
     public void sendFromAgent(Message message) {
         kept.add(message.frame(attempt));
     }
 
-    /** Returns true if nothing that the agent has sent waits for room: more would only wait behind it. */
+    /** Returns true if no message of the agent waits for space. Further messages would wait behind it. */
     public boolean isClear() {
         return kept.isEmpty();
     }
 
     /**
-     * Reads what has come and collects what other threads handed over; {@link #transmit} sends it, once in each round
-     * of the agent, since each sending wakes the peer.
+     * Reads received frames and collects frames of other threads. {@link #transmit} sends them once in each cycle of
+     * the agent, since each send wakes the peer.
      *
-     * @return how much was done, 0 if nothing
+     * @return the amount of work, 0 if there was none
      */
     public int doWork(FrameHandler handler) throws IOException {
         long nowNs = clockNs.getAsLong();
         if (agentThread == null) {
-            // Until now no frame was expected, so the silence begins here.
-            lastHeardNs = nowNs;
+            // No frame was expected before this, so the silence begins here.
+            lastReceivedNs = nowNs;
         }
         agentThread = Thread.currentThread();
-        boolean goesOn = carrier.look(attempt, nowNs, nowNs - lastHeardNs);
-        if (goesOn) {
-            // The peer hears a frame at once, and so that it continues.
+        boolean resumed = connection.poll(attempt, nowNs, nowNs - lastReceivedNs);
+        if (resumed) {
+            // Sends a heartbeat at once, so that the peer detects the resumption.
             lastSentNs = System.nanoTime() - HEARTBEAT_NS - 1;
         }
         int work = receive(nowNs);
         dispatch(handler);
-        work += takeWaiting();
+        work += collectFrames();
         keepAlive();
-        return goesOn ? work + 1 : work;
+        return resumed ? work + 1 : work;
     }
 
-    /** Sends what was collected and what was written in place, as far as the peer takes it. */
+    /** Sends collected frames and frames written in place, as far as the socket accepts them. */
     public int transmit() throws IOException {
-        int written = carrier.write();
+        int written = connection.write();
         if (written > 0) {
             lastSentNs = System.nanoTime();
         }
@@ -352,22 +357,22 @@ public final class ControlLink implements AutoCloseable {
     /** Sleeps until a frame arrives, {@link #wake} is called, or the time is over. */
     public void idle(long atMostMs) throws IOException {
         sleeping.set(true);
-        // While bytes wait for the peer to take them, so does what is behind them: the socket ends the sleep.
+        // While unsent bytes wait for the socket, frames behind them wait too, and the socket ends the sleep.
         if (!out.hasUnsent() && !outIsFull && hasWaiting()) {
             sleeping.set(false);
             return;
         }
-        carrier.sleep(atMostMs);
+        connection.sleep(atMostMs);
         sleeping.set(false);
     }
 
-    /** Sends what is still there, for at most so long; the agent calls it before it ends. */
+    /** Sends remaining frames, for at most {@code atMostMs}. The agent calls this before it ends. */
     public void drain(long atMostMs) throws IOException {
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMostMs);
-        while (System.nanoTime() - deadlineNs < 0 && carrier.isConnected() && (out.hasUnsent() || hasWaiting())) {
-            takeWaiting();
+        while (System.nanoTime() - deadlineNs < 0 && connection.isConnected() && (out.hasUnsent() || hasWaiting())) {
+            collectFrames();
             if (transmit() == 0) {
-                carrier.sleep(1);
+                connection.sleep(1);
             }
         }
     }
@@ -377,7 +382,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     /**
-     * Announces that the agent is about to sleep: it must look once more for work after this and before {@link
+     * Announces that the agent is about to sleep. The agent must check for work once more between this and {@link
      * #idle}.
      */
     public void prepareToSleep() {
@@ -387,30 +392,30 @@ public final class ControlLink implements AutoCloseable {
     @Override
     public void close() {
         closed = true;
-        carrier.close();
+        connection.close();
     }
 
-    private int takeWaiting() {
+    private int collectFrames() {
         outIsFull = false;
-        int taken = ring.controlledRead(ringReader);
+        int collected = ring.controlledRead(ringReader);
         while (!kept.isEmpty() && !outIsFull) {
             DirectBuffer frame = kept.peek();
-            if (hasRoom(frame.capacity())) {
+            if (hasSpace(frame.capacity())) {
                 out.put(frame, 0, frame.capacity());
                 kept.poll();
-                taken++;
+                collected++;
             } else {
                 outIsFull = true;
             }
         }
-        return taken;
+        return collected;
     }
 
     private int receive(long nowNs) throws IOException {
-        int read = carrier.read(inBytes);
+        int read = connection.read(inBytes);
         if (read > 0) {
-            lastHeardNs = nowNs;
-        } else if (nowNs - lastHeardNs > silenceLimitNs) {
+            lastReceivedNs = nowNs;
+        } else if (nowNs - lastReceivedNs > silenceLimitNs) {
             throw new IOException("control connection to " + peer() + " has been silent for "
                     + TimeUnit.NANOSECONDS.toMillis(silenceLimitNs) + " ms: the node or the network is down");
         }
@@ -418,7 +423,7 @@ public final class ControlLink implements AutoCloseable {
     }
 
     private void dispatch(FrameHandler handler) throws IOException {
-        // A handler that waits for room has more read behind this.
+        // A handler that waits for space may have read more behind this position.
         while (inBytes.position() - dispatched >= Frame.HEADER_BYTES) {
             int offset = dispatched;
             FrameType type = Frame.requireValid(in, offset);
@@ -441,16 +446,16 @@ public final class ControlLink implements AutoCloseable {
             }
         }
         if (dispatched > 0) {
-            int left = inBytes.position() - dispatched;
-            in.putBytes(0, in, dispatched, left);
-            inBytes.position(left);
+            int remaining = inBytes.position() - dispatched;
+            in.putBytes(0, in, dispatched, remaining);
+            inBytes.position(remaining);
             dispatched = 0;
         }
     }
 
     private ControlledMessageHandler.Action copyFromRing(
             int typeId, MutableDirectBuffer buffer, int index, int lengthBytes) {
-        if (!hasRoom(lengthBytes)) {
+        if (!hasSpace(lengthBytes)) {
             outIsFull = true;
             return ControlledMessageHandler.Action.ABORT;
         }
@@ -458,20 +463,20 @@ public final class ControlLink implements AutoCloseable {
         return ControlledMessageHandler.Action.CONTINUE;
     }
 
-    /** The agent itself waits for room in the ring, which no other process empties. */
+    /** Processes the link while the agent itself waits for space in the ring, since no other thread empties it. */
     private void pump() throws IOException {
         if (exchange() == 0) {
-            carrier.sleep(1);
+            connection.sleep(1);
         }
     }
 
     /**
-     * Sends what waits, and reads what has come without giving it to anybody: only what the peer says that it has, so
-     * that there is room again.
+     * Sends waiting frames and reads received bytes without dispatching them. Only acknowledgements are processed,
+     * which free space.
      */
     private int exchange() throws IOException {
         long nowNs = clockNs.getAsLong();
-        carrier.look(attempt, nowNs, nowNs - lastHeardNs);
+        connection.poll(attempt, nowNs, nowNs - lastReceivedNs);
         int work = receive(nowNs);
         int offset = dispatched;
         while (inBytes.position() - offset >= Frame.HEADER_BYTES) {
@@ -484,17 +489,17 @@ public final class ControlLink implements AutoCloseable {
             }
             offset += Frame.lengthBytes(in, offset);
         }
-        work += takeWaiting();
+        work += collectFrames();
         keepAlive();
         return work + transmit();
     }
 
     private void keepAlive() {
         boolean isDue = System.nanoTime() - lastSentNs > HEARTBEAT_NS && !out.hasUnsent();
-        boolean isMuch = carrier.received() - toldBytes >= TELL_BYTES;
-        if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasRoomForAcknowledgement(ValueFrame.LENGTH_BYTES)) {
-            toldBytes = carrier.received();
-            advance(ValueFrame.encode(out.buffer(), out.offset(), FrameType.HEARTBEAT, attempt, 0, toldBytes));
+        boolean isMuch = connection.received() - acknowledgedBytes >= ACKNOWLEDGE_BYTES;
+        if (attempt != OF_FIRST_FRAME && (isDue || isMuch) && out.hasSpaceForAcknowledgement(ValueFrame.LENGTH_BYTES)) {
+            acknowledgedBytes = connection.received();
+            advance(ValueFrame.encode(out.buffer(), out.offset(), FrameType.HEARTBEAT, attempt, 0, acknowledgedBytes));
         }
     }
 }

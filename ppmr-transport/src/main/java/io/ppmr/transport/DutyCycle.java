@@ -22,7 +22,7 @@ public final class DutyCycle {
     /**
      * Waits for the next cycle.
      *
-     * @param over whether the agent has ended, and none must be waited for
+     * @param over whether the agent ended, so that no cycle follows
      * @return false if the agent was blocked for the whole limit
      */
     public boolean awaitNextCycle(long limitNs, BooleanSupplier over) {

@@ -7,8 +7,8 @@ import java.util.function.LongSupplier;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Lets the agent of a {@link ControlLink} idle: it sleeps in the kernel until the link has something, another thread
- * wakes it, or its next timer is due. Nothing spins.
+ * Idle strategy of a {@link ControlLink}'s agent. It sleeps in the kernel until the link has work, another thread wakes
+ * it, or its next timer is due. Nothing spins.
  */
 public final class LinkIdle implements IdleStrategy {
     private final ControlLink link;
@@ -16,8 +16,8 @@ public final class LinkIdle implements IdleStrategy {
     private final LongSupplier sleepMs;
 
     /**
-     * @param hasWork whether something came to the agent beside the link while it was about to sleep
-     * @param sleepMs how long it may sleep at most
+     * @param hasWork whether the agent received other work while it prepared to sleep
+     * @param sleepMs the maximum sleep
      */
     public LinkIdle(ControlLink link, BooleanSupplier hasWork, LongSupplier sleepMs) {
         this.link = link;
@@ -47,6 +47,6 @@ public final class LinkIdle implements IdleStrategy {
 
     @Override
     public void reset() {
-        // Nothing to reset: a sleep leaves no state behind.
+        // Nothing to reset, because a sleep leaves no state.
     }
 }

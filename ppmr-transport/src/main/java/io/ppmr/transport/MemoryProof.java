@@ -5,20 +5,20 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * Ties a direct connection to the authenticated control session: 32 random bytes lie at the source, the control
- * session says where and what their SHA-256 is, and the target reads them through the direct connection. Only the node
- * that holds the session's other end can have both. Immutable.
+ * Binds a direct connection to the authenticated control session. The source stores 32 random bytes, and the control
+ * session sends their address and their SHA-256. The target reads the bytes through the direct connection. Only the
+ * node at the session's other end can have both. Immutable.
  *
- * @param address of the random bytes at the source
- * @param key the remote key that opens them
+ * @param address the address of the random bytes at the source
+ * @param key their remote key
  * @param digest their SHA-256, as 64 hexadecimal digits
  */
 public record MemoryProof(long address, long key, String digest) {
     public static final int SECRET_BYTES = 32;
-    /** Of a connection that has proved in another way whose it is. */
+    /** For a connection that was proved in another way. */
     public static final MemoryProof NONE = new MemoryProof(0, 0, "");
 
-    /** The digest of these bytes. */
+    /** Returns the digest of these bytes. */
     public static String digest(byte[] secret) {
         try {
             return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(secret));
@@ -27,8 +27,8 @@ public record MemoryProof(long address, long key, String digest) {
         }
     }
 
-    /** Returns whether these are the promised bytes. */
-    public boolean holds(byte[] secret) {
+    /** Returns whether these bytes have the digest. */
+    public boolean matches(byte[] secret) {
         return digest(secret).equals(digest);
     }
 }

@@ -9,11 +9,10 @@ import org.agrona.MutableDirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Keeps what goes out on a control link, as one stream of bytes.
+ * Stores the outgoing bytes of a control link, as one stream.
  *
- * <p>A byte stays until the peer has said that it has it, so that
- * it can go again on another connection; when that is missing for as much as fits, nothing more is taken. Allocated
- * once. For one thread.
+ * <p>A byte is kept until the peer acknowledges it, so that it can be sent again on another connection. When the buffer
+ * is full of unacknowledged bytes, no more are accepted. Allocated once. For one thread.
  */
 final class Outbox {
     /** Reserved for acknowledgements. Without it, two full ends would deadlock. */
@@ -21,7 +20,7 @@ final class Outbox {
 
     private final ByteBuffer bytes;
     private final UnsafeBuffer buffer;
-    /** Of the byte at {@link #kept} in the stream. */
+    /** The stream position of the byte at {@link #kept}. */
     private long keptPosition;
 
     private int kept;
@@ -34,16 +33,16 @@ final class Outbox {
     }
 
     /** Returns true if this many bytes can be written now, at {@link #offset}. */
-    boolean hasRoom(int lengthBytes) {
-        return makeRoom(lengthBytes, bytes.capacity() - RESERVE_BYTES);
+    boolean hasSpace(int lengthBytes) {
+        return makeSpace(lengthBytes, bytes.capacity() - RESERVE_BYTES);
     }
 
-    /** As {@link #hasRoom}, for an acknowledgement. */
-    boolean hasRoomForAcknowledgement(int lengthBytes) {
-        return makeRoom(lengthBytes, bytes.capacity());
+    /** Like {@link #hasSpace}, for an acknowledgement. */
+    boolean hasSpaceForAcknowledgement(int lengthBytes) {
+        return makeSpace(lengthBytes, bytes.capacity());
     }
 
-    private boolean makeRoom(int lengthBytes, int end) {
+    private boolean makeSpace(int lengthBytes, int end) {
         if (limit + lengthBytes > end && kept > 0) {
             buffer.putBytes(0, buffer, kept, limit - kept);
             sent -= kept;
@@ -90,8 +89,8 @@ final class Outbox {
      */
     void acknowledge(long position) throws ProtocolException {
         if (position - keptPosition > sent - kept) {
-            throw new ProtocolException("the peer says that it has " + position + " bytes of the control connection, of"
-                    + " which " + (keptPosition + sent - kept) + " were sent");
+            throw new ProtocolException("the peer acknowledges " + position
+                    + " bytes of the control connection, but only " + (keptPosition + sent - kept) + " were sent");
         }
         if (position > keptPosition) {
             kept += (int) (position - keptPosition);
@@ -99,23 +98,21 @@ final class Outbox {
         }
     }
 
-    /**
-     * Returns true if the stream can continue from {@code position}: the peer was sent that much, and the rest is kept.
-     */
+    /** Returns true if the stream can continue from {@code position}: that much was sent, and the rest is kept. */
     boolean canResumeFrom(long position) {
         return position >= keptPosition && position - keptPosition <= sent - kept;
     }
 
     /**
-     * Prepares the retransmission of the bytes that the peer lacks.
+     * Prepares the retransmission of bytes that the peer did not receive.
      *
      * @param position a position for which {@link #canResumeFrom} is true
-     * @return how many bytes are sent again
+     * @return the number of bytes to send again
      */
     int resumeFrom(long position) throws ProtocolException {
         acknowledge(position);
-        int again = sent - kept;
+        int retransmitted = sent - kept;
         sent = kept;
-        return again;
+        return retransmitted;
     }
 }

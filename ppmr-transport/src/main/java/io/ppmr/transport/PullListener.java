@@ -1,11 +1,14 @@
 package io.ppmr.transport;
 
-/** Hears how pulls end, on the transport's own threads; must not throw and must not block for long. */
+/**
+ * Receives the results of pulls (RDMA Reads), on the transport's own threads. Must not throw and must not block for
+ * long.
+ */
 public interface PullListener {
 
-    /** The block lies in its local chunk. */
-    void pulled(long pullId);
+    /** The block is in its local chunk. */
+    void onPullCompleted(long pullId);
 
-    /** The block did not come; {@code reason} names the peer and the cause. */
-    void pullFailed(long pullId, String reason);
+    /** The block did not arrive. {@code reason} names the peer and the cause. */
+    void onPullFailed(long pullId, String reason);
 }

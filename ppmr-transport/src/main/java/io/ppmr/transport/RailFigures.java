@@ -3,7 +3,8 @@ package io.ppmr.transport;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Counts what a rail has done over the life of its service, and says how it is. Any thread; counting allocates nothing.
+ * Counts the traffic and the losses of a rail while its service runs, and has its state. Any thread. Counting allocates
+ * nothing.
  */
 public final class RailFigures {
     private final String name;
@@ -15,7 +16,7 @@ public final class RailFigures {
     private final LongAdder controlFailovers = new LongAdder();
     private volatile String state = "not connected";
 
-    /** @param name of the rail */
+    /** @param name the rail's name */
     public RailFigures(String name) {
         this.name = name;
     }
@@ -24,42 +25,42 @@ public final class RailFigures {
         return name;
     }
 
-    /** Bytes that it has brought to the target. */
+    /** Bytes that arrived at the target on this rail. */
     public long arrivedBytes() {
         return arrivedBytes.sum();
     }
 
-    /** Chunks that it has brought to the target. */
+    /** Chunks that arrived at the target on this rail. */
     public long arrivedChunks() {
         return arrivedChunks.sum();
     }
 
-    /** Losses of it in the middle of a migration. */
+    /** Losses of this rail during a migration. */
     public long losses() {
         return losses.sum();
     }
 
-    /** Chunks that it had not brought when it failed, so that they went again. */
+    /** Chunks that were sent again after this rail failed. */
     public long retransmittedChunks() {
         return retransmittedChunks.sum();
     }
 
-    /** Control connections of sessions under way that go by it now. */
+    /** Current sessions whose control connection uses this rail. */
     public long controlConnections() {
         return controlConnections.sum();
     }
 
-    /** Counts the control connections that continued by this rail, because nothing came by the one before. */
+    /** Counts the control connections that resumed on this rail, because the previous connection failed. */
     public long controlFailovers() {
         return controlFailovers.sum();
     }
 
-    /** Returns how it is, or was at the end of the last migration. For people. */
+    /** Returns the present state, or the state at the end of the last migration, as text. */
     public String state() {
         return state;
     }
 
-    /** Returns whether anything has happened to it. */
+    /** Returns whether anything was counted. */
     boolean wasUsed() {
         return arrivedChunks.sum() > 0
                 || losses.sum() > 0
@@ -67,37 +68,39 @@ public final class RailFigures {
                 || controlFailovers.sum() > 0;
     }
 
-    /** All of it in a few words, for people. */
+    /** Returns all figures as short text. */
     @Override
     public String toString() {
-        return name + " " + state + (controlConnections() > 0 ? ", carries the control connection, " : ", ")
+        return name + " " + state + (controlConnections() > 0 ? ", used by the control connection, " : ", ")
                 + arrivedBytes.sum()
-                + " bytes, lost " + losses.sum() + " times, " + retransmittedChunks.sum() + " chunks sent again"
-                + (controlFailovers() > 0 ? ", took the control connection over " + controlFailovers() + " times" : "");
+                + " bytes, lost " + losses.sum() + " times, " + retransmittedChunks.sum() + " chunks retransmitted"
+                + (controlFailovers() > 0
+                        ? ", " + controlFailovers() + " failovers of the control connection to it"
+                        : "");
     }
 
-    /** A session's control connection goes by it. */
-    public void controlBegins() {
+    /** Counts a control connection that begins on this rail. */
+    public void addControlConnection() {
         controlConnections.increment();
     }
 
-    /** A control connection continues by it. */
-    public void controlFailedOver() {
+    /** Counts a control connection that resumed on this rail. */
+    public void addControlFailover() {
         controlConnections.increment();
         controlFailovers.increment();
     }
 
-    /** It goes by it no longer. */
-    public void controlEnds() {
+    /** Counts the end of a control connection on this rail. */
+    public void removeControlConnection() {
         controlConnections.decrement();
     }
 
-    void arrived(int lengthBytes) {
+    void addArrived(int lengthBytes) {
         arrivedBytes.add(lengthBytes);
         arrivedChunks.increment();
     }
 
-    void lost(int unconfirmedChunks) {
+    void addLoss(int unconfirmedChunks) {
         losses.increment();
         retransmittedChunks.add(unconfirmedChunks);
     }

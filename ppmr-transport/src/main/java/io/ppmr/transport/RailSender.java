@@ -22,60 +22,61 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends chunks over several networks at once, and fails over between them (paper 5, section 5): selects the rail for
+ * Sends chunks over several networks at once, and fails over between them (paper 5, section 5). It selects the rail for
  * each chunk, tracks the unconfirmed chunks, and handles the loss of a rail.
  *
- * <p>A chunk goes to the rail with the fewest chunks under way among those of the highest priority that work and whose
- * smallest piece it reaches. A rail is connected when it is first needed. A rail that fails, or on which nothing moves
- * for two seconds, gets no more chunks. Its connections are closed here. Then the target must end it, too: only the
- * target knows when no late chunk of the rail can land in a slot that is used again. The target replies with the number
- * of chunks that arrived on each connection. The other chunks are sent again over other rails. The rail is then
- * connected again, at growing intervals. If no rail works, the session fails.
+ * <p>A chunk goes to the working rail with the fewest chunks under way. Only rails of the highest priority whose
+ * minimum piece size it reaches are considered. A rail is connected when it is first needed. A rail that fails, or on
+ * which nothing moves for two seconds, gets no more chunks. Its connections are closed here. Then the target must end
+ * it, too: only the target knows when no late chunk of the rail can be written to a reused slot. The target replies
+ * with the number of chunks that arrived on each connection. The other chunks are sent again over other rails. The rail
+ * is then connected again, at growing intervals. If no rail works, the session fails.
  *
- * <p>One a session, made, opened and closed by the thread that runs the migration; {@link #send} for any thread, which
- * never waits. A thread of its own watches the rails, and each connecting has one while it lasts. Nothing is allocated
- * for a chunk.
+ * <p>Each session has one, which the migration's thread creates, opens and closes. {@link #send} is for any thread and
+ * never blocks. A thread watches the rails, and each connection attempt has a thread. Sending a chunk allocates
+ * nothing.
  */
 public final class RailSender implements ChunkSender {
     private static final Logger LOG = LoggerFactory.getLogger(RailSender.class);
-    private static final long TICK_NS = TimeUnit.MILLISECONDS.toNanos(20);
-    private static final long LONGEST_REST_NS = TimeUnit.SECONDS.toNanos(60);
-    private static final long SOUND_NS = TimeUnit.SECONDS.toNanos(30);
-    private static final long LEAVE_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final long TICK_MS = 20;
+    private static final long TICK_NS = TimeUnit.MILLISECONDS.toNanos(TICK_MS);
+    private static final long MAX_BACK_OFF_NS = TimeUnit.SECONDS.toNanos(60);
+    private static final long STABLE_NS = TimeUnit.SECONDS.toNanos(30);
+    private static final long SENDER_EXIT_NS = TimeUnit.SECONDS.toNanos(10);
     private static final long JOIN_MS = 5_000;
     private static final long PAUSE_NS = TimeUnit.MICROSECONDS.toNanos(50);
 
-    private static final long NOTHING_SEEN = -1;
+    private static final long NO_PROGRESS = -1;
 
     /** Value of {@code railOf} for a chunk that is not under way. */
-    private static final int HERE = -1;
+    private static final int NO_RAIL = -1;
     /** Value of {@code railOf} for a chunk that is queued for a rail. */
     private static final int WAITING = -2;
 
     /**
-     * The connections of one generation of a rail, from connecting to loss. It does not know the other rails; it is
-     * closed after a failure.
+     * The connections of one generation of a rail, from connecting to loss. It is closed after a
+     * failure.
      */
     public interface RailConnection extends ChunkSender {
-        /** A number that grows whenever the network takes something; any thread. */
+        /** A number that grows whenever the network accepts bytes; any thread. */
         long movedBytes();
 
         /**
-         * Returns whether a chunk that was under way arrived, by the target's message; called after {@link #close}.
+         * Returns whether a chunk that was under way arrived, by the target's message. Called after {@link #close}.
          *
          * @throws ProtocolException if the message cannot be true
          */
-        boolean hasArrived(int chunk, RailEnded word) throws ProtocolException;
+        boolean hasArrived(int chunk, RailEnded report) throws ProtocolException;
     }
 
-    /** Connects rails. Any thread; blocks it, within a deadline. */
+    /** Connects rails. Any thread; blocks for a bounded time. */
     @FunctionalInterface
     public interface Opener {
         /**
          * Connects a rail and proves to the target that it belongs to the session.
          *
-         * @param rail its number, which the target has given it
-         * @param generation its generation: how often it was connected, including this time
+         * @param rail its number, which the target assigned
+         * @param generation its generation: the number of connections of this rail, including this one
          * @param onFailure called once if it fails before it is closed
          */
         RailConnection open(int rail, int generation, Consumer<String> onFailure) throws IOException;
@@ -84,23 +85,24 @@ public final class RailSender implements ChunkSender {
     /** Sends rail control messages to the target in order. Blocks for a bounded time. */
     @FunctionalInterface
     public interface RailControl {
-        void send(EndRail word) throws IOException;
+        void send(EndRail request) throws IOException;
     }
 
     /**
      * A rail that both nodes have.
      *
      * @param number its number at the target
-     * @param figures where it is counted
+     * @param figures its counters
      */
     public record Route(int number, RailSettings settings, RailFigures figures) {}
 
     /**
      * The time limits for a rail and for the target.
      *
-     * @param silenceNs without any progress, after which a rail has failed
-     * @param answerNs until the target has ended a rail
-     * @param firstBackOffNs back-off until a failed rail is connected again; doubles each time, up to a minute
+     * @param silenceNs the time without any progress after which a rail counts as failed
+     * @param answerNs the time within which the target must end a rail
+     * @param firstBackOffNs the first back-off before a failed rail is connected again; it doubles each time, up to a
+     *     minute
      */
     public record RailLimits(long silenceNs, long answerNs, long firstBackOffNs) {
         /** Production limits. */
@@ -109,11 +111,11 @@ public final class RailSender implements ChunkSender {
     }
 
     private enum State {
-        /** Was never needed. */
+        /** Not needed until now. */
         IDLE,
         CONNECTING,
         UP,
-        /** Failed, and accepts no more; the target was not notified. */
+        /** Failed and accepts no chunks. The target was not notified yet. */
         LOST,
         /** The target was requested to end it. */
         ENDING,
@@ -126,7 +128,7 @@ public final class RailSender implements ChunkSender {
     private final RailControl control;
     private final Consumer<String> onFailure;
     private final RailLimits limits;
-    /** The highest priority first. */
+    /** Sorted by descending priority. */
     private final List<Rail> rails = new ArrayList<>();
 
     /** Guards the states of the rails. */
@@ -134,7 +136,7 @@ public final class RailSender implements ChunkSender {
 
     private final Thread watcher = LogContext.thread(this::watch, "ppmr-rails");
 
-    // What a chunk is, while it is under way; written by who sends it, before.
+    // The attributes of a chunk under way. Its sender writes them before it sends the chunk.
     private final AtomicIntegerArray railOf;
     private final int[] offsetInChunk;
     private final int[] lengthBytes;
@@ -142,7 +144,7 @@ public final class RailSender implements ChunkSender {
     private final long[] offset;
     private final int[] slot;
     private final int[] crc32c;
-    private final boolean[] soon;
+    private final boolean[] releaseSoonOf;
 
     private final AtomicInteger waiting = new AtomicInteger();
     private volatile Releases releases;
@@ -150,33 +152,34 @@ public final class RailSender implements ChunkSender {
     private volatile boolean closed;
 
     /**
-     * Makes them; none is connected.
+     * Creates the sender without connecting a rail.
      *
      * @param attempt number of the session's attempt
-     * @param ways at least one
-     * @param word says things to the target of the session
+     * @param routes at least one
+     * @param control sends messages to the session's target
      * @param onFailure called once, when no rail works
      */
     public RailSender(
             BufferPool pool,
             int attempt,
-            List<Route> ways,
+            List<Route> routes,
             Opener opener,
-            RailControl word,
+            RailControl control,
             Consumer<String> onFailure,
             RailLimits limits) {
         this.attempt = attempt;
         this.opener = opener;
-        this.control = word;
+        this.control = control;
         this.onFailure = onFailure;
         this.limits = limits;
-        ways.stream()
-                .sorted(Comparator.comparingInt((Route way) -> -way.settings().priority()))
-                .forEach(way -> rails.add(new Rail(way, rails.size())));
+        routes.stream()
+                .sorted(Comparator.comparingInt(
+                        (Route route) -> -route.settings().priority()))
+                .forEach(route -> rails.add(new Rail(route, rails.size())));
         int chunks = pool.geometry().chunkCount();
         railOf = new AtomicIntegerArray(chunks);
         for (int chunk = 0; chunk < chunks; chunk++) {
-            railOf.set(chunk, HERE);
+            railOf.set(chunk, NO_RAIL);
         }
         offsetInChunk = new int[chunks];
         lengthBytes = new int[chunks];
@@ -184,61 +187,61 @@ public final class RailSender implements ChunkSender {
         offset = new long[chunks];
         slot = new int[chunks];
         crc32c = new int[chunks];
-        soon = new boolean[chunks];
+        releaseSoonOf = new boolean[chunks];
     }
 
-    /** One rail; its fields are guarded by the lock unless they say something else. */
+    /** One rail. The lock guards its fields unless a comment states otherwise. */
     private final class Rail {
         private final int index;
         private final Route route;
         private final RailSettings settings;
-        /** Chunks that were given to it and have not come back; any thread. */
+        /** Chunks that were passed to it and were not released; any thread. */
         private final AtomicInteger underWay = new AtomicInteger();
-        /** Threads that are about to hand a chunk to the line; any thread. */
-        private final AtomicInteger inside = new AtomicInteger();
+        /** Threads that are about to pass a chunk to the connection; any thread. */
+        private final AtomicInteger senders = new AtomicInteger();
 
         private volatile State state = State.IDLE;
         private volatile RailConnection connection;
-        /** Chunks that came back in this generation; any thread. */
+        /** Chunks that were released in this generation; any thread. */
         private final AtomicInteger released = new AtomicInteger();
 
-        /** Bytes that it has brought in this session; any thread. */
+        /** Bytes that arrived on this rail in this session; any thread. */
         private final LongAdder arrivedBytes = new LongAdder();
 
         private int generation;
         private boolean hasFailed;
-        /** It was lost while nothing was under way on any rail. */
+        /** It was lost while no chunk was under way on any rail. */
         private boolean endedIdle;
 
-        private String why;
-        /** The reason for which it failed while it was being connected, or null. */
+        private String downReason;
+        /** The reason if it failed during the connection attempt, or null. */
         private String failedEarly;
-        /** The target's answer, until it is looked at. */
+        /** The target's answer, until the watcher processes it. */
         private RailEnded ended;
 
-        private boolean mayTryAtOnce;
+        private boolean retryAtOnce;
         private long backOffNs = limits.firstBackOffNs();
         private long nextTryNs;
         private long upNs;
         private long answerDueNs;
 
-        // The watcher's.
-        private long seen;
-        private long seenNs;
+        // Owned by the watcher.
+        private long lastProgress;
+        private long lastProgressNs;
 
-        private Rail(Route way, int index) {
-            this.route = way;
+        private Rail(Route route, int index) {
+            this.route = route;
             this.index = index;
-            this.settings = way.settings();
+            this.settings = route.settings();
         }
 
         private String name() {
             return settings.name();
         }
 
-        /** Sends a noted chunk; false if the rail no longer works. Never waits. */
-        private boolean take(int chunk) {
-            inside.incrementAndGet();
+        /** Sends a chunk whose attributes were stored; returns false if the rail no longer works. Never blocks. */
+        private boolean trySend(int chunk) {
+            senders.incrementAndGet();
             try {
                 if (state != State.UP) {
                     return false;
@@ -255,26 +258,26 @@ public final class RailSender implements ChunkSender {
                             offset[chunk],
                             slot[chunk],
                             crc32c[chunk],
-                            soon[chunk]);
+                            releaseSoonOf[chunk]);
                 } catch (IOException e) {
-                    // The chunk stays with this rail until the target has ended the rail.
-                    lose(this, ofThisGeneration, e.getMessage());
+                    // The chunk stays assigned to this rail until the target ended the rail.
+                    reportLoss(this, ofThisGeneration, e.getMessage());
                 }
                 return true;
             } finally {
-                inside.decrementAndGet();
+                senders.decrementAndGet();
             }
         }
 
         /** Handles the release of a chunk; on the connection's thread. */
         private void released(int chunk) throws ProtocolException {
-            if (chunk < 0 || chunk >= railOf.length() || !railOf.compareAndSet(chunk, index, HERE)) {
+            if (chunk < 0 || chunk >= railOf.length() || !railOf.compareAndSet(chunk, index, NO_RAIL)) {
                 throw new ProtocolException("the target releases chunk " + chunk + ", which is not on rail " + name());
             }
             underWay.decrementAndGet();
             released.incrementAndGet();
             arrivedBytes.add(lengthBytes[chunk]);
-            route.figures().arrived(lengthBytes[chunk]);
+            route.figures().addArrived(lengthBytes[chunk]);
             releases.released(chunk);
         }
 
@@ -283,13 +286,14 @@ public final class RailSender implements ChunkSender {
             route.figures().setState(text);
         }
 
-        /** Starts the back-off after a failure; each one is longer. Under the lock. */
+        /** Starts the back-off after a failure. Each one is longer. Requires the lock. */
         private void backOff(String reason) {
             hasFailed = true;
-            why = reason;
-            backOffNs = System.nanoTime() - upNs > SOUND_NS && released.get() > 0 ? limits.firstBackOffNs() : backOffNs;
+            downReason = reason;
+            backOffNs =
+                    System.nanoTime() - upNs > STABLE_NS && released.get() > 0 ? limits.firstBackOffNs() : backOffNs;
             nextTryNs = System.nanoTime() + backOffNs;
-            backOffNs = Math.min(2 * backOffNs, LONGEST_REST_NS);
+            backOffNs = Math.min(2 * backOffNs, MAX_BACK_OFF_NS);
             setState(State.DOWN, "down: " + reason);
         }
     }
@@ -297,15 +301,15 @@ public final class RailSender implements ChunkSender {
     // ---- the migration's thread -------------------------------------------------------------------------------
 
     /**
-     * Connects one rail, of the highest priority that can be had, so that it is known before anything depends on it
-     * that there is one. The target takes their connections by then, or will soon. Blocks.
+     * Connects one rail, of the highest priority that is reachable, to prove early that one works. The target must
+     * accept connections now, or soon. Blocks.
      *
      * @throws IOException if no rail can be connected; names each with its reason
      */
     public void open() throws IOException {
         for (Rail rail : rails) {
             synchronized (lock) {
-                beginToConnect(rail);
+                startGeneration(rail);
             }
             connect(rail);
             if (rail.state == State.UP) {
@@ -313,17 +317,17 @@ public final class RailSender implements ChunkSender {
             }
         }
         close();
-        throw new IOException(noneWorks());
+        throw new IOException(noRailMessage());
     }
 
-    /** From now on a rail that fails is ended at the target, which must have accepted the session. */
+    /** Starts the watcher, so that failed rails are ended at the target. The target must have accepted the session. */
     @Override
     public void begin(int sessionAttempt, Releases released) {
         releases = released;
         watcher.start();
     }
 
-    /** Gives the bytes that each rail has brought to the target in this session, by its name. */
+    /** Returns the bytes that arrived at the target on each rail in this session, by its name. */
     public Map<String, Long> arrivedBytes() {
         Map<String, Long> bytes = new LinkedHashMap<>();
         rails.forEach(rail -> bytes.put(rail.name(), rail.arrivedBytes.sum()));
@@ -337,11 +341,11 @@ public final class RailSender implements ChunkSender {
     }
 
     @Override
-    public long work() {
+    public long operations() {
         long sum = 0;
         for (Rail rail : rails) {
-            RailConnection line = rail.connection;
-            sum += line == null ? 0 : line.work();
+            RailConnection connected = rail.connection;
+            sum += connected == null ? 0 : connected.operations();
         }
         return sum;
     }
@@ -361,22 +365,22 @@ public final class RailSender implements ChunkSender {
             if (watcher.isAlive()) {
                 watcher.join(JOIN_MS);
                 if (watcher.isAlive()) {
-                    LOG.error("{} has not ended within {} ms", watcher.getName(), JOIN_MS);
+                    LOG.error("{} did not end within {} ms", watcher.getName(), JOIN_MS);
                 }
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
         for (Rail rail : rails) {
-            RailConnection line = rail.connection;
-            if (line != null) {
-                line.close();
+            RailConnection connected = rail.connection;
+            if (connected != null) {
+                connected.close();
             }
-            boolean endedWithUs;
+            boolean endedWithSession;
             synchronized (lock) {
-                endedWithUs = rail.endedIdle && (rail.state == State.LOST || rail.state == State.ENDING);
+                endedWithSession = rail.endedIdle && (rail.state == State.LOST || rail.state == State.ENDING);
             }
-            if (rail.state == State.UP || endedWithUs) {
+            if (rail.state == State.UP || endedWithSession) {
                 rail.route.figures().setState("up when the last migration ended");
             }
         }
@@ -402,7 +406,7 @@ public final class RailSender implements ChunkSender {
         offset[chunk] = fileOffset;
         slot[chunk] = grantedSlot;
         crc32c[chunk] = partCrc32c;
-        soon[chunk] = releaseSoon;
+        releaseSoonOf[chunk] = releaseSoon;
         if (!dispatch(chunk)) {
             synchronized (lock) {
                 requireWorking();
@@ -419,32 +423,32 @@ public final class RailSender implements ChunkSender {
         }
     }
 
-    /** Gives a chunk to the best rail; false if none works. */
+    /** Passes a chunk to the best rail; returns false if none works. */
     private boolean dispatch(int chunk) {
         Rail best = selectRail(lengthBytes[chunk]);
-        while (best != null && !best.take(chunk)) {
+        while (best != null && !best.trySend(chunk)) {
             best = selectRail(lengthBytes[chunk]);
         }
         return best != null;
     }
 
-    /** Chooses the rail for a piece; null if none works. Those that are needed for the first time are connected. */
+    /** Selects the rail for a piece; null if none works. Rails that are needed for the first time are connected. */
     private Rail selectRail(int pieceBytes) {
-        boolean isComing = false;
+        boolean isConnecting = false;
         Rail best = null;
         for (Rail rail : rails) {
             if (best != null && rail.settings.priority() < best.settings.priority()) {
                 break;
             }
             if (pieceBytes >= rail.settings.minBytes()) {
-                isComing |= want(rail);
+                isConnecting |= connectIfIdle(rail);
                 best = lessBusy(best, rail);
             }
         }
-        if (best == null && !isComing) {
-            // Better by a rail that is not for so small a piece than not at all.
+        if (best == null && !isConnecting) {
+            // A rail with a larger minimum piece size is better than none.
             for (Rail rail : rails) {
-                want(rail);
+                connectIfIdle(rail);
                 best = lessBusy(best, rail);
             }
         }
@@ -456,86 +460,86 @@ public final class RailSender implements ChunkSender {
         return isBetter ? rail : best;
     }
 
-    /** Has a rail connected that was never needed; tells whether it is being connected for the first time. */
-    private boolean want(Rail rail) {
+    /** Connects a rail that was not needed before. Returns whether its first connection attempt is running. */
+    private boolean connectIfIdle(Rail rail) {
         if (rail.state == State.IDLE) {
             synchronized (lock) {
                 if (rail.state == State.IDLE) {
-                    connectSoon(rail);
+                    connectAsync(rail);
                 }
             }
         }
         return rail.state == State.CONNECTING && !rail.hasFailed;
     }
 
-    /** A rail has failed: it takes no more. Does not wait. */
-    private void lose(Rail rail, int generation, String reason) {
+    /** Handles the failure of a rail, which accepts no more chunks. Does not block. */
+    private void reportLoss(Rail rail, int generation, String reason) {
         synchronized (lock) {
             if (rail.generation == generation && rail.state == State.CONNECTING) {
                 rail.failedEarly = reason;
             } else if (rail.generation == generation && rail.state == State.UP) {
-                becomesLost(rail, reason);
+                setLost(rail, reason);
             }
         }
     }
 
-    /** Under the lock. */
-    private void becomesLost(Rail rail, String reason) {
-        // At the end of a session the target may close them first.
+    /** Requires the lock. */
+    private void setLost(Rail rail, String reason) {
+        // At the end of a session the target may close the connections first.
         rail.endedIdle = waiting.get() == 0 && rails.stream().allMatch(other -> other.underWay.get() == 0);
         if (rail.endedIdle) {
-            LOG.info("rail {} has ended while nothing was under way: {}", rail.name(), reason);
+            LOG.info("rail {} ended while no chunk was under way: {}", rail.name(), reason);
         } else {
-            LOG.warn("rail {} has failed: {}", rail.name(), reason);
+            LOG.warn("rail {} failed: {}", rail.name(), reason);
         }
-        rail.why = reason;
+        rail.downReason = reason;
         rail.setState(State.LOST, "failed: " + reason);
         lock.notifyAll();
     }
 
     @Override
-    public void railEnded(RailEnded said) throws IOException {
+    public void onRailEnded(RailEnded report) throws IOException {
         synchronized (lock) {
             for (Rail rail : rails) {
-                if (rail.route.number() == said.rail()
-                        && rail.generation == said.generation()
+                if (rail.route.number() == report.rail()
+                        && rail.generation == report.generation()
                         && rail.state == State.ENDING
                         && rail.ended == null) {
-                    rail.ended = said;
+                    rail.ended = report;
                     lock.notifyAll();
                     return;
                 }
             }
         }
-        throw new ProtocolException("the target says that it has ended rail " + said.rail() + ", generation "
-                + said.generation() + ", which it was not asked for");
+        throw new ProtocolException("unexpected message RailEnded for rail " + report.rail() + ", generation "
+                + report.generation() + ": the peer is broken");
     }
 
     // ---- connecting -------------------------------------------------------------------------------------------
 
-    /** Under the lock. */
-    private void beginToConnect(Rail rail) {
+    /** Requires the lock. */
+    private void startGeneration(Rail rail) {
         rail.generation++;
         rail.failedEarly = null;
         rail.endedIdle = false;
-        rail.mayTryAtOnce = false;
+        rail.retryAtOnce = false;
         rail.released.set(0);
         rail.setState(State.CONNECTING, "connecting");
     }
 
-    /** Under the lock. */
-    private void connectSoon(Rail rail) {
-        beginToConnect(rail);
+    /** Requires the lock. */
+    private void connectAsync(Rail rail) {
+        startGeneration(rail);
         LogContext.thread(() -> connect(rail), "ppmr-rail-connect").start();
     }
 
     private void connect(Rail rail) {
         int generation = rail.generation;
-        RailConnection line = null;
+        RailConnection connected = null;
         String reason = null;
         try {
-            line = opener.open(rail.route.number(), generation, cause -> lose(rail, generation, cause));
-            line.begin(attempt, rail::released);
+            connected = opener.open(rail.route.number(), generation, cause -> reportLoss(rail, generation, cause));
+            connected.begin(attempt, rail::released);
         } catch (IOException e) {
             reason = String.valueOf(e.getMessage());
         } catch (RuntimeException | Error e) {
@@ -544,26 +548,26 @@ public final class RailSender implements ChunkSender {
         }
         boolean isWanted;
         synchronized (lock) {
-            isWanted = line != null && reason == null && !closed;
+            isWanted = connected != null && reason == null && !closed;
             if (isWanted) {
-                LOG.info("rail {} is connected: {}", rail.name(), line.path());
-                rail.connection = line;
+                LOG.info("rail {} is connected: {}", rail.name(), connected.path());
+                rail.connection = connected;
                 rail.upNs = System.nanoTime();
                 rail.ended = null;
-                rail.seen = NOTHING_SEEN;
+                rail.lastProgress = NO_PROGRESS;
                 rail.setState(State.UP, "up");
                 if (rail.failedEarly != null) {
-                    becomesLost(rail, rail.failedEarly);
+                    setLost(rail, rail.failedEarly);
                 }
             } else {
-                String why = reason == null ? "the session has ended meanwhile" : reason;
-                LOG.warn("rail {} cannot be connected: {}", rail.name(), why);
-                rail.backOff(why);
+                String cause = reason == null ? "the session ended meanwhile" : reason;
+                LOG.warn("rail {} cannot be connected: {}", rail.name(), cause);
+                rail.backOff(cause);
             }
             lock.notifyAll();
         }
-        if (!isWanted && line != null) {
-            line.close();
+        if (!isWanted && connected != null) {
+            connected.close();
         }
     }
 
@@ -587,14 +591,14 @@ public final class RailSender implements ChunkSender {
             fail(e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            fail("the watch over the rails was interrupted");
+            fail("the watcher of the rails was interrupted");
         } catch (RuntimeException | Error e) {
-            LOG.error("the watch over the rails fails", e);
-            fail("the watch over the rails fails: " + e);
+            LOG.error("the watcher of the rails failed", e);
+            fail("the watcher of the rails failed: " + e);
         }
     }
 
-    /** Waits for a moment, or until something has happened; false at the end. */
+    /** Waits up to {@value #TICK_MS} ms, or until a rail failed or ended. Returns false when the sender is closed. */
     private boolean isWanted() throws InterruptedException {
         synchronized (lock) {
             if (!closed && rails.stream().noneMatch(rail -> rail.state == State.LOST || rail.ended != null)) {
@@ -618,48 +622,46 @@ public final class RailSender implements ChunkSender {
         switch (rail.state) {
             case UP -> {
                 long now = rail.connection.movedBytes() + rail.released.get();
-                rail.seenNs += missedNs;
-                if (now != rail.seen || rail.underWay.get() == 0) {
-                    rail.seen = now;
-                    rail.seenNs = nowNs;
-                } else if (nowNs - rail.seenNs > limits.silenceNs()) {
-                    lose(
+                rail.lastProgressNs += missedNs;
+                if (now != rail.lastProgress || rail.underWay.get() == 0) {
+                    rail.lastProgress = now;
+                    rail.lastProgressNs = nowNs;
+                } else if (nowNs - rail.lastProgressNs > limits.silenceNs()) {
+                    reportLoss(
                             rail,
                             rail.generation,
-                            "nothing has moved on it for " + TimeUnit.NANOSECONDS.toMillis(nowNs - rail.seenNs)
-                                    + " ms");
+                            "no progress for " + TimeUnit.NANOSECONDS.toMillis(nowNs - rail.lastProgressNs) + " ms");
                 }
             }
             case LOST -> end(rail);
             case ENDING -> {
                 if (rail.ended != null) {
-                    settle(rail);
+                    recoverChunks(rail);
                 } else if (nowNs - rail.answerDueNs > 0) {
-                    throw new IOException("the target has not ended rail " + rail.name() + " within "
+                    throw new IOException("the target did not end rail " + rail.name() + " within "
                             + TimeUnit.NANOSECONDS.toMillis(limits.answerNs())
-                            + " ms, so its chunks cannot go again: the target hangs");
+                            + " ms, so its chunks cannot be retransmitted: the target hangs");
                 }
             }
             case DOWN -> {
                 if (nowNs - rail.nextTryNs > 0) {
                     synchronized (lock) {
-                        connectSoon(rail);
+                        connectAsync(rail);
                     }
                 }
             }
             default -> {
-                // It is not needed, or being connected.
+                // It is not needed, or is being connected.
             }
         }
     }
 
-    /** Ends a lost rail here, and has the target end it. */
+    /** Ends a lost rail here, and requests its end from the target. */
     private void end(Rail rail) throws IOException {
-        long deadlineNs = System.nanoTime() + LEAVE_NS;
-        while (rail.inside.get() > 0) {
+        long deadlineNs = System.nanoTime() + SENDER_EXIT_NS;
+        while (rail.senders.get() > 0) {
             if (System.nanoTime() - deadlineNs > 0) {
-                throw new IOException(
-                        "a thread has not left rail " + rail.name() + ", which has failed: this node hangs");
+                throw new IOException("a thread is blocked in the failed rail " + rail.name() + ": this node hangs");
             }
             LockSupport.parkNanos(PAUSE_NS);
         }
@@ -671,9 +673,9 @@ public final class RailSender implements ChunkSender {
         control.send(new EndRail(rail.route.number(), rail.generation));
     }
 
-    /** The target has ended a rail: what has arrived on it comes back, what has not goes again. */
-    private void settle(Rail rail) throws ProtocolException {
-        int again = 0;
+    /** Handles the end of a rail at the target: releases arrived chunks, and queues the others for retransmission. */
+    private void recoverChunks(Rail rail) throws ProtocolException {
+        int retransmitted = 0;
         for (int chunk = 0; chunk < railOf.length(); chunk++) {
             if (railOf.get(chunk) != rail.index) {
                 continue;
@@ -683,16 +685,16 @@ public final class RailSender implements ChunkSender {
             } else {
                 railOf.set(chunk, WAITING);
                 waiting.incrementAndGet();
-                again++;
+                retransmitted++;
             }
         }
-        LOG.info("rail {} is ended at both ends; {} chunks go again by others", rail.name(), again);
-        rail.route.figures().lost(again);
+        LOG.info("rail {} ended at both ends; retransmitting {} chunks on other rails", rail.name(), retransmitted);
+        rail.route.figures().addLoss(retransmitted);
         rail.underWay.set(0);
         synchronized (lock) {
             rail.ended = null;
-            rail.mayTryAtOnce = rail.released.get() > 0;
-            rail.backOff(rail.why);
+            rail.retryAtOnce = rail.released.get() > 0;
+            rail.backOff(rail.downReason);
         }
     }
 
@@ -704,7 +706,9 @@ public final class RailSender implements ChunkSender {
         }
     }
 
-    /** If chunks wait and no rail works, tries those at once that have brought something in their last generation. */
+    /**
+     * If chunks wait and no rail works, at once reconnects the rails on which chunks arrived in their last generation.
+     */
     private void retryOrFail() throws IOException {
         if (waiting.get() == 0) {
             return;
@@ -713,16 +717,18 @@ public final class RailSender implements ChunkSender {
             if (rails.stream().anyMatch(rail -> rail.state != State.DOWN)) {
                 return;
             }
-            rails.stream().filter(rail -> rail.mayTryAtOnce).forEach(this::connectSoon);
+            rails.stream().filter(rail -> rail.retryAtOnce).forEach(this::connectAsync);
             if (rails.stream().allMatch(rail -> rail.state == State.DOWN)) {
-                throw new IOException(noneWorks());
+                throw new IOException(noRailMessage());
             }
         }
     }
 
-    private String noneWorks() {
+    private String noRailMessage() {
         return "no rail to the target works ("
-                + rails.stream().map(rail -> rail.name() + ": " + rail.why).collect(Collectors.joining("; "))
-                + "): mend one of these networks, or add another to [[rails]] on both nodes";
+                + rails.stream()
+                        .map(rail -> rail.name() + ": " + rail.downReason)
+                        .collect(Collectors.joining("; "))
+                + "): repair one of these networks, or add another to [[rails]] on both nodes";
     }
 }

@@ -4,14 +4,14 @@ import java.net.InetSocketAddress;
 import java.util.Optional;
 
 /**
- * A network for chunks, as a node's configuration has it. Immutable.
+ * A network for chunks in a node's configuration. Immutable.
  *
- * @param name of the network: the rails of two nodes that have the same name belong together
- * @param address this node's on it: where a target listens, where a source's connections leave from; empty at a source
- *     for what the kernel chooses
- * @param direct whether its chunks are written by RDMA; if not they go by data connections of TCP
- * @param priority at the source: chunks go to the working rails with the highest one
- * @param minBytes at the source: a smaller piece goes by another rail, if one works
+ * @param name the network's name: rails with equal names on two nodes belong together
+ * @param address this node's address on it, where a target listens and from which a source connects; empty at a source
+ *     to let the kernel choose
+ * @param direct true for RDMA Write, false for data connections over TCP
+ * @param priority at the source: chunks use the working rails with the highest priority
+ * @param minBytes at the source: a smaller piece uses another rail, if one works
  */
 public record RailSettings(
         String name, Optional<InetSocketAddress> address, boolean direct, int priority, int minBytes) {}

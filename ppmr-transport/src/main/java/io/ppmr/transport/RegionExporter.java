@@ -1,15 +1,15 @@
 package io.ppmr.transport;
 
 /**
- * Makes a buffer pool readable by one peer. After an advertisement the source takes no step until the chunk is
- * released; nothing narrower than the session's registration holds. {@link #address} and {@link #key} are constant and
- * may be asked by any thread.
+ * Exports a buffer pool for RDMA Reads by one peer. After an advertisement the source does nothing until the chunk is
+ * released. The memory registration lasts as long as the session. {@link #address} and {@link #key} are constant and
+ * may be read by any thread.
  */
 public non-sealed interface RegionExporter extends SourcePath {
 
-    /** Returns where the peer finds the first byte of a chunk. */
+    /** Returns the address of a chunk's first byte for the peer. */
     long address(int chunk);
 
-    /** The key that goes with every address: an rkey, or what stands for one. */
+    /** Returns the remote key for every address. */
     long key();
 }

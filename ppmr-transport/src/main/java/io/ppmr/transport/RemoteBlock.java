@@ -1,8 +1,8 @@
 package io.ppmr.transport;
 
 /**
- * A run of bytes in the peer's exported region: address, key and length belong together. Mutable, so that one instance
- * serves every chunk; owned by the thread that pulls.
+ * A run of bytes in the peer's exported region: address, key and length. Mutable, so that one instance serves every
+ * chunk; owned by the thread that starts the RDMA Reads.
  */
 public final class RemoteBlock {
     private long address;

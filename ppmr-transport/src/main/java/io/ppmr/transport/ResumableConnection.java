@@ -19,47 +19,46 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The connections that carry a control link's two streams of bytes, one after the other. When a connection fails and
- * resumption is allowed, the source opens a new one. Both ends first exchange their received byte counts, and the
- * streams continue from there. So a byte comes once, whatever was lost or is still on its way.
+ * The connections of a control link's two byte streams, one after the other. When a connection fails and resumption is
+ * allowed, the source opens a new one. Both ends first exchange their received byte counts, and the streams continue
+ * from there. So each byte arrives once, despite lost and late bytes.
  *
- * <p>The source gives a connection up, by a reset, before it says on the next one what it has. Connections are counted,
- * and the target takes none that is not later than the one it has. A connection that is closed in order has ended the
- * link: its peer has closed it.
+ * <p>The source resets a connection before it sends its byte count on the next one. Connections are numbered, and the
+ * target accepts only a higher number than its current one. An orderly close of a connection ends the link.
  *
- * <p>The link's agent owns it; {@link #offer}, {@link #mayResume} and {@link #giveUp} are for any thread.
+ * <p>The link's agent owns it. {@link #offer}, {@link #allowResumption} and {@link #failResumption} are for any thread.
  */
 final class ResumableConnection implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ResumableConnection.class);
-    private static final long UNHEARD_NS = TimeUnit.SECONDS.toNanos(2);
-    private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(100);
-    private static final long FIRST_WORD_NS = TimeUnit.SECONDS.toNanos(2);
-    private static final int MOST_OFFERED = 4;
-    private static final int WORD_BYTES = ValueFrame.LENGTH_BYTES;
+    private static final long SILENT_NS = TimeUnit.SECONDS.toNanos(2);
+    private static final long RETRY_NS = TimeUnit.MILLISECONDS.toNanos(100);
+    private static final long FIRST_FRAME_NS = TimeUnit.SECONDS.toNanos(2);
+    private static final int MAX_CANDIDATES = 4;
+    private static final int RESUME_BYTES = ValueFrame.LENGTH_BYTES;
 
     private final String peer;
     private final Outbox out;
     private final Selector selector;
-    /** Connected and proved, and not looked at. */
+    /** Connected and authenticated, but not processed yet. */
     private final Queue<SocketChannel> offered = new ConcurrentLinkedQueue<>();
-    /** Those on which the peer's first word has not come; null where there is none. */
-    private final NewConnection[] candidates = new NewConnection[MOST_OFFERED];
+    /** New connections whose RESUME frame did not arrive yet. Null entries are free. */
+    private final NewConnection[] candidates = new NewConnection[MAX_CANDIDATES];
 
-    private final ValueFrame word = new ValueFrame();
-    /** Carries the link; null while none does. */
+    private final ValueFrame resume = new ValueFrame();
+    /** The link's current connection; null if there is none. */
     private SocketChannel channel;
 
     private SelectionKey key;
     private int generation;
     private long received;
     private long nextTryNs;
-    private String whyBroken;
-    private volatile boolean mayResume;
+    private String failure;
+    private volatile boolean resumptionAllowed;
     private volatile ControlLink.Reconnector reconnector;
-    private volatile String hopeless;
+    private volatile String resumptionFailure;
     private volatile boolean closed;
 
-    /** A connection in its first moments. */
+    /** A new connection that waits for the peer's RESUME frame. */
     private record NewConnection(
             SocketChannel channel, SelectionKey key, int generation, ByteBuffer bytes, long dueNs) {}
 
@@ -76,7 +75,7 @@ final class ResumableConnection implements AutoCloseable {
         return peer;
     }
 
-    /** Gives the number of bytes of the peer's stream that have come. */
+    /** Returns the number of received bytes of the peer's stream. */
     long received() {
         return received;
     }
@@ -87,19 +86,19 @@ final class ResumableConnection implements AutoCloseable {
 
     // ---- any thread -------------------------------------------------------------------------------------------
 
-    /** At the target: sets whether the source may bring another connection. */
-    void mayResume(boolean may) {
-        mayResume = may;
+    /** At the target: sets whether the source may replace the connection. */
+    void allowResumption(boolean allowed) {
+        resumptionAllowed = allowed;
         selector.wakeup();
     }
 
-    /** At the source: from now on it connects again. */
-    void resumeBy(ControlLink.Reconnector by) {
-        reconnector = by;
-        mayResume(true);
+    /** At the source: sets the reconnector and allows resumption. */
+    void setReconnector(ControlLink.Reconnector newReconnector) {
+        reconnector = newReconnector;
+        allowResumption(true);
     }
 
-    /** Takes over a connected channel on which both ends have proved the session. */
+    /** Takes over a connected channel on which both ends proved the session. */
     void offer(SocketChannel connected) {
         offered.add(connected);
         selector.wakeup();
@@ -108,9 +107,9 @@ final class ResumableConnection implements AutoCloseable {
         }
     }
 
-    /** No connection can be had. */
-    void giveUp(String reason) {
-        hopeless = reason;
+    /** Reports that no new connection is possible. */
+    void failResumption(String reason) {
+        resumptionFailure = reason;
         selector.wakeup();
     }
 
@@ -121,9 +120,9 @@ final class ResumableConnection implements AutoCloseable {
     // ---- the agent's thread -----------------------------------------------------------------------------------
 
     /**
-     * Reads what has come.
+     * Reads received bytes.
      *
-     * @throws IOException if the peer has closed the connection, or it broke and nothing may take its place
+     * @throws IOException if the peer closed the connection, or it failed and may not be replaced
      */
     int read(ByteBuffer in) throws IOException {
         if (channel == null) {
@@ -133,7 +132,7 @@ final class ResumableConnection implements AutoCloseable {
         try {
             read = channel.read(in);
         } catch (IOException e) {
-            broken(e.getMessage());
+            handleFailure(e.getMessage());
             return 0;
         }
         if (read < 0) {
@@ -143,29 +142,29 @@ final class ResumableConnection implements AutoCloseable {
         return read;
     }
 
-    /** Writes what is to go out, as far as the peer takes it. */
+    /** Writes outgoing bytes, as far as the socket accepts them. */
     int write() throws IOException {
         if (channel == null || !out.hasUnsent()) {
             return 0;
         }
         try {
             int written = out.sendTo(channel);
-            watch();
+            updateInterest();
             return written;
         } catch (IOException e) {
-            broken(e.getMessage());
+            handleFailure(e.getMessage());
             return 0;
         }
     }
 
-    /** Sleeps until something comes, it is woken, or the time is over. */
+    /** Sleeps until the socket is ready, {@link #wakeup} is called, or the time is over. */
     void sleep(long atMostMs) throws IOException {
-        watch();
+        updateInterest();
         selector.select(atMostMs);
         selector.selectedKeys().clear();
     }
 
-    private void watch() {
+    private void updateInterest() {
         if (channel != null) {
             int interest = out.hasUnsent() ? SelectionKey.OP_READ | SelectionKey.OP_WRITE : SelectionKey.OP_READ;
             if (key.interestOps() != interest) {
@@ -174,69 +173,69 @@ final class ResumableConnection implements AutoCloseable {
         }
     }
 
-    private void broken(String cause) throws IOException {
-        whyBroken = cause;
-        if (!mayResume) {
-            throw lost();
+    private void handleFailure(String cause) throws IOException {
+        failure = cause;
+        if (!resumptionAllowed) {
+            throw lostException();
         }
-        LOG.warn("control connection to {} is broken: {}", peer, cause);
-        drop(channel, key);
+        LOG.warn("control connection to {} failed: {}", peer, cause);
+        reset(channel, key);
         channel = null;
     }
 
-    private IOException lost() {
-        return new IOException("control connection to " + peer + " is broken: " + whyBroken);
+    private IOException lostException() {
+        return new IOException("control connection to " + peer + " failed: " + failure);
     }
 
     /**
-     * Looks at the connections that were offered, and at the source whether another one is needed.
+     * Processes offered connections, and at the source requests a new one if it is needed.
      *
-     * @param attempt of the link, stands in the first word
-     * @param unheardNs for how long the peer has said nothing
-     * @return true if another connection carries the link from now on
+     * @param attempt the link's attempt, for the RESUME frame
+     * @param silentNs the time since the last received byte
+     * @return true if the link resumed on another connection
      */
-    boolean look(int attempt, long nowNs, long unheardNs) throws IOException {
-        if (!mayResume) {
+    boolean poll(int attempt, long nowNs, long silentNs) throws IOException {
+        if (!resumptionAllowed) {
             if (channel == null) {
-                throw lost();
+                throw lostException();
             }
             closeOffered();
             return false;
         }
-        boolean goesOn = false;
+        boolean resumed = false;
         for (SocketChannel next = offered.poll(); next != null; next = offered.poll()) {
-            begin(next, attempt, nowNs);
+            addCandidate(next, attempt, nowNs);
         }
         for (int i = 0; i < candidates.length; i++) {
             if (candidates[i] != null) {
-                goesOn |= listen(i, attempt, nowNs);
+                resumed |= receiveResume(i, attempt, nowNs);
             }
         }
-        if (reconnector != null && !goesOn) {
-            reconnect(nowNs, unheardNs);
+        if (reconnector != null && !resumed) {
+            reconnect(nowNs, silentNs);
         }
-        return goesOn;
+        return resumed;
     }
 
-    private void reconnect(long nowNs, long unheardNs) throws IOException {
-        String refused = hopeless;
+    private void reconnect(long nowNs, long silentNs) throws IOException {
+        String refused = resumptionFailure;
         if (refused != null) {
-            hopeless = null;
+            resumptionFailure = null;
             if (channel == null) {
-                whyBroken += ", and cannot be replaced: " + refused;
-                throw lost();
+                failure += ", and cannot be replaced: " + refused;
+                throw lostException();
             }
         }
-        boolean isWaitedFor = candidates[0] != null;
-        if (!isWaitedFor && nowNs - nextTryNs >= 0 && !carries(unheardNs)) {
-            nextTryNs = nowNs + (channel == null ? AGAIN_NS : UNHEARD_NS);
+        boolean hasCandidate = candidates[0] != null;
+        if (!hasCandidate && nowNs - nextTryNs >= 0 && !isWorking(silentNs)) {
+            nextTryNs = nowNs + (channel == null ? RETRY_NS : SILENT_NS);
             reconnector.begin();
         }
     }
 
-    /** After a pause of this agent's own, what the peer has said meanwhile waits at the connection. */
-    private boolean carries(long unheardNs) throws IOException {
-        if (channel == null || unheardNs <= UNHEARD_NS) {
+    /** After a pause of this agent, bytes that the peer sent meanwhile are still unread in the socket. */
+    private boolean isWorking(long silentNs) throws IOException {
+        if (channel == null || silentNs <= SILENT_NS) {
             return channel != null;
         }
         selector.selectNow();
@@ -245,130 +244,132 @@ final class ResumableConnection implements AutoCloseable {
         return hasBytes;
     }
 
-    /** A connection is offered. At the source it takes the place of the one before, which can no longer be heard. */
-    private void begin(SocketChannel next, int attempt, long nowNs) {
+    /**
+     * Registers a new connection. At the source it replaces the previous connection, which no longer delivers bytes.
+     */
+    private void addCandidate(SocketChannel next, int attempt, long nowNs) {
         try {
             next.configureBlocking(false);
-            int place = 0;
+            int slot = 0;
             int itsGeneration = 0;
             if (reconnector != null) {
                 if (channel != null) {
-                    LOG.warn("control connection to {} is given up: nothing comes by it", peer);
-                    whyBroken = "nothing came by it";
-                    drop(channel, key);
+                    LOG.warn("control connection to {} is replaced: it delivers no bytes", peer);
+                    failure = "it delivered no bytes";
+                    reset(channel, key);
                     channel = null;
                 }
                 itsGeneration = ++generation;
             } else {
-                while (place < candidates.length - 1 && candidates[place] != null) {
-                    place++;
+                while (slot < candidates.length - 1 && candidates[slot] != null) {
+                    slot++;
                 }
             }
-            drop(place);
+            reset(slot);
             SelectionKey itsKey = next.register(selector, SelectionKey.OP_READ);
-            candidates[place] = new NewConnection(
-                    next, itsKey, itsGeneration, ByteBuffer.allocate(WORD_BYTES), nowNs + FIRST_WORD_NS);
+            candidates[slot] = new NewConnection(
+                    next, itsKey, itsGeneration, ByteBuffer.allocate(RESUME_BYTES), nowNs + FIRST_FRAME_NS);
             if (reconnector != null) {
-                send(next, attempt, itsGeneration);
+                sendResume(next, attempt, itsGeneration);
             }
         } catch (IOException e) {
             LOG.warn("control connection to {} could not be resumed: {}", peer, e.toString());
             if (candidates[0] != null && reconnector != null) {
-                drop(0);
+                reset(0);
             }
             close(next);
         }
     }
 
-    /** Says first how much has come until now. */
-    private void send(SocketChannel on, int attempt, int itsGeneration) throws IOException {
-        ByteBuffer bytes = ByteBuffer.allocate(WORD_BYTES);
+    /** Sends the RESUME frame with the number of received bytes. */
+    private void sendResume(SocketChannel on, int attempt, int itsGeneration) throws IOException {
+        ByteBuffer bytes = ByteBuffer.allocate(RESUME_BYTES);
         ValueFrame.encode(new UnsafeBuffer(bytes), 0, FrameType.RESUME, attempt, itsGeneration, received);
-        // So few bytes a new connection takes at once.
-        if (on.write(bytes) < WORD_BYTES) {
-            throw new IOException("the peer takes no byte");
+        // The send buffer of a new connection has space for these few bytes.
+        if (on.write(bytes) < RESUME_BYTES) {
+            throw new IOException("the peer accepts no bytes");
         }
     }
 
-    /** Hears the peer's first word on a connection, as far as it has come; true if that one carries the link now. */
-    private boolean listen(int place, int attempt, long nowNs) {
-        NewConnection candidate = candidates[place];
+    /** Reads the peer's RESUME frame as far as it arrived; returns true if the link resumed on this connection. */
+    private boolean receiveResume(int slot, int attempt, long nowNs) {
+        NewConnection candidate = candidates[slot];
         try {
             int read = candidate.channel.read(candidate.bytes);
             if (candidate.bytes.hasRemaining()) {
                 if (read < 0 || nowNs - candidate.dueNs > 0) {
-                    throw new IOException(read < 0 ? "the peer has closed it" : "the peer says nothing on it");
+                    throw new IOException(read < 0 ? "the peer closed it" : "the peer sent no RESUME frame in time");
                 }
                 return false;
             }
-            UnsafeBuffer said = new UnsafeBuffer(candidate.bytes);
-            word.wrap(said, 0);
-            requireWord(said, attempt, candidate.generation);
-            int itsGeneration = word.file();
+            UnsafeBuffer frame = new UnsafeBuffer(candidate.bytes);
+            resume.wrap(frame, 0);
+            requireResume(frame, attempt, candidate.generation);
+            int itsGeneration = resume.file();
             if (reconnector == null) {
-                send(candidate.channel, attempt, itsGeneration);
+                sendResume(candidate.channel, attempt, itsGeneration);
             }
-            candidates[place] = null;
-            adopt(candidate, itsGeneration, word.value());
-            nextTryNs = nowNs + UNHEARD_NS;
+            candidates[slot] = null;
+            resumeOn(candidate, itsGeneration, resume.value());
+            nextTryNs = nowNs + SILENT_NS;
             return true;
         } catch (IOException e) {
-            LOG.warn("a connection does not carry on the control connection to {}: {}", peer, e.toString());
-            drop(place);
+            LOG.warn("control connection to {} could not be resumed: {}", peer, e.toString());
+            reset(slot);
             return false;
         }
     }
 
-    private void requireWord(UnsafeBuffer said, int attempt, int expectedGeneration) throws ProtocolException {
-        boolean isWord = Frame.requireValid(said, 0) == FrameType.RESUME
-                && Frame.lengthBytes(said, 0) == WORD_BYTES
-                && Frame.attempt(said, 0) == attempt;
-        boolean isLater = reconnector == null ? word.file() > generation : word.file() == expectedGeneration;
-        if (!isWord || !isLater || !out.canResumeFrom(word.value())) {
-            throw new ProtocolException("it says that it is connection " + word.file() + " of attempt "
-                    + Frame.attempt(said, 0) + ", and continues from byte " + word.value() + ": connection "
+    private void requireResume(UnsafeBuffer frame, int attempt, int expectedGeneration) throws ProtocolException {
+        boolean isResume = Frame.requireValid(frame, 0) == FrameType.RESUME
+                && Frame.lengthBytes(frame, 0) == RESUME_BYTES
+                && Frame.attempt(frame, 0) == attempt;
+        boolean isLater = reconnector == null ? resume.file() > generation : resume.file() == expectedGeneration;
+        if (!isResume || !isLater || !out.canResumeFrom(resume.value())) {
+            throw new ProtocolException("unexpected RESUME of connection " + resume.file() + " of attempt "
+                    + Frame.attempt(frame, 0) + " at byte " + resume.value() + ": the current connection is "
                     + generation
-                    + " of attempt " + attempt + " is there");
+                    + " of attempt " + attempt);
         }
     }
 
-    private void adopt(NewConnection next, int itsGeneration, long position) throws IOException {
+    private void resumeOn(NewConnection next, int itsGeneration, long position) throws IOException {
         if (channel != null) {
-            drop(channel, key);
+            reset(channel, key);
         }
         channel = next.channel;
         key = next.key;
         generation = itsGeneration;
-        int again = out.resumeFrom(position);
+        int retransmitted = out.resumeFrom(position);
         if (reconnector != null) {
-            reconnector.carriedTo(channel.getRemoteAddress());
+            reconnector.resumedOn(channel.getRemoteAddress());
         }
         LOG.info(
                 "control connection to {} resumed via {} to {}; retransmitting {} bytes",
                 peer,
                 channel.getLocalAddress(),
                 channel.getRemoteAddress(),
-                again);
+                retransmitted);
     }
 
-    private void drop(int place) {
-        NewConnection candidate = candidates[place];
-        candidates[place] = null;
+    private void reset(int slot) {
+        NewConnection candidate = candidates[slot];
+        candidates[slot] = null;
         if (candidate != null) {
-            drop(candidate.channel, candidate.key);
+            reset(candidate.channel, candidate.key);
         }
     }
 
-    /** Ends a connection by a reset: its peer shall take it for broken, and not for the end. */
-    private void drop(SocketChannel which, SelectionKey itsKey) {
+    /** Closes a connection by a reset, so that its peer sees a failure and not an orderly end. */
+    private void reset(SocketChannel old, SelectionKey itsKey) {
         itsKey.cancel();
         try {
-            which.setOption(StandardSocketOptions.SO_LINGER, 0);
+            old.setOption(StandardSocketOptions.SO_LINGER, 0);
             selector.selectNow();
         } catch (IOException e) {
             LOG.debug("ending a connection to {}: {}", peer, e.toString());
         } finally {
-            close(which);
+            close(old);
         }
     }
 
@@ -378,15 +379,15 @@ final class ResumableConnection implements AutoCloseable {
         }
     }
 
-    private void close(SocketChannel which) {
+    private void close(SocketChannel old) {
         try {
-            which.close();
+            old.close();
         } catch (IOException e) {
             LOG.warn("closing a control connection to {}: {}", peer, e.toString());
         }
     }
 
-    /** Ends the link: no further connection is made. */
+    /** Ends the link: no further connection is opened. */
     void end() {
         closed = true;
         ControlLink.Reconnector by = reconnector;
@@ -410,21 +411,20 @@ final class ResumableConnection implements AutoCloseable {
             }
         }
         if (channel != null) {
-            endInOrder(channel);
+            closeOrderly(channel);
         }
     }
 
     /**
-     * If a frame of the peer is unread, a plain close would be a reset, which the peer does not take for an orderly
-     * end.
+     * If a received frame is unread, a plain close would send a reset, which the peer does not take for an orderly end.
      */
-    private void endInOrder(SocketChannel which) {
+    private void closeOrderly(SocketChannel old) {
         try {
-            which.shutdownOutput();
+            old.shutdownOutput();
         } catch (IOException e) {
             LOG.debug("ending the control connection to {}: {}", peer, e.toString());
         } finally {
-            close(which);
+            close(old);
         }
     }
 }

@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The duty cycle of one session, at either end: frames in, the end's own work, frames out. It owns the control link and
- * runs on a thread of its own while there is a session; an idle service has none.
+ * The duty cycle of one session, at either end: receives frames, runs the end's own work, sends frames. It owns the
+ * control link and has a thread while there is a session. An idle service has none.
  */
 public final class SessionAgent implements Agent {
     private static final Logger LOG = LoggerFactory.getLogger(SessionAgent.class);
@@ -23,23 +23,23 @@ public final class SessionAgent implements Agent {
 
     /** One end of the data plane, for which an agent works. All calls come from the agent's thread. */
     public interface End {
-        /** Takes a hot frame; the buffer is valid during the call. */
+        /** Handles a frequent frame. The buffer is valid during the call. */
         void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException;
 
         /** Handles a message of this length on the wire; throws if the peer sends faster than messages are handled. */
         void onMessage(Message message, int lengthBytes) throws IOException;
 
-        /** Does what is to be done beside the frames, and gives how much that was. */
+        /** Does the end's other work, and returns its amount. */
         int doWork(long nowNs) throws IOException;
 
-        /** Returns true if something came to it beside the link while the agent was about to sleep. */
+        /** Returns true if the end received other work while the agent prepared to sleep. */
         boolean hasWork();
 
-        /** Returns how long the agent may sleep at most. */
+        /** Returns the maximum sleep of the agent. */
         long sleepMs();
 
-        /** The connection was lost, or the end itself has failed: no further call comes. */
-        void lost(String reason);
+        /** The connection was lost, or the end itself failed: no further call follows. */
+        void onLost(String reason);
     }
 
     private final String name;
@@ -48,26 +48,26 @@ public final class SessionAgent implements Agent {
     private final MessageParts parts;
     private final End end;
     private final FrameHandler handler = this::onFrame;
-    private final DutyCycle rounds = new DutyCycle();
+    private final DutyCycle cycle = new DutyCycle();
     private final AgentRunner runner;
     private final AtomicBoolean stopped = new AtomicBoolean();
-    /** Of the message that has come in part. */
-    private int partsBytes;
+    /** The received bytes of an incomplete message. */
+    private int receivedBytes;
 
     /**
-     * @param name of its thread
-     * @param link which it owns from {@link #start} on
+     * @param name the name of its thread
+     * @param link the link, which it owns from {@link #start} on
      * @param messages reads the messages of both planes
      */
     public SessionAgent(String name, ControlLink link, Message.Reader messages, End end) {
-        this(name, link, messages, MessageParts.ReassemblyBudget.ofOne(), end);
+        this(name, link, messages, MessageParts.ReassemblyBudget.forOneConnection(), end);
     }
 
-    /** @param room for messages of several frames that have not come whole, which other sessions may share */
+    /** @param budget the memory for incomplete messages of several frames, which other sessions may share */
     public SessionAgent(
-            String name, ControlLink link, Message.Reader messages, MessageParts.ReassemblyBudget room, End end) {
+            String name, ControlLink link, Message.Reader messages, MessageParts.ReassemblyBudget budget, End end) {
         this.name = name;
-        this.parts = new MessageParts(room);
+        this.parts = new MessageParts(budget);
         this.link = link;
         this.messages = messages;
         this.end = end;
@@ -89,9 +89,12 @@ public final class SessionAgent implements Agent {
         link.close();
     }
 
-    /** Returns true if it has ended, or goes round within the limit. Any thread but its own; blocks that. */
+    /**
+     * Returns true if the agent ended, or completes a cycle within the limit. Blocks. Any thread except the agent's
+     * own.
+     */
     public boolean responds(long limitNs) {
-        return rounds.awaitNextCycle(limitNs, runner::isClosed);
+        return cycle.awaitNextCycle(limitNs, runner::isClosed);
     }
 
     @Override
@@ -101,18 +104,18 @@ public final class SessionAgent implements Agent {
 
     @Override
     public int doWork() {
-        rounds.increment();
+        cycle.increment();
         try {
             int work = link.doWork(handler);
             work += end.doWork(System.nanoTime());
             return work + link.transmit();
         } catch (IOException e) {
-            lose(String.valueOf(e.getMessage()));
+            fail(String.valueOf(e.getMessage()));
             throw new AgentTerminationException(e);
         }
     }
 
-    /** The last frames, such as that all is committed, go out before the link is closed. */
+    /** The last frames, such as the commit's acknowledgement, are sent before the link is closed. */
     @Override
     public void onClose() {
         try {
@@ -120,8 +123,8 @@ public final class SessionAgent implements Agent {
         } catch (IOException e) {
             LOG.debug("the last frames cannot be sent: {}", e.toString());
         } finally {
-            link.dead();
-            parts.drop();
+            link.markClosed();
+            parts.discard();
         }
     }
 
@@ -129,27 +132,27 @@ public final class SessionAgent implements Agent {
         if (type == FrameType.MESSAGE) {
             end.onMessage(messages.read(buffer, offset), lengthBytes);
         } else if (MessageParts.isPart(type)) {
-            partsBytes += lengthBytes;
-            Message whole = parts.add(type, buffer, offset, messages);
-            if (whole != null) {
-                int wholeBytes = partsBytes;
-                partsBytes = 0;
-                end.onMessage(whole, wholeBytes);
+            receivedBytes += lengthBytes;
+            Message message = parts.add(type, buffer, offset, messages);
+            if (message != null) {
+                int messageBytes = receivedBytes;
+                receivedBytes = 0;
+                end.onMessage(message, messageBytes);
             }
         } else {
             end.onFrame(type, buffer, offset, lengthBytes);
         }
     }
 
-    private void lose(String reason) {
-        link.dead();
-        end.lost(reason);
+    private void fail(String reason) {
+        link.markClosed();
+        end.onLost(reason);
     }
 
     private void onError(Throwable error) {
         if (!(error instanceof AgentTerminationException)) {
-            LOG.error("the session's agent fails", error);
-            lose(String.valueOf(error));
+            LOG.error("the session's agent failed", error);
+            fail(String.valueOf(error));
             throw new AgentTerminationException(error);
         }
     }

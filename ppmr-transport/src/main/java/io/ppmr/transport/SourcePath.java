@@ -6,40 +6,41 @@ import io.ppmr.protocol.data.ProtocolException;
 import java.io.IOException;
 
 /**
- * The source's half of a transport: chunks of the pool leave by it to one peer. It is either a {@link ChunkSender},
- * which starts each copy itself, or a {@link RegionExporter}, out of which the peer copies. Made for one session by the
- * thread that runs the migration, which also closes it.
+ * The source's half of a transport, which moves chunks of the pool to one peer. It is either a {@link ChunkSender},
+ * which starts each copy itself, or a {@link RegionExporter}, from which the peer copies. The migration's thread
+ * creates it for one session and closes it.
  */
 public sealed interface SourcePath extends AutoCloseable permits ChunkSender, RegionExporter {
 
-    /** Steps that this process has taken to move chunks: with one-sided reads none, whatever is pulled. Any thread. */
-    long work();
+    /** The number of operations of this process for moving chunks; none with one-sided reads. Any thread. */
+    long operations();
 
-    /** The proof that the target must find in this process's memory; to be told over the control session alone. */
+    /** The proof that the target must find in this process's memory. Send it only over the control session. */
     MemoryProof proof();
 
     /**
-     * Takes the target's word where in its memory this session may write, before the first chunk is sent.
+     * Receives the memory of the target to which this session may write, before the first chunk is sent.
      *
-     * @throws IOException if this transport writes nothing there, or the word makes no sense
+     * @throws IOException if this transport does not write, or the message is invalid
      */
-    default void mayWrite(Writable where) throws IOException {
+    default void onWritable(Writable memory) throws IOException {
         throw new IOException("unexpected message Writable: " + path() + " does not write");
     }
 
     /**
-     * Takes the target's word that it has ended a rail. Called by the session's agent; does not wait.
+     * Handles the target's message that it ended a rail. Called by the session's agent; does not block.
      *
-     * @throws IOException if this transport has no rails, or has not asked for that
+     * @throws IOException if this transport has no rails, or did not request this
      */
-    default void railEnded(RailEnded word) throws IOException {
-        throw new ProtocolException("the target ends rail " + word.rail() + ", and " + path() + " is no rail");
+    default void onRailEnded(RailEnded ended) throws IOException {
+        throw new ProtocolException(
+                "unexpected message RailEnded for rail " + ended.rail() + ": " + path() + " has no rails");
     }
 
     /** The device and the peer, for messages. */
     String path();
 
-    /** Ends every copy that is under way and waits, bounded, for the transport's threads. May be called twice. */
+    /** Aborts all copies and waits, for a bounded time, for the transport's threads. May be called twice. */
     @Override
     void close();
 }

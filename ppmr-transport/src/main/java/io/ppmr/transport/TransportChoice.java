@@ -30,36 +30,36 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A service's choice between RDMA and TCP: what its configuration wishes, what this node has, what it agrees on with
- * the peer of a session, and what was chosen last and why. One a service, for any thread.
+ * A service's choice between RDMA and TCP. It depends on the configuration, this node's devices, and the agreement with
+ * the peer of a session. It also stores the last choice and its reason. Each service has one, for any thread.
  *
- * <p>Where the source cannot use RDMA it connects by TCP before it asks the target for anything. Else the target
- * chooses: its {@link Offer} says what it listens for, the source connects so, or by TCP where that fails, and says in
- * {@link Attached} how it has. The target also chooses who copies over RDMA, among the modes that both sides allow;
- * where the source writes it is told where by {@link Writable}.
+ * <p>A source without RDMA connects by TCP before it sends a request to the target. Otherwise the target chooses and
+ * sends an {@link Offer}. The source connects as offered, or by TCP if that fails, and reports the result in {@link
+ * Attached}. The target also chooses between RDMA Read and Write among the modes that both sides allow. For RDMA Write
+ * it sends its memory in {@link Writable}.
  */
 public final class TransportChoice {
     private static final Logger LOG = LoggerFactory.getLogger(TransportChoice.class);
-    /** In what a source says it may use: data connections. */
-    private static final int OVER_TCP = 1;
-    /** In what a source says it may use: rails. */
-    private static final int OVER_RAILS = 8;
+    /** Bit in the transports that a source allows: data connections. */
+    private static final int TCP_BIT = 1;
+    /** Bit in the transports that a source allows: rails. */
+    private static final int RAILS_BIT = 8;
 
     private static final Duration DATA_DEADLINE = Duration.ofSeconds(10);
-    /** The source may try RDMA until its own deadline before it says what it has. */
+    /** The source may try RDMA until its own deadline before it reports its connection. */
     private static final Duration ATTACH_DEADLINE = Duration.ofSeconds(30);
 
-    /** The operator's wish for a node's transport: to take the best that both nodes have, or this one and no other. */
+    /** The configured transport of a node: the best one of both nodes, or only this one. */
     public enum Preference {
-        /** RDMA where a device, its library and a route to the peer are there, else TCP. */
+        /** RDMA if there is a device, its library and a route to the peer, otherwise TCP. */
         AUTO,
         RDMA,
         TCP
     }
 
-    /** Says who may copy over RDMA, as a node is told. */
+    /** The configured direction of RDMA copies. */
     public enum RdmaModePreference {
-        /** The target reads where both nodes allow that (docs/rdma.md says why). */
+        /** The target reads if both nodes allow that (docs/rdma.md has the reason). */
         AUTO,
         READ,
         WRITE;
@@ -73,51 +73,52 @@ public final class TransportChoice {
         }
     }
 
-    private final Preference wish;
-    private final RdmaModePreference modeWish;
-    /** The modes that are allowed, the best first. */
+    private final Preference preference;
+    private final RdmaModePreference modePreference;
+    /** The allowed modes, the best first. */
     private final List<RdmaMode> modes;
 
-    /** The transports of the modes that are allowed; none where the wish is TCP. */
+    /** The transports of the allowed modes; empty if TCP is configured. */
     private final Map<RdmaMode, Transport> rdma = new EnumMap<>(RdmaMode.class);
 
     private final List<RailSettings> rails;
-    /** By which the rails over RDMA travel; null where there are none. */
+    /** The transport of rails over RDMA; null if there are none. */
     private final Transport direct;
-    /** Of each rail, by its name. */
+    /** By the rail's name. */
     private final Map<String, RailFigures> figures = new LinkedHashMap<>();
 
-    /** For control connections that go by no rail. */
+    /** For control connections that use no rail. */
     private final RailFigures noRail = new RailFigures("no rail");
 
     private volatile String state;
 
-    /** @param rdma makes the transport of reads, the one mode; asked only where the wish allows it */
-    public TransportChoice(Preference wish, Supplier<? extends Transport> rdma) {
-        this(wish, RdmaModePreference.READ, mode -> rdma.get());
+    /** @param rdma creates the transport of RDMA Read, the only mode; called only if the configuration allows it */
+    public TransportChoice(Preference preference, Supplier<? extends Transport> rdma) {
+        this(preference, RdmaModePreference.READ, mode -> rdma.get());
     }
 
-    /** @param rdma makes the transport of a mode, and is asked only where the wishes allow it */
-    public TransportChoice(Preference wish, RdmaModePreference modeWish, Function<RdmaMode, ? extends Transport> rdma) {
-        this(wish, modeWish, rdma, List.of());
+    /** @param rdma creates the transport of a mode; called only for modes that the configuration allows */
+    public TransportChoice(
+            Preference preference, RdmaModePreference modePreference, Function<RdmaMode, ? extends Transport> rdma) {
+        this(preference, modePreference, rdma, List.of());
     }
 
     /**
-     * A service that has rails, too. Where both nodes have some of the same names, chunks go by these and no other way.
+     * Creates the choice of a service with rails. If both nodes have rails with equal names, chunks use only these.
      *
-     * @param rails by different names
+     * @param rails with different names
      */
     public TransportChoice(
-            Preference wish,
-            RdmaModePreference modeWish,
+            Preference preference,
+            RdmaModePreference modePreference,
             Function<RdmaMode, ? extends Transport> rdma,
             List<RailSettings> rails) {
         this.rails = List.copyOf(rails);
         rails.forEach(rail -> figures.put(rail.name(), new RailFigures(rail.name())));
-        this.wish = wish;
-        this.modeWish = modeWish;
-        modes = modeWish.bestFirst();
-        if (wish != Preference.TCP) {
+        this.preference = preference;
+        this.modePreference = modePreference;
+        modes = modePreference.bestFirst();
+        if (preference != Preference.TCP) {
             modes.forEach(mode -> this.rdma.put(mode, rdma.apply(mode)));
         }
         boolean isAnyDirect = rails.stream().anyMatch(RailSettings::direct);
@@ -136,90 +137,94 @@ public final class TransportChoice {
     }
 
     private String withoutRails(String whyNotRdma) {
-        if (wish == Preference.RDMA) {
+        if (preference == Preference.RDMA) {
             return whyNotRdma == null ? "rdma" : "none: transport is \"rdma\", and " + whyNotRdma;
         }
         return whyNotRdma == null ? "rdma where the peer has it, else tcp" : "tcp: " + whyNotRdma;
     }
 
-    /** A service that knows TCP alone. */
+    /** Creates the choice of a service without RDMA. */
     public static TransportChoice tcp() {
         return new TransportChoice(Preference.TCP, () -> null);
     }
 
-    /** Returns what was chosen last, and why; before the first migration what may be chosen. For people. */
+    /**
+     * Returns the last choice and its reason, or the possible choices before the first migration. As text for people.
+     */
     public String state() {
         String now = state;
         return figures.values().stream().anyMatch(RailFigures::wasUsed)
                 ? now + "; " + railFigures().stream().map(RailFigures::toString).collect(Collectors.joining("; "))
-                        + (noRail.controlConnections() > 0 ? "; the control connection goes by no rail" : "")
+                        + (noRail.controlConnections() > 0 ? "; the control connection uses no rail" : "")
                 : now;
     }
 
-    /** The rails of this node's configuration. */
+    /** The configured rails of this node. */
     public List<RailSettings> rails() {
         return rails;
     }
 
-    /** Gives by what rails over RDMA travel, whether that can be used or not; null where this node has no such rail. */
+    /** Returns the transport of rails over RDMA, usable or not; null if this node has no such rail. */
     public Transport direct() {
         return direct;
     }
 
-    /** Gives what each rail has done since the service began. */
+    /** Returns the figures of each rail since the service started. */
     public List<RailFigures> railFigures() {
         return List.copyOf(figures.values());
     }
 
-    /** Gives the figures of one rail of this node's configuration. */
+    /** Returns the figures of one configured rail. */
     public RailFigures figures(RailSettings rail) {
         return figures.get(rail.name());
     }
 
-    /** Gives what counts the control connections that go by no rail. */
+    /** Returns the figures of control connections that use no rail. */
     public RailFigures noRail() {
         return noRail;
     }
 
     private String whyNotRdma() {
-        return wish == Preference.TCP ? "the configuration says so" : anyRdma().unusable();
+        return preference == Preference.TCP
+                ? "this node's configuration allows only TCP"
+                : anyRdma().unusable();
     }
 
-    /** Returns the transport for checks of a node: the devices and the reachable peers are the same in each mode. */
+    /** Returns the transport for checks of a node: devices and reachable peers are the same in each mode. */
     private Transport anyRdma() {
         return rdma.get(modes.get(0));
     }
 
-    /** In what a source says it may use: RDMA in this mode. */
-    private static int overRdma(RdmaMode mode) {
+    /** Returns the bit of RDMA in this mode in the transports that a source allows. */
+    private static int rdmaBit(RdmaMode mode) {
         return mode.code() << 1;
     }
 
-    private static String over(RdmaMode mode, String path) {
+    private static String describe(RdmaMode mode, String path) {
         return path + ", by RDMA " + (mode == RdmaMode.READ ? "Read" : "Write");
     }
 
-    /** Notes what is used for a session, in the log as well. */
-    private void chosen(String transport, String reason) {
+    /** Stores and logs the transport of a session. */
+    private void recordChoice(String transport, String reason) {
         state = transport + ": " + reason;
         LOG.info("transport of this migration: {}", state);
     }
 
-    /** Fails where TCP is what is left and the configuration does not allow it. */
+    /** Throws if only TCP remains and the configuration does not allow it. */
     private void requireTcpAllowed(String whyNotRdma) throws IOException {
-        if (wish == Preference.RDMA) {
+        if (preference == Preference.RDMA) {
             throw new IOException("transport is \"rdma\" in this node's configuration, but RDMA cannot be used: "
-                    + whyNotRdma + " (mend that, or configure transport = \"auto\")");
+                    + whyNotRdma + " (repair that, or configure transport = \"auto\")");
         }
     }
 
     // ---- at the source ----------------------------------------------------------------------------------------
 
     /**
-     * Looks for a route to the target where this node has RDMA.
+     * Checks the route to the target if this node has RDMA.
      *
      * @param tcp TCP for this session
-     * @param deadline for that, and for each connection
+     * @param deadline for the check, and for each connection
      */
     public Proposal propose(InetSocketAddress target, Transport tcp, Duration deadline) throws IOException {
         String why = whyNotRdma();
@@ -230,10 +235,10 @@ public final class TransportChoice {
         return new Proposal(target, tcp, deadline, why);
     }
 
-    /** Connects a rail, at the source: one of its own, as the target has it. */
+    /** Connects a rail that both nodes have, at the source. */
     @FunctionalInterface
     public interface RailOpener {
-        /** As {@link RailSender.Opener#open}. */
+        /** Like {@link RailSender.Opener#open}. */
         RailSender.RailConnection open(
                 RailSettings here, OfferedRail there, int number, int generation, Consumer<String> onFailure)
                 throws IOException;
@@ -246,8 +251,8 @@ public final class TransportChoice {
      */
     public record CommonRail(int number, RailSettings here, OfferedRail there) {}
 
-    /** Gives the rails of a target that this node has, too: those of the same names. */
-    public List<CommonRail> common(DataMessage.OfferedRails offer) {
+    /** Returns the target's rails that this node also has, by their names. */
+    public List<CommonRail> commonRails(DataMessage.OfferedRails offer) {
         List<OfferedRail> there = offer.rails();
         List<CommonRail> common = new ArrayList<>();
         for (RailSettings rail : rails) {
@@ -259,7 +264,7 @@ public final class TransportChoice {
         return common;
     }
 
-    /** The connected path, and the message that tells the target of it. */
+    /** The connected path, and the message that reports it to the target. */
     public record Attachment(SourcePath path, Attached message) {}
 
     /** The proposal of a source to one target. Used by the migration's thread. */
@@ -276,8 +281,8 @@ public final class TransportChoice {
             this.whyNotRdma = whyNotRdma;
         }
 
-        /** Returns whether the target is to choose; if not, it is TCP, whose connections come before the question. */
-        public boolean leavesTheChoice() {
+        /** Returns whether the target chooses. Otherwise the source uses TCP and connects before its first request. */
+        public boolean targetChooses() {
             return offersRdma() || !rails.isEmpty();
         }
 
@@ -285,28 +290,28 @@ public final class TransportChoice {
             return whyNotRdma == null;
         }
 
-        /** Lists the ways that the target may choose, as a sum: 1 TCP, 2 RDMA Read, 4 RDMA Write, 8 rails. */
+        /** Returns the transports that the target may choose, as a sum: 1 TCP, 2 RDMA Read, 4 RDMA Write, 8 rails. */
         public int transports() {
-            int sum = wish == Preference.RDMA ? 0 : OVER_TCP;
+            int sum = preference == Preference.RDMA ? 0 : TCP_BIT;
             for (RdmaMode mode : modes) {
-                sum |= offersRdma() ? overRdma(mode) : 0;
+                sum |= offersRdma() ? rdmaBit(mode) : 0;
             }
-            return rails.isEmpty() ? sum : sum | OVER_RAILS;
+            return rails.isEmpty() ? sum : sum | RAILS_BIT;
         }
 
-        /** Connects by TCP, which the target is not asked about. */
+        /** Connects by TCP without a choice by the target. */
         public SourcePath connect(BufferPool pool, Consumer<String> onFailure)
                 throws IOException, InterruptedException {
-            chosen("tcp", whyNotRdma);
+            recordChoice("tcp", whyNotRdma);
             return tcp.connect(pool, target, deadline, onFailure);
         }
 
         /**
-         * Takes the rails that both nodes have, to be opened when the target has been told; connects by TCP where there
-         * is none.
+         * Prepares the rails that both nodes have, which are opened after the report to the target. Connects by TCP if
+         * there is none.
          *
          * @param opener connects a rail
-         * @param link by which the target is told to end rails
+         * @param link sends the requests to end rails to the target
          */
         public Attachment attach(
                 DataMessage.OfferedRails offer,
@@ -315,7 +320,7 @@ public final class TransportChoice {
                 ControlLink link,
                 Consumer<String> onFailure)
                 throws IOException, InterruptedException {
-            List<CommonRail> common = common(offer);
+            List<CommonRail> common = commonRails(offer);
             if (common.isEmpty()) {
                 String reason = "the target's rails have other names than this node's: "
                         + offer.rails().stream().map(OfferedRail::name).collect(Collectors.joining(", "));
@@ -335,7 +340,7 @@ public final class TransportChoice {
                     link::send,
                     onFailure,
                     RailSender.RailLimits.PRODUCTION);
-            chosen("rails", path.path());
+            recordChoice("rails", path.path());
             return attachment(true, path, path.path());
         }
 
@@ -343,11 +348,11 @@ public final class TransportChoice {
                 throws IOException, InterruptedException {
             requireTcpAllowed(reason);
             SourcePath path = tcp.connect(pool, target, deadline, onFailure);
-            chosen("tcp", reason);
+            recordChoice("tcp", reason);
             return attachment(false, path, reason);
         }
 
-        /** Connects as the target offers; by TCP where that does not work and TCP is allowed. */
+        /** Connects as the target offers, or by TCP if that fails and TCP is allowed. */
         public Attachment attach(Offer offer, BufferPool pool, Consumer<String> onFailure)
                 throws IOException, InterruptedException {
             String reason = rails.isEmpty() ? offer.reason() : "the target has no rails, and " + offer.reason();
@@ -356,11 +361,11 @@ public final class TransportChoice {
                 try {
                     if (!rdma.containsKey(mode)) {
                         throw new IOException("the target offers RDMA in mode " + mode + ", and transport_mode is "
-                                + modeWish + " here");
+                                + modePreference + " here");
                     }
                     InetSocketAddress at = new InetSocketAddress(target.getAddress(), offer.port());
                     SourcePath path = rdma.get(mode).connect(pool, at, deadline, onFailure);
-                    chosen("rdma", over(mode, path.path()));
+                    recordChoice("rdma", describe(mode, path.path()));
                     return attachment(true, path, path.path());
                 } catch (IOException e) {
                     reason = e.getMessage();
@@ -378,49 +383,51 @@ public final class TransportChoice {
 
     // ---- at the target ----------------------------------------------------------------------------------------
 
-    /** Gives the best mode of RDMA that both sides allow, by what the source has said. */
-    private Optional<RdmaMode> mode(int sourceMay) {
-        return modes.stream().filter(mode -> (sourceMay & overRdma(mode)) != 0).findFirst();
+    /** Returns the best RDMA mode that both sides allow. */
+    private Optional<RdmaMode> bestMode(int sourceTransports) {
+        return modes.stream()
+                .filter(mode -> (sourceTransports & rdmaBit(mode)) != 0)
+                .findFirst();
     }
 
-    private boolean mayUseRdma(int sourceMay) {
-        return (sourceMay & ~(OVER_TCP | OVER_RAILS)) != 0;
+    private boolean mayUseRdma(int sourceTransports) {
+        return (sourceTransports & ~(TCP_BIT | RAILS_BIT)) != 0;
     }
 
-    private boolean mayUseRails(int sourceMay) {
-        return (sourceMay & OVER_RAILS) != 0 && !rails.isEmpty();
+    private boolean mayUseRails(int sourceTransports) {
+        return (sourceTransports & RAILS_BIT) != 0 && !rails.isEmpty();
     }
 
-    /** Returns why RDMA cannot be used with a source that could use it; null if it can. */
-    private String whyNotRdmaWith(int sourceMay) {
+    /** Returns the reason why RDMA cannot be used with a source that could use it; null if it can. */
+    private String whyNotRdmaWith(int sourceTransports) {
         String whyNot = whyNotRdma();
-        if (whyNot == null && !mayUseRdma(sourceMay)) {
+        if (whyNot == null && !mayUseRdma(sourceTransports)) {
             return "the source cannot use RDMA";
         }
-        return whyNot == null && mode(sourceMay).isEmpty()
-                ? "transport_mode is \"" + modeWish.name().toLowerCase(Locale.ROOT)
+        return whyNot == null && bestMode(sourceTransports).isEmpty()
+                ? "transport_mode is \"" + modePreference.name().toLowerCase(Locale.ROOT)
                         + "\" here, which the source does not allow (configure \"auto\" on one of both nodes)"
                 : whyNot;
     }
 
     /**
-     * Returns why there is no transport that both nodes may use; null if there is one.
+     * Returns the reason why there is no transport that both nodes may use; null if there is one.
      *
-     * @param sourceMay how the bytes may travel for the source, as {@link Proposal#transports} says it
+     * @param sourceTransports the transports that the source allows, from {@link Proposal#transports}
      */
-    public String refusal(int sourceMay) {
-        if (mayUseRails(sourceMay)) {
+    public String refusal(int sourceTransports) {
+        if (mayUseRails(sourceTransports)) {
             return null;
         }
-        boolean sourceRdma = mayUseRdma(sourceMay);
-        String whyNot = whyNotRdmaWith(sourceMay);
-        if ((sourceMay & OVER_TCP) == 0 && (!sourceRdma || whyNot != null)) {
-            return "it must use RDMA, and this node cannot: " + whyNot;
+        boolean sourceRdma = mayUseRdma(sourceTransports);
+        String whyNot = whyNotRdmaWith(sourceTransports);
+        if ((sourceTransports & TCP_BIT) == 0 && (!sourceRdma || whyNot != null)) {
+            return "the source allows only RDMA, which this node cannot use: " + whyNot;
         }
-        if (wish == Preference.RDMA && !sourceRdma) {
+        if (preference == Preference.RDMA && !sourceRdma) {
             return "this node's configuration allows RDMA alone, which the source cannot use";
         }
-        if (wish == Preference.RDMA && mode(sourceMay).isEmpty()) {
+        if (preference == Preference.RDMA && bestMode(sourceTransports).isEmpty()) {
             return "this node's configuration allows RDMA alone, and " + whyNot;
         }
         return null;
@@ -428,23 +435,23 @@ public final class TransportChoice {
 
     /** The rails of a target, for one session. */
     public interface RailPorts {
-        /** Those at which this node listens now. */
+        /** The rails on which this node listens now. */
         List<OfferedRail> offered();
 
-        /** Gives the session's end of those that were offered, to which their connections come from now on. */
-        Transport.TransportPeer join(List<OfferedRail> offered);
+        /** Returns the session's end of the offered rails, which receives their connections from now on. */
+        Transport.TransportPeer accept(List<OfferedRail> offered);
     }
 
     /**
-     * Chooses among what the source may use and takes the session's connections. Blocks the thread of the control
-     * connection until they are there.
+     * Chooses among the transports that the source allows and accepts the session's connections. Blocks the thread of
+     * the control connection until they are open.
      *
      * @param tcp TCP for this session
      * @param ports the rails for this session
-     * @param events what the source says
+     * @param events the messages of the source
      */
-    public Transport.TransportPeer join(
-            int sourceMay,
+    public Transport.TransportPeer accept(
+            int sourceTransports,
             Transport tcp,
             RailPorts ports,
             BufferPool pool,
@@ -454,70 +461,70 @@ public final class TransportChoice {
             throws IOException, InterruptedException {
         InetAddress here = ((InetSocketAddress) control.getLocalAddress()).getAddress();
         InetAddress source = ((InetSocketAddress) control.getRemoteAddress()).getAddress();
-        if (sourceMay == OVER_TCP) {
-            return takeTcp(tcp, pool, here, source, "the source cannot use RDMA");
+        if (sourceTransports == TCP_BIT) {
+            return acceptTcp(tcp, pool, here, source, "the source cannot use RDMA");
         }
-        List<OfferedRail> offered = mayUseRails(sourceMay) ? ports.offered() : List.of();
+        List<OfferedRail> offered = mayUseRails(sourceTransports) ? ports.offered() : List.of();
         if (!offered.isEmpty()) {
             link.send(new DataMessage.OfferedRails(offered));
-            Attached said = requireAttached(events);
-            if (said.direct()) {
-                chosen("rails", said.reason());
-                return ports.join(offered);
+            Attached attached = requireAttached(events);
+            if (attached.direct()) {
+                recordChoice("rails", attached.reason());
+                return ports.accept(offered);
             }
-            return takeTcp(tcp, pool, here, source, said.reason());
+            return acceptTcp(tcp, pool, here, source, attached.reason());
         }
-        String whyNot = whyNotRdmaWith(sourceMay);
-        Optional<RdmaMode> mode = mode(sourceMay);
-        Transport.TransportListener waiting = null;
+        String whyNot = whyNotRdmaWith(sourceTransports);
+        Optional<RdmaMode> mode = bestMode(sourceTransports);
+        Transport.TransportListener listener = null;
         if (whyNot == null && mode.isPresent()) {
             try {
-                waiting = rdma.get(mode.get()).listen(pool, here);
+                listener = rdma.get(mode.get()).listen(pool, here);
             } catch (IOException e) {
                 whyNot = e.getMessage();
                 LOG.warn("{}", whyNot);
             }
         }
-        if (waiting == null) {
+        if (listener == null) {
             requireTcpAllowed(whyNot);
             link.send(new Offer(Optional.empty(), 0, whyNot));
             requireAttached(events);
-            return takeTcp(tcp, pool, here, source, whyNot);
+            return acceptTcp(tcp, pool, here, source, whyNot);
         }
-        try (Transport.TransportListener open = waiting) {
+        try (Transport.TransportListener open = listener) {
             link.send(new Offer(mode, open.port(), ""));
             Transport.TransportPeer peer = open.accept(source, ATTACH_DEADLINE, () -> events.peek() != null);
-            boolean kept = false;
+            boolean isAccepted = false;
             try {
-                Attached said = requireAttached(events);
-                if (!said.direct()) {
-                    return takeTcp(tcp, pool, here, source, said.reason());
+                Attached attached = requireAttached(events);
+                if (!attached.direct()) {
+                    return acceptTcp(tcp, pool, here, source, attached.reason());
                 }
                 if (peer == null) {
-                    throw new IOException("the source says that it has connected by RDMA, and no connection has come");
+                    throw new IOException("the source reported an RDMA connection, but none arrived");
                 }
-                peer.require(new MemoryProof(said.address(), said.key(), said.digest()), DATA_DEADLINE);
+                peer.require(new MemoryProof(attached.address(), attached.key(), attached.digest()), DATA_DEADLINE);
                 Optional<Writable> writable = peer.writable();
                 if (writable.isPresent()) {
                     link.send(writable.get());
                 }
-                chosen("rdma", over(mode.orElseThrow(), peer.path()));
-                kept = true;
+                recordChoice("rdma", describe(mode.orElseThrow(), peer.path()));
+                isAccepted = true;
                 return peer;
             } finally {
-                if (peer != null && !kept) {
+                if (peer != null && !isAccepted) {
                     peer.close();
                 }
             }
         }
     }
 
-    private Transport.TransportPeer takeTcp(
+    private Transport.TransportPeer acceptTcp(
             Transport tcp, BufferPool pool, InetAddress here, InetAddress source, String reason)
             throws IOException, InterruptedException {
-        try (Transport.TransportListener waiting = tcp.listen(pool, here)) {
-            Transport.TransportPeer peer = waiting.accept(source, DATA_DEADLINE, () -> false);
-            chosen("tcp", reason);
+        try (Transport.TransportListener listener = tcp.listen(pool, here)) {
+            Transport.TransportPeer peer = listener.accept(source, DATA_DEADLINE, () -> false);
+            recordChoice("tcp", reason);
             return peer;
         }
     }
@@ -525,14 +532,14 @@ public final class TransportChoice {
     private static Attached requireAttached(BlockingQueue<SessionEvent> events)
             throws IOException, InterruptedException {
         SessionEvent event = events.poll(ATTACH_DEADLINE.toMillis(), TimeUnit.MILLISECONDS);
-        if (attached(event) instanceof Attached said) {
-            return said;
+        if (messageOf(event) instanceof Attached attached) {
+            return attached;
         }
-        throw new IOException("the source does not say how it has connected: "
-                + (event == null ? "nothing for " + ATTACH_DEADLINE : event));
+        throw new IOException(
+                "the source sent no message Attached: " + (event == null ? "nothing for " + ATTACH_DEADLINE : event));
     }
 
-    private static Object attached(SessionEvent event) {
-        return event instanceof SessionEvent.MessageReceived said ? said.message() : null;
+    private static Object messageOf(SessionEvent event) {
+        return event instanceof SessionEvent.MessageReceived received ? received.message() : null;
     }
 }

@@ -1,5 +1,5 @@
 /**
- * Carries chunks and frames from the source to the target. A {@link Transport} makes a {@link SourcePath} on the
- * source's side and a {@link TargetPath} on the target's; {@link ControlLink} carries the frames beside them.
+ * Moves chunks and frames from the source to the target. A {@link Transport} creates a {@link SourcePath} at the source
+ * and a {@link TargetPath} at the target. {@link ControlLink} transports the control frames.
  */
 package io.ppmr.transport;

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Notes how each pull was answered. */
+/** Records the result of each pull. */
 public final class AnswerBook implements PullListener {
     public static final String PULLED = "pulled";
 
@@ -14,22 +14,22 @@ public final class AnswerBook implements PullListener {
     private final AtomicInteger count = new AtomicInteger();
 
     @Override
-    public void pulled(long pullId) {
+    public void onPullCompleted(long pullId) {
         note(pullId, PULLED);
     }
 
     @Override
-    public void pullFailed(long pullId, String reason) {
+    public void onPullFailed(long pullId, String reason) {
         note(pullId, reason);
     }
 
     private void note(long pullId, String answer) {
-        // Counted first: whoever sees the last answer sees the whole count.
+        // Counted first, so that a thread that sees the last result sees the complete count.
         count.incrementAndGet();
         answers.put(pullId, answer);
     }
 
-    /** Returns how a pull was answered; null if it was not. */
+    /** Returns the result of a pull; null if there is none yet. */
     public String answer(long pullId) {
         return answers.get(pullId);
     }
@@ -38,7 +38,7 @@ public final class AnswerBook implements PullListener {
         return count.get();
     }
 
-    /** Waits until each of these pulls was answered, and requires that none was answered twice. */
+    /** Waits until each of these pulls has a result, and requires that none has two. */
     public void requireEachOnce(int pulls) throws Exception {
         Loopback.until("every pull is answered", () -> answers.size() == pulls);
         assertEquals(pulls, count.get(), "answers");

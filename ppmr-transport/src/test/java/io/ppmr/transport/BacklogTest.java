@@ -17,40 +17,40 @@ class BacklogTest {
     private static final Duration LONG = Duration.ofSeconds(30);
 
     @Test
-    void shouldRefuseByNameWhenThereIsNoRoomWithinThePatience() throws Exception {
+    void shouldRefuseByNameWhenThereIsNoMemoryWithinThePatience() throws Exception {
         Backlog backlog = new Backlog(ROOM, Duration.ZERO);
         int taken = 0;
         while (taken + backlog.chargeOf(100) <= ROOM) {
-            taken += backlog.take(100);
+            taken += backlog.reserve(100);
         }
-        ProtocolException refusal = assertThrows(ProtocolException.class, () -> backlog.take(100));
+        ProtocolException refusal = assertThrows(ProtocolException.class, () -> backlog.reserve(100));
         assertTrue(refusal.getMessage().contains(taken + " of " + ROOM + " bytes"), refusal.getMessage());
-        backlog.give(taken);
-        assertEquals(backlog.chargeOf(100), backlog.take(100));
+        backlog.release(taken);
+        assertEquals(backlog.chargeOf(100), backlog.reserve(100));
     }
 
     @Test
-    void shouldLetASingleMessageInWhateverItsSizeAndNothingBesideIt() throws Exception {
+    void shouldAcceptASingleMessageOfAnySizeAndNoOther() throws Exception {
         Backlog backlog = new Backlog(ROOM, Duration.ZERO);
-        int charge = backlog.take(Integer.MAX_VALUE);
+        int charge = backlog.reserve(Integer.MAX_VALUE);
         assertEquals(ROOM, charge);
-        assertThrows(ProtocolException.class, () -> backlog.take(0));
-        backlog.give(charge);
-        backlog.take(0);
+        assertThrows(ProtocolException.class, () -> backlog.reserve(0));
+        backlog.release(charge);
+        backlog.reserve(0);
     }
 
     @Test
-    void shouldWaitForRoomWhenItIsGivenBackInTime() throws Exception {
+    void shouldWaitForMemoryThatIsReleasedInTime() throws Exception {
         Backlog backlog = new Backlog(ROOM, LONG);
-        int charge = backlog.take(ROOM);
+        int charge = backlog.reserve(ROOM);
         CompletableFuture<Integer> next = CompletableFuture.supplyAsync(() -> {
             try {
-                return backlog.take(1);
+                return backlog.reserve(1);
             } catch (ProtocolException e) {
                 throw new IllegalStateException(e);
             }
         });
-        backlog.give(charge);
+        backlog.release(charge);
         assertEquals(backlog.chargeOf(1), next.get(LONG.toSeconds(), TimeUnit.SECONDS));
     }
 }

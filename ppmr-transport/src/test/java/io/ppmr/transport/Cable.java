@@ -13,7 +13,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** A network to a listener: while it is cut nothing passes and nothing is reset, and whoever connects waits. */
+/** A network to a listener. While it is disconnected nothing passes and nothing is reset, and new connections wait. */
 final class Cable implements AutoCloseable {
     private final InetSocketAddress to;
     private final ServerSocketChannel server;
@@ -35,7 +35,7 @@ final class Cable implements AutoCloseable {
         isCut = cut;
     }
 
-    /** Returns how many connections have been made through it. */
+    /** Returns the number of connections that were made through it. */
     int connections() {
         return channels.size() / 2;
     }
@@ -46,7 +46,7 @@ final class Cable implements AutoCloseable {
             try {
                 channel.setOption(StandardSocketOptions.SO_LINGER, 0);
             } catch (ClosedChannelException e) {
-                // The thread that carries by it closes it as well: whether it is open may change at any time.
+                // The forwarding thread also closes the channel, so its state may change at any time.
                 continue;
             }
             channel.close();
@@ -72,7 +72,7 @@ final class Cable implements AutoCloseable {
                 start(() -> carry(far, near));
             }
         } catch (IOException e) {
-            // It is closed, or its listener is: whoever connects is refused.
+            // The cable or its listener is closed, so the connection is refused.
             closeQuietly();
         }
     }

@@ -55,7 +55,7 @@ class ControlLinkTest {
         pair.close();
     }
 
-    // ---- what arrives -----------------------------------------------------------------------------------------
+    // ---- received frames --------------------------------------------------------------------------------------
 
     @Test
     void shouldKeepTheOrderOfEachSenderWhenManySend() throws Exception {
@@ -155,7 +155,7 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldTakeFramesThatComeByteByByte() throws Exception {
+    void shouldAcceptFramesThatArriveByteByByte() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         ByteBuffer bytes = ByteBuffer.allocate(24 * 3);
         bytes.put(value(FrameType.SYNC, ATTEMPT, 1)).put(value(FrameType.SYNC, ATTEMPT, 2));
@@ -169,11 +169,9 @@ class ControlLinkTest {
         assertEquals(List.of(1L, 2L, 3L), far.taken().stream().map(Taken::value).toList());
     }
 
-    /**
-     * As of a machine that was suspended: System.nanoTime has been blocked, and what has passed counts all the same.
-     */
+    /** Simulates a suspended machine: System.nanoTime stopped, but the suspended time counts. */
     @Test
-    void shouldBeDeadWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
+    void shouldBeLostWhenTheMachineWasSuspendedForLongerThanTheSilenceLimit() throws Exception {
         AtomicLong clockNs = new AtomicLong(MINUTE_NS);
         try (ControlLink link = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS, clockNs::get)) {
             FrameHandler nothing = (type, buffer, offset, lengthBytes) -> {};
@@ -188,7 +186,7 @@ class ControlLinkTest {
         }
     }
 
-    // ---- what is refused --------------------------------------------------------------------------------------
+    // ---- refused frames ---------------------------------------------------------------------------------------
 
     @Test
     void shouldRefuseAFrameOfAnotherAttempt() throws Exception {
@@ -200,7 +198,7 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldTakeOverTheAttemptOfTheFirstFrameWhenItIsCalled() throws Exception {
+    void shouldUseTheAttemptOfTheFirstFrame() throws Exception {
         LinkRunner far = run(pair.far(), ControlLink.OF_FIRST_FRAME, MINUTE_NS);
         write(value(FrameType.SYNC, 9, 1));
         Loopback.until("a frame", () -> far.taken().size() == 1);
@@ -211,7 +209,7 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldSayNothingWhileItDoesNotKnowItsAttempt() throws Exception {
+    void shouldSendNothingBeforeItsAttemptIsKnown() throws Exception {
         run(pair.far(), ControlLink.OF_FIRST_FRAME, MINUTE_NS);
         pair.near().configureBlocking(false);
         ByteBuffer into = ByteBuffer.allocate(64);
@@ -270,15 +268,15 @@ class ControlLinkTest {
     @Test
     void shouldFailWhenThePeerCloses() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
-        // A heartbeat that has come by now, and that nobody reads, would make the close alone a reset.
+        // With an unread heartbeat the close alone would be a reset.
         pair.near().shutdownOutput();
         pair.near().close();
         names(EOFException.class, far.awaitFailure(), "was closed by the peer");
     }
 
-    /** A close of the socket alone is a reset where the peer has said something that nobody read. */
+    /** If a received frame is unread, a plain close of the socket sends a reset. */
     @Test
-    void shouldEndInOrderForThePeerWhenAFrameHasComeThatNobodyReads() throws Exception {
+    void shouldCloseOrderlyWhenAReceivedFrameIsUnread() throws Exception {
         ControlLink far = new ControlLink(pair.far(), ATTEMPT, MINUTE_NS);
         try (Selector comes = Selector.open()) {
             pair.far().register(comes, SelectionKey.OP_READ);
@@ -300,23 +298,23 @@ class ControlLinkTest {
             assertNull(far.failure());
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(20));
         }
-        assertEquals(0, far.taken().size(), "a heartbeat is nobody's frame");
+        assertEquals(0, far.taken().size(), "a heartbeat is not passed on");
     }
 
-    // ---- a peer that takes nothing ----------------------------------------------------------------------------
+    // ---- a peer that accepts nothing --------------------------------------------------------------------------
 
     @Test
-    void shouldEndAClaimWhenThePeerTakesNothingForTheLimit() throws Exception {
+    void shouldEndAClaimWhenThePeerAcceptsNothingForTheLimit() throws Exception {
         long limitMs = 1_500L * PATIENCE;
         LinkRunner near = run(pair.near(), ATTEMPT, TimeUnit.MILLISECONDS.toNanos(limitMs));
         heartbeatsFromThePeer();
         IOException e = sendUntilRefused(near.link());
-        names(IOException.class, e, "took no frame for " + limitMs + " ms: the peer hangs or the network is cut");
+        names(IOException.class, e, "took no frame for " + limitMs + " ms: the peer hangs or the network is down");
         assertNull(near.failure());
     }
 
     @Test
-    void shouldNotWaitForRoomWhenAMessageIsOffered() throws Exception {
+    void shouldNotWaitForSpaceWhenAMessageIsOffered() throws Exception {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
         Message message = new DataMessage.TransferFailure("a reason ".repeat(100));
         int taken = 0;
@@ -344,7 +342,7 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldSleepWhileThePeerTakesNothing() throws Exception {
+    void shouldSleepWhileThePeerAcceptsNothing() throws Exception {
         LinkRunner near = run(pair.near(), ATTEMPT, MINUTE_NS);
         Thread sender = new Thread(() -> sendUntilRefused(near.link()));
         sender.start();
@@ -383,7 +381,7 @@ class ControlLinkTest {
     }
 
     @Test
-    void shouldSendWhatWasLeftWhenItIsDrained() throws Exception {
+    void shouldSendRemainingFramesWhenItIsDrained() throws Exception {
         ControlLink link = new ControlLink(pair.near(), ATTEMPT, MINUTE_NS);
         for (int i = 0; i < 20; i++) {
             link.sendValue(FrameType.SYNC, 1, i);

@@ -12,10 +12,10 @@ class DutyCycleTest {
     private static final long LATER_NS = TimeUnit.SECONDS.toNanos(60);
 
     @Test
-    void shouldSeeThatAnAgentGoesRoundOrStandsStillOrHasEnded() throws InterruptedException {
+    void shouldDetectThatAnAgentRunsOrIsBlockedOrEnded() throws InterruptedException {
         DutyCycle rounds = new DutyCycle();
         assertFalse(rounds.awaitNextCycle(SOON_NS, () -> false), "it is blocked");
-        assertTrue(rounds.awaitNextCycle(SOON_NS, () -> true), "it has ended, nobody waits for it");
+        assertTrue(rounds.awaitNextCycle(SOON_NS, () -> true), "it ended, so there is no wait");
         AtomicBoolean over = new AtomicBoolean();
         Thread agent = new Thread(() -> {
             while (!over.get()) {
@@ -25,7 +25,7 @@ class DutyCycleTest {
         });
         agent.start();
         try {
-            assertTrue(rounds.awaitNextCycle(LATER_NS, () -> false), "it goes round");
+            assertTrue(rounds.awaitNextCycle(LATER_NS, () -> false), "it completes a cycle");
         } finally {
             over.set(true);
             agent.join();

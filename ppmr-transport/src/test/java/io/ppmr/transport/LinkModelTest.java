@@ -17,45 +17,45 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Searches every order of events of a control link that is carried by one connection after the other, as {@link
- * ResumableConnection} and {@link Outbox} have it: every frame of either side comes once and in order, whatever is lost
- * or late, and as long as a connection can be had the link continues. Where an end does one thing otherwise, the search
- * finds what goes wrong.
+ * Searches every order of events of a control link over one connection after the other, as {@link ResumableConnection}
+ * and {@link Outbox} implement it. Every frame of either side must arrive once and in order, despite lost and late
+ * bytes. The link must continue as long as a connection is possible. With a defect in one end, the search finds the
+ * violation.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LinkModelTest {
     private static final Logger LOG = LoggerFactory.getLogger(LinkModelTest.class);
     private static final int CONNECTIONS = 3;
-    /** Each side says so many frames, by their numbers from 0. */
+    /** Each side sends this many frames, numbered from 0. */
     private static final int FRAMES = 2;
 
     private static final int SOURCE = 0;
     private static final int TARGET = 1;
     private static final int NO_CONNECTION = -1;
-    /** The first words on a connection are below 0: {@code -1 - position}. */
+    /** RESUME frames are numbers below 0: {@code -1 - position}. */
     private static final int WORD = -1;
 
     /** The behaviour of the ends. */
     private enum Variant {
         AS_IT_IS,
-        /** Sends everything again that is not acknowledged, whatever the peer says that it has. */
+        /** Sends all unacknowledged frames again, independent of the peer's count. */
         REPLAYS_WHAT_THE_PEER_HAS,
-        /** Counts as arrived all that was handed to a connection. */
+        /** Counts everything as arrived that was written to a connection. */
         KEEPS_NOTHING,
-        /** The target takes a connection that is not later than the one it has. */
+        /** The target accepts a connection that is not later than its current one. */
         TAKES_A_STALE_CONNECTION,
-        /** The source says what it has, and reads on from the connection before. */
+        /** The source sends its count, and continues to read from the previous connection. */
         READS_ON_AFTER_ITS_WORD
     }
 
     /**
      * One end.
      *
-     * @param says how many of its frames it has written
-     * @param has how many of its frames the peer is known to have
-     * @param sends the frame that is sent next
-     * @param heard how many frames of the peer have come
-     * @param carrier the connection that carries the link
+     * @param says the number of its written frames
+     * @param has the number of its acknowledged frames
+     * @param sends the next frame to send
+     * @param heard the number of received frames
+     * @param carrier the link's current connection
      */
     private record End(int says, int has, int sends, int heard, int carrier) {
         End sends(int next) {
@@ -76,12 +76,12 @@ class LinkModelTest {
     }
 
     /**
-     * Everything at one moment.
+     * The state of both ends and the network.
      *
      * @param ends source and target
-     * @param ways for each connection what is on its way to the source, and to the target, the next one first
-     * @param opened how many connections the source has made
-     * @param awaits the connection on which the source waits for the target's word, or none
+     * @param ways for each connection the frames under way to the source, and to the target, the next one first
+     * @param opened the number of connections of the source
+     * @param awaits the connection on which the source waits for the target's RESUME frame, or none
      */
     private record World(List<End> ends, List<List<List<Integer>>> ways, int opened, int awaits, String wrong) {
         static World first() {
@@ -132,7 +132,7 @@ class LinkModelTest {
 
     private record Named(String event, World after) {}
 
-    /** A search: every world that can be reached, with the event that first led to it. */
+    /** Searches all reachable states, and keeps the event that first led to each. */
     private static final class Search {
         private final Variant variant;
         private final Map<World, Named> reachedBy = new HashMap<>();
@@ -239,7 +239,7 @@ class LinkModelTest {
             }
         }
 
-        /** The first word on a connection: the target takes it if it is later, the source if it waits for it. */
+        /** The RESUME frame of a connection: the target accepts it if it is later, the source if it waits for it. */
         private World hearWord(World w, int side, int connection, int position) {
             End end = w.ends.get(side);
             boolean isTaken = side == SOURCE
@@ -256,13 +256,12 @@ class LinkModelTest {
                     : after.puts(connection, SOURCE, WORD - end.heard);
         }
 
-        /** The network loses what is on its way on a connection, in one direction, from some point on. */
+        /** The network loses the bytes of a connection in one direction, from some point on. */
         private static void lose(World w, List<Named> events) {
             for (int connection = 0; connection < CONNECTIONS - 1 && connection < w.opened; connection++) {
                 for (int to : new int[] {SOURCE, TARGET}) {
                     List<Integer> carried = w.ways.get(connection).get(to);
-                    // Bytes of a connection come in order or not at all: the source must have left it by then, or
-                    // leave.
+                    // Bytes of a connection arrive in order or not at all, so the source must leave it.
                     if (!carried.isEmpty() && w.opened > connection + 1) {
                         events.add(new Named(
                                 "what is on its way on " + connection + " to the " + name(to) + " is lost",
@@ -272,7 +271,7 @@ class LinkModelTest {
             }
         }
 
-        /** The source gives up the connection that it has, or waits for, and says on another one what has come. */
+        /** The source closes its current or pending connection, and sends its count on another one. */
         private static void connect(World w, List<Named> events) {
             if (w.opened < CONNECTIONS) {
                 int by = w.opened;
@@ -293,7 +292,7 @@ class LinkModelTest {
     }
 
     @Test
-    void shouldHearEveryFrameOnceWhenConnectionsAreLostAtAnyMoment() {
+    void shouldReceiveEveryFrameOnceWhenConnectionsAreLostAtAnyMoment() {
         Search search = new Search(Variant.AS_IT_IS).run();
         LOG.info("{} worlds, {} ends", search.reachedBy.size(), search.finished);
         assertNull(search.violation, () -> search.trace());
@@ -302,12 +301,12 @@ class LinkModelTest {
     }
 
     @Test
-    void shouldFindAFrameHeardTwiceWhenMoreIsReplayedThanThePeerLacks() {
+    void shouldFindADuplicateFrameWhenTooManyAreRetransmitted() {
         requireFound(Variant.REPLAYS_WHAT_THE_PEER_HAS, "was due");
     }
 
     @Test
-    void shouldFindAFrameLostWhenNothingIsKept() {
+    void shouldFindALostFrameWhenNothingIsKept() {
         requireFound(Variant.KEEPS_NOTHING, "was due");
     }
 
@@ -317,7 +316,7 @@ class LinkModelTest {
     }
 
     @Test
-    void shouldFindAFrameHeardTwiceWhenTheSourceReadsOnAfterItsWord() {
+    void shouldFindADuplicateFrameWhenTheSourceReadsAfterItsCount() {
         requireFound(Variant.READS_ON_AFTER_ITS_WORD, "was due");
     }
 }

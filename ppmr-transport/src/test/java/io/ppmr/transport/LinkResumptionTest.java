@@ -42,7 +42,9 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Control links of both ends with a real listener between, by two cables that are cut and reset. */
+/**
+ * Tests control links of both ends with a real listener between them, over two cables that are disconnected and reset.
+ */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class LinkResumptionTest {
     private static final PreSharedKey KEY =
@@ -85,7 +87,7 @@ class LinkResumptionTest {
 
     private void serve(SocketChannel channel, SessionId session) throws IOException {
         ControlLink link = new ControlLink(channel, ATTEMPT, targetSilence.toNanos());
-        link.mayResume(true);
+        link.allowResumption(true);
         listener.replaceControl(session, link::offer);
         target.complete(run(link));
         over.join();
@@ -110,7 +112,7 @@ class LinkResumptionTest {
                 List.of(
                         new ControlReconnector.ControlRoute(by(one), first),
                         new ControlReconnector.ControlRoute(by(other), second)));
-        link.resumeBy(ways);
+        link.setReconnector(ways);
         source = run(link);
         target.get(60, TimeUnit.SECONDS);
     }
@@ -138,10 +140,10 @@ class LinkResumptionTest {
                 at.taken().stream().map(Taken::value).toList());
     }
 
-    // ---- it continues -------------------------------------------------------------------------------------------
+    // ---- resumption --------------------------------------------------------------------------------------------
 
     @Test
-    void shouldHearEveryFrameOnceWhenConnectionsAreResetAgainAndAgain() throws Exception {
+    void shouldReceiveEveryFrameOnceWhenConnectionsAreResetAgainAndAgain() throws Exception {
         connect(LONG);
         AtomicReference<Exception> trouble = new AtomicReference<>();
         Random random = new Random(7);
@@ -159,12 +161,12 @@ class LinkResumptionTest {
         }
         assertNull(trouble.get());
         int connections = one.connections() + other.connections();
-        // A round whose frames were faster than the reset leaves that to the next one.
+        // A round whose frames were faster than the reset leaves the reset to the next round.
         assertTrue(connections > rounds / 2, connections + " connections");
     }
 
     @Test
-    void shouldGoOnByTheOtherCableWhenTheOneIsCutAndNothingIsReset() throws Exception {
+    void shouldResumeOnTheOtherCableWhenOneIsDisconnectedWithoutAReset() throws Exception {
         connect(LONG);
         AtomicReference<Exception> trouble = new AtomicReference<>();
         sending(source.link(), 0, 1_000, trouble).join();
@@ -174,14 +176,14 @@ class LinkResumptionTest {
         assertFalse(first.toString().contains("took"), first.toString());
         one.cut(true);
         long cutNs = System.nanoTime();
-        // More than what is kept: who says more waits until the peer has it.
+        // More than the outbox keeps, so the sender waits for acknowledgements.
         sending(source.link(), 1_000, 50_000, trouble);
         sending(target.get().link(), 1_000, 50_000, trouble);
         requireOnce(target.get(), 50_000);
         requireOnce(source, 50_000);
         long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - cutNs);
         assertTrue(tookMs >= 1_000, "nothing was missed in " + tookMs + " ms");
-        // What the first one still carried comes when it is whole again, and is nothing to anybody.
+        // Bytes that the first cable still holds arrive when it is connected again, and are ignored.
         one.cut(false);
         sending(source.link(), 50_000, 51_000, trouble).join();
         requireOnce(target.get(), 51_000);
@@ -189,30 +191,32 @@ class LinkResumptionTest {
         assertEquals(1, other.connections());
         assertEquals(List.of(0L, 1L), List.of(first.controlConnections(), second.controlConnections()));
         assertEquals(List.of(0L, 1L), List.of(first.controlFailovers(), second.controlFailovers()));
-        assertTrue(second.toString().contains(", carries the control connection, "), second.toString());
-        assertTrue(second.toString().endsWith("took the control connection over 1 times"), second.toString());
+        assertTrue(second.toString().contains(", used by the control connection, "), second.toString());
+        assertTrue(second.toString().endsWith("1 failovers of the control connection to it"), second.toString());
         source.stop();
         assertEquals(List.of(0L, 0L), List.of(first.controlConnections(), second.controlConnections()));
-        Map<String, Long> carriedNs = ways.carriedNs();
-        assertEquals(Set.of("first", "second"), carriedNs.keySet());
-        assertTrue(carriedNs.values().stream().allMatch(ns -> ns > 0), carriedNs.toString());
-        assertEquals(carriedNs, ways.carriedNs(), "it counts on after the end");
+        Map<String, Long> inUseNs = ways.inUseNs();
+        assertEquals(Set.of("first", "second"), inUseNs.keySet());
+        assertTrue(inUseNs.values().stream().allMatch(ns -> ns > 0), inUseNs.toString());
+        assertEquals(inUseNs, ways.inUseNs(), "it counts on after the end");
     }
 
-    /** An agent that was not scheduled for seconds: what the peer said in that time waits, and is read. */
+    /**
+     * Simulates an agent that was not scheduled for seconds: bytes that the peer sent meanwhile are read afterwards.
+     */
     @Test
-    void shouldKeepItsConnectionAfterAPauseOfItsOwn() throws Exception {
+    void shouldKeepItsConnectionAfterAPauseOfItsAgent() throws Exception {
         AtomicLong clockNs = new AtomicLong();
         AtomicInteger begun = new AtomicInteger();
         FrameHandler none = (type, buffer, offset, lengthBytes) -> {};
         try (Loopback pair = Loopback.open();
                 Selector comes = Selector.open();
                 ControlLink link = new ControlLink(pair.far(), ATTEMPT, LONG.toNanos(), clockNs::get)) {
-            link.resumeBy(counting(begun));
+            link.setReconnector(counting(begun));
             link.doWork(none);
             clockNs.addAndGet(PAUSE.toNanos());
             link.doWork(none);
-            assertEquals(1, begun.get(), "it misses nothing when nothing has come");
+            assertEquals(1, begun.get(), "no resumption when nothing was received");
 
             pair.far().register(comes, SelectionKey.OP_READ);
             pair.near().write(resume(ATTEMPT, 0, 0).put(5, (byte) FrameType.HEARTBEAT.code()));
@@ -235,7 +239,7 @@ class LinkResumptionTest {
             }
 
             @Override
-            public void carriedTo(SocketAddress to) {
+            public void resumedOn(SocketAddress to) {
                 throw new AssertionError("it is carried to " + to);
             }
 
@@ -246,10 +250,10 @@ class LinkResumptionTest {
         };
     }
 
-    // ---- it ends ----------------------------------------------------------------------------------------------
+    // ---- the end of a link ------------------------------------------------------------------------------------
 
     @Test
-    void shouldEndAtBothEndsAfterTheSilenceLimitWhenAllIsCut() throws Exception {
+    void shouldEndAtBothEndsAfterTheSilenceLimitWhenAllCablesAreDisconnected() throws Exception {
         targetSilence = Duration.ofSeconds(3);
         connect(Duration.ofSeconds(3));
         Loopback.until("the target listens", () -> target.get().failure() == null);
@@ -259,7 +263,7 @@ class LinkResumptionTest {
         assertTrue(target.get().awaitFailure().getMessage().contains("has been silent for 3000 ms"));
     }
 
-    /** A peer that lets itself be connected, and says nothing: silence counts from its last frame. */
+    /** A peer that accepts connections and sends nothing: the silence counts from its last frame. */
     @Test
     void shouldEndAfterTheSilenceLimitHoweverOftenItIsConnected() throws Exception {
         connect(Duration.ofSeconds(4));
@@ -286,7 +290,7 @@ class LinkResumptionTest {
     }
 
     @Test
-    void shouldEndAtOnceWhenThePeerHasClosedInOrder() throws Exception {
+    void shouldEndAtOnceWhenThePeerClosedOrderly() throws Exception {
         connect(LONG);
         target.get().stop();
         assertTrue(source.awaitFailure().getMessage().contains("was closed by the peer"));
@@ -296,16 +300,16 @@ class LinkResumptionTest {
     void shouldEndSoonWhenTheTargetDoesNotKnowTheSession() throws Exception {
         connect(LONG);
         over.complete(null);
-        Loopback.until("the session is over", () -> !listener.exists(control.session()));
+        Loopback.until("the session ended", () -> !listener.exists(control.session()));
         if (source.failure() == null) {
             one.reset();
         }
         String reason = source.awaitFailure().getMessage();
-        assertTrue(reason.contains("its session is over") || reason.contains("closed by the peer"), reason);
+        assertTrue(reason.contains("its session ended") || reason.contains("closed by the peer"), reason);
     }
 
     @Test
-    void shouldEndSoonWhenNobodyListensAnyMore() throws Exception {
+    void shouldEndSoonWhenThereIsNoListener() throws Exception {
         connect(LONG);
         listener.close();
         one.close();
@@ -337,7 +341,7 @@ class LinkResumptionTest {
     }
 
     @Test
-    void shouldGoOnAsItDoesWhenAConnectionIsStaleOrSaysWhatCannotBe() throws Exception {
+    void shouldContinueWhenAConnectionIsStaleOrSendsAnInvalidCount() throws Exception {
         connect(LONG);
         AtomicReference<Exception> trouble = new AtomicReference<>();
         sending(source.link(), 0, 100, trouble).join();
@@ -369,7 +373,7 @@ class LinkResumptionTest {
     }
 
     @Test
-    void shouldKeepNothingOfAConnectionThatComesWhenTheLinkHasEnded() throws Exception {
+    void shouldCloseAConnectionThatArrivesAfterTheLinkEnded() throws Exception {
         connect(LONG);
         ControlLink ended = target.get().link();
         target.get().stop();

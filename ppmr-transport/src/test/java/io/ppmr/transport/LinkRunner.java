@@ -12,13 +12,13 @@ import java.util.ArrayList;
 import java.util.List;
 import org.agrona.DirectBuffer;
 
-/** An agent for a link that keeps what comes, on a thread of its own. */
+/** Runs an agent for a link on its own thread, and keeps the received frames. */
 final class LinkRunner {
-    /** A frame that came; {@code message} is null if it is none, {@code value} 0 if it carries no number. */
+    /** A received frame; {@code message} is null if it is not a message, {@code value} 0 if it contains no number. */
     record Taken(FrameType type, int file, long value, Message message) {}
 
     private final ControlLink link;
-    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
+    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.forOneConnection());
     private final List<Taken> taken = new ArrayList<>();
     private final Thread thread;
     private volatile IOException failure;
@@ -50,7 +50,7 @@ final class LinkRunner {
         return failure;
     }
 
-    /** Processor time that the agent has used. */
+    /** Processor time of the agent's thread. */
     long cpuNs() {
         return ManagementFactory.getThreadMXBean().getThreadCpuTime(thread.getId());
     }

@@ -10,7 +10,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Two connected channels on this machine, and waiting for what they bring about. */
+/** Two connected channels on this machine, and waits for conditions. */
 public record Loopback(SocketChannel near, SocketChannel far) implements AutoCloseable {
     private static final Duration DEADLINE = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
 

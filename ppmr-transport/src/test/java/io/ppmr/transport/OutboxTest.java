@@ -27,7 +27,7 @@ class OutboxTest {
         }
     }
 
-    /** Takes so many bytes of what it is given. */
+    /** Accepts a limited number of bytes. */
     private record Taker(List<Byte> into, int most) implements WritableByteChannel {
         @Override
         public int write(ByteBuffer from) {
@@ -45,7 +45,7 @@ class OutboxTest {
 
         @Override
         public void close() {
-            // Nothing is open.
+            // There is nothing to close.
         }
     }
 
@@ -56,7 +56,7 @@ class OutboxTest {
     }
 
     @Test
-    void shouldSendAgainWhatThePeerDoesNotHaveAndNoMore() throws Exception {
+    void shouldRetransmitOnlyUnacknowledgedBytes() throws Exception {
         put(1, 2, 3, 4, 5);
         assertEquals(List.of((byte) 1, (byte) 2, (byte) 3), send(3));
         assertTrue(outbox.canResumeFrom(2));
@@ -69,7 +69,7 @@ class OutboxTest {
     }
 
     @Test
-    void shouldRefuseAPeerThatSaysItHasWhatWasNotSentOrLacksWhatItHad() throws Exception {
+    void shouldRefuseAnAcknowledgementBeyondTheSentOrBelowTheAcknowledgedBytes() throws Exception {
         put(1, 2, 3, 4, 5);
         send(3);
         assertThrows(ProtocolException.class, () -> outbox.acknowledge(4));
@@ -83,22 +83,22 @@ class OutboxTest {
     }
 
     @Test
-    void shouldTakeNoMoreThanFitsUntilThePeerHasItAndLeaveRoomForTheWordThatSaysSo() throws Exception {
-        while (outbox.hasRoom(64)) {
+    void shouldAcceptNoMoreThanFitsAndReserveSpaceForAcknowledgements() throws Exception {
+        while (outbox.hasSpace(64)) {
             outbox.put(new UnsafeBuffer(new byte[64]), 0, 64);
         }
         assertEquals(CAPACITY - RESERVE, outbox.offset());
         send(CAPACITY - RESERVE);
-        assertFalse(outbox.hasRoom(64), "sent is not arrived");
-        assertTrue(outbox.hasRoomForAcknowledgement(24));
+        assertFalse(outbox.hasSpace(64), "sent is not arrived");
+        assertTrue(outbox.hasSpaceForAcknowledgement(24));
         outbox.acknowledge(64);
-        assertTrue(outbox.hasRoom(64));
-        assertFalse(outbox.hasRoom(65));
+        assertTrue(outbox.hasSpace(64));
+        assertFalse(outbox.hasSpace(65));
     }
 
-    /** Any writes, sends, answers and losses: the peer's stream is what was written. */
+    /** For any order of writes, sends, acknowledgements and losses the peer receives the written stream. */
     @Test
-    void shouldGiveThePeerOneStreamWhateverIsLost() throws Exception {
+    void shouldDeliverOneStreamDespiteLosses() throws Exception {
         for (int seed = 0; seed < 20; seed++) {
             Random random = new Random(seed);
             Outbox any = new Outbox(CAPACITY);
@@ -106,7 +106,7 @@ class OutboxTest {
             int written = 0;
             for (int step = 0; step < 3_000; step++) {
                 int length = 1 + random.nextInt(300);
-                if (any.hasRoom(length)) {
+                if (any.hasSpace(length)) {
                     byte[] bytes = new byte[length];
                     for (int i = 0; i < length; i++) {
                         bytes[i] = (byte) (31 * written++ / 7);

@@ -17,7 +17,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Tests the contract of every transport that pulls: the same suite for each, which says how its ends are joined. */
+/**
+ * Tests the contract of every transport with RDMA Read or its replacement. Each transport runs the same suite and
+ * provides its ends.
+ */
 public abstract class PullContract {
     protected static final int CHUNK_BYTES = 16 * 1024;
     protected static final int CHUNKS = 32;
@@ -32,20 +35,20 @@ public abstract class PullContract {
     protected RegionExporter exporter;
     protected ChunkPuller puller;
 
-    /** Two joined ends over these pools. */
+    /** Two connected ends over these pools. */
     public record Ends(RegionExporter exporter, ChunkPuller puller) {}
 
     protected abstract Ends join(
             BufferPool source, BufferPool target, PullListener listener, Consumer<String> onExporterFailure)
             throws Exception;
 
-    /** Returns how often the repeated tests repeat. */
+    /** Returns the number of repetitions of the repeated tests. */
     protected abstract int rounds(int most);
 
-    /** Part of the reason why a pull of a block that is not the source's to give fails. */
+    /** Part of the reason for the failure of a pull outside of the source's region. */
     protected abstract String outsideReason();
 
-    /** Returns true if the source takes steps of its own to serve a pull. */
+    /** Returns true if the source performs operations of its own to serve a pull. */
     protected abstract boolean sourceWorks();
 
     protected final void open() throws Exception {
@@ -71,13 +74,13 @@ public abstract class PullContract {
         }
     }
 
-    /** The block that starts at this offset of the source's region. */
+    /** Returns the block that starts at this offset of the source's region. */
     private RemoteBlock block(RemoteBlock block, long offset, int lengthBytes) {
         return block.set(exporter.address(0) + offset, exporter.key(), lengthBytes);
     }
 
     @Test
-    void shouldBringEveryBlockToItsPlaceWhateverItsOffsetAndLength() throws Exception {
+    void shouldCopyEveryBlockForAnyOffsetAndLength() throws Exception {
         open();
         RemoteBlock block = new RemoteBlock();
         int atOnce = Math.min(CHUNKS, puller.depth());
@@ -148,7 +151,7 @@ public abstract class PullContract {
     }
 
     @Test
-    void shouldServeANewSessionAfterOneThatAskedForWhatItMayNot() throws Exception {
+    void shouldServeANewSessionAfterOneWithAForbiddenPull() throws Exception {
         open();
         puller.pull(1, new RemoteBlock().set(exporter.address(0), exporter.key() ^ 1, 16), 0, 0);
         answers.requireEachOnce(1);
@@ -161,7 +164,7 @@ public abstract class PullContract {
     }
 
     @Test
-    void shouldPullWhatWaitedWhenTheLastOfThemIsStarted() throws Exception {
+    void shouldStartDelayedPullsWithTheLastOne() throws Exception {
         open();
         RemoteBlock block = new RemoteBlock();
         int atOnce = Math.min(CHUNKS, puller.depth());
@@ -185,7 +188,7 @@ public abstract class PullContract {
     }
 
     @Test
-    void shouldAnswerWhatWaitsWhenThePullerIsClosed() throws Exception {
+    void shouldFailDelayedPullsWhenThePullerIsClosed() throws Exception {
         open();
         RemoteBlock block = block(new RemoteBlock(), 0, CHUNK_BYTES);
         puller.pull(0, block, 0, 0, true);
@@ -240,10 +243,10 @@ public abstract class PullContract {
     }
 
     @Test
-    void shouldTellOnceWhenTheTargetClosesAndNothingWhenItIsClosedItself() throws Exception {
+    void shouldReportOnceWhenTheTargetClosesAndNothingWhenItIsClosedItself() throws Exception {
         open();
         puller.close();
-        Loopback.until("the exporter says so", () -> !exporterFailures.isEmpty());
+        Loopback.until("the exporter reports the error", () -> !exporterFailures.isEmpty());
         assertTrue(exporterFailures.get(0).contains("closed by the target"), exporterFailures.get(0));
         exporter.close();
         assertEquals(1, exporterFailures.size());
@@ -255,19 +258,22 @@ public abstract class PullContract {
         assertEquals(1, exporterFailures.size());
     }
 
-    /** Chunks are advertised, their releases withheld until all are read: does the source have anything to do? */
+    /**
+     * Chunks are advertised, and their releases are withheld until all are read. The test checks the source's
+     * operations.
+     */
     @Test
-    void shouldTakeAsManyStepsAtTheSourceAsTheTransportNeedsWhenAllChunksArePulled() throws Exception {
+    void shouldCountTheSourcesOperationsWhenAllChunksArePulled() throws Exception {
         open();
         puller.pull(0, block(new RemoteBlock(), 0, CHUNK_BYTES), 0, 0);
         answers.requireEachOnce(1);
-        long before = exporter.work();
+        long before = exporter.operations();
         int pulls = 1;
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             puller.pull(pulls++, block(new RemoteBlock(), (long) chunk * CHUNK_BYTES, CHUNK_BYTES), chunk, 0);
             answers.requireEachOnce(pulls);
         }
-        long steps = exporter.work() - before;
+        long steps = exporter.operations() - before;
         assertEquals(sourceWorks() ? CHUNKS : 0, steps, "steps of the source for " + CHUNKS + " pulls");
     }
 }

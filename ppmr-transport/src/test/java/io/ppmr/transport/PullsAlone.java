@@ -4,29 +4,29 @@ import io.ppmr.protocol.data.ChunkFrame;
 import java.nio.ByteBuffer;
 
 /**
- * Hears for a test how a transport's pulls end: nothing may come by itself.
+ * Receives a transport's pull results for a test, and fails on chunks that were not pulled.
  *
- * @param pulls hears how pulls end
+ * @param pulls receives the results
  */
 public record PullsAlone(PullListener pulls) implements Arrivals {
     @Override
-    public void pulled(long pullId) {
-        pulls.pulled(pullId);
+    public void onPullCompleted(long pullId) {
+        pulls.onPullCompleted(pullId);
     }
 
     @Override
-    public void pullFailed(long pullId, String reason) {
-        pulls.pullFailed(pullId, reason);
+    public void onPullFailed(long pullId, String reason) {
+        pulls.onPullFailed(pullId, reason);
     }
 
     @Override
     public ByteBuffer onChunkStart(ChunkFrame chunk) {
-        throw new AssertionError(chunk + " comes by itself");
+        throw new AssertionError(chunk + " arrived without a pull");
     }
 
     @Override
     public boolean onChunkEnd(ChunkFrame chunk) {
-        throw new AssertionError(chunk + " came by itself");
+        throw new AssertionError(chunk + " arrived without a pull");
     }
 
     @Override

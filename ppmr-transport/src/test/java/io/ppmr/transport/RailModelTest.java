@@ -17,16 +17,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Searches every order of events of one slot that is used again and again for the same window, which is rewritten, and
- * of rails that are lost at any moment: no chunk is lost, shown twice, or shown in the place of a later one. Where the
- * source sends again before the target has ended the rail, or the target answers before its reader has ended, the
- * search finds what goes wrong.
+ * Searches every order of events of one slot that is reused for the same window, and of rails that are lost at any
+ * time. No chunk may be lost, published twice, or published in place of a later one. The search finds the violation if
+ * the source retransmits before the target ended the rail, or the target answers before its reader ended.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailModelTest {
     private static final Logger LOG = LoggerFactory.getLogger(RailModelTest.class);
     private static final int RAILS = 3;
-    /** Counts the slot's grants, each for the same window. */
+    /** The number of grants of the slot, each for the same window. */
     private static final int CHUNKS = 3;
 
     private static final int NO_CHUNK = -1;
@@ -39,7 +38,7 @@ class RailModelTest {
         TARGET_DOES_NOT_COUNT_WHAT_HAS_ARRIVED
     }
 
-    /** The place of a chunk as the source knows it; on a rail it is that rail's number. */
+    /** The position of a chunk for the source; on a rail it is that rail's number. */
     private static final int UNSENT = -1;
 
     private static final int WAITING = -2;
@@ -147,7 +146,7 @@ class RailModelTest {
 
     private record Named(String event, World after) {}
 
-    /** A search: every world that can be reached, with the event that first led to it. */
+    /** Searches all reachable states, and keeps the event that first led to each. */
     private static final class Search {
         private final Variant variant;
         private final Map<World, Named> reachedBy = new HashMap<>();
@@ -219,7 +218,7 @@ class RailModelTest {
                                     rail.arrivedWith(rail.arrived, rail.releases & ~(1 << chunk)))));
                 }
             }
-            // The last one is never lost.
+            // The last rail is never lost.
             if (rail.isUp() && number < RAILS - 1) {
                 boolean asks = variant != Variant.SOURCE_SENDS_AGAIN_AT_ONCE;
                 events.add(new Named(
@@ -240,7 +239,7 @@ class RailModelTest {
             }
         }
 
-        /** The chunks after the loss of a rail: those that have arrived are done, the others wait. */
+        /** The chunks after the loss of a rail: arrived ones are done, the others wait. */
         private static List<Integer> again(World w, int rail, int arrived) {
             List<Integer> chunks = new ArrayList<>(w.chunks);
             for (int chunk = 0; chunk < CHUNKS; chunk++) {
@@ -258,7 +257,7 @@ class RailModelTest {
                 int chunk = carried.get(0);
                 ModelRail now = rail.carrying(List.copyOf(carried.subList(1, carried.size())))
                         .reading(true, chunk);
-                // File, window and slot are the same each time: only whether the credit is open tells them apart.
+                // File, window and slot are always equal, so only the state of the credit distinguishes the chunks.
                 String wrong = w.open ? null : "the slot of chunk " + chunk + " is not granted";
                 events.add(new Named(
                         "chunk " + chunk + " comes by " + number,
@@ -296,7 +295,7 @@ class RailModelTest {
     }
 
     @Test
-    void shouldLoseAndDoubleNothingWhenRailsAreLostAtAnyMoment() {
+    void shouldLoseAndDuplicateNothingWhenRailsAreLostAtAnyMoment() {
         Search search = new Search(Variant.AS_IT_IS).run();
         LOG.info("{} worlds, {} ends", search.reachedBy.size(), search.finished);
         assertNull(search.violation, () -> search.trace());
@@ -320,7 +319,7 @@ class RailModelTest {
     }
 
     @Test
-    void shouldFindADoubledChunkWhenTheTargetDoesNotCountWhatHasArrived() {
+    void shouldFindADuplicateChunkWhenTheTargetDoesNotCountArrivals() {
         Search search = new Search(Variant.TARGET_DOES_NOT_COUNT_WHAT_HAS_ARRIVED).run();
         assertNotNull(search.violation);
         LOG.info("found: {}", search.trace());

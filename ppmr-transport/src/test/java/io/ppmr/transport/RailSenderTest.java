@@ -28,7 +28,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Tests which rail takes a chunk, and what happens when one is lost, with lines that do what the test says. */
+/** Tests the selection of the rail for a chunk and the loss of a rail, with connections that the test controls. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailSenderTest {
     private static final int CHUNKS = 8;
@@ -50,7 +50,7 @@ class RailSenderTest {
     private final AtomicLong opened = new AtomicLong();
     private RailSender rails;
 
-    /** Keeps what is sent until the test says that it has arrived. */
+    /** Keeps sent chunks until the test reports their arrival. */
     private static final class FakeLine implements RailSender.RailConnection {
         private final List<Integer> sent = new CopyOnWriteArrayList<>();
         private final Set<Integer> arrived = ConcurrentHashMap.newKeySet();
@@ -93,7 +93,7 @@ class RailSenderTest {
         }
 
         @Override
-        public long work() {
+        public long operations() {
             return sent.size();
         }
 
@@ -159,18 +159,18 @@ class RailSenderTest {
 
     private void untilSent(int rail, int chunk) {
         until(
-                "chunk " + chunk + " goes by rail " + rail,
+                "chunk " + chunk + " goes to rail " + rail,
                 () -> lines.containsKey(rail) && lines.get(rail).sent.contains(chunk));
     }
 
     private EndRail asked() throws InterruptedException {
         EndRail word = asked.poll(LONG_S, TimeUnit.SECONDS);
-        assertTrue(word != null, "the target is asked to end the rail");
+        assertTrue(word != null, "the target receives a request to end the rail");
         return word;
     }
 
     private void answer(EndRail word) throws IOException {
-        rails.railEnded(new RailEnded(word.rail(), word.generation(), List.of()));
+        rails.onRailEnded(new RailEnded(word.rail(), word.generation(), List.of()));
     }
 
     @Test
@@ -184,7 +184,7 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldSendByTheRailWithMostRoom() throws Exception {
+    void shouldSendOnTheRailWithTheFewestChunksUnderWay() throws Exception {
         open(PATIENT, rail("a", 0, 0), rail("b", 0, 0));
         send(0, CHUNK_BYTES);
         until("both are connected", () -> lines.size() == 2);
@@ -207,7 +207,7 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldKeepTheGateWhenThereIsARailForSmallPieces() throws Exception {
+    void shouldRespectTheMinimumPieceSizeWhenThereIsARailForSmallPieces() throws Exception {
         open(PATIENT, rail("large", 10, GATE_BYTES), rail("any", 1, 0));
         send(0, GATE_BYTES - 1);
         send(1, GATE_BYTES);
@@ -219,14 +219,14 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldSendASmallPieceAllTheSameWhenNoRailIsForIt() throws Exception {
+    void shouldSendASmallPieceOnAnyRailWhenNoneIsForIt() throws Exception {
         open(PATIENT, rail("large", 10, GATE_BYTES));
         send(0, 1);
         untilSent(0, 0);
     }
 
     @Test
-    void shouldSendAgainOnlyWhatHasNotArrivedAndOnlyAfterTheTargetHasEndedTheRail() throws Exception {
+    void shouldRetransmitOnlyMissingChunksAfterTheTargetEndedTheRail() throws Exception {
         open(PATIENT, rail("a", 10, 0), rail("b", 1, 0));
         send(0, CHUNK_BYTES);
         send(1, CHUNK_BYTES);
@@ -238,7 +238,7 @@ class RailSenderTest {
         assertTrue(lost.closed, "the source's end is closed first");
         send(2, CHUNK_BYTES);
         untilSent(1, 2);
-        assertEquals(List.of(2), lines.get(1).sent, "nothing goes again before the answer");
+        assertEquals(List.of(2), lines.get(1).sent, "nothing is retransmitted before the answer");
         assertEquals(List.of(), released);
         answer(word);
         untilSent(1, 1);
@@ -247,7 +247,7 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldTakeARailOutWhenNothingMovesOnIt() throws Exception {
+    void shouldCountARailAsLostWithoutProgress() throws Exception {
         open(
                 new RailSender.RailLimits(
                         TimeUnit.MILLISECONDS.toNanos(200), PATIENT.answerNs(), PATIENT.firstBackOffNs()),
@@ -261,7 +261,7 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldTryAFailedRailAnewWhenItHasRested() throws Exception {
+    void shouldReconnectAFailedRailAfterItsBackOff() throws Exception {
         open(
                 new RailSender.RailLimits(PATIENT.silenceNs(), PATIENT.answerNs(), TimeUnit.MILLISECONDS.toNanos(20)),
                 rail("a", 10, 0),
@@ -271,7 +271,7 @@ class RailSenderTest {
         refused.put(0, "no route");
         answer(asked());
         long before = opened.get();
-        until("it is tried twice more", () -> opened.get() >= before + 2);
+        until("it is retried twice", () -> opened.get() >= before + 2);
         refused.clear();
         until("it works again", () -> lines.get(0) != first);
         send(0, CHUNK_BYTES);
@@ -295,18 +295,18 @@ class RailSenderTest {
         open(PATIENT, rail("ib0", 10, 0), rail("eth1", 1, 0));
         send(0, CHUNK_BYTES);
         refused.put(0, "no route");
-        refused.put(1, "nobody listens");
+        refused.put(1, "no listener");
         lines.get(0).onFailure.accept("its cable was pulled");
         answer(asked());
         until("it fails", () -> !failures.isEmpty());
         assertEquals(1, failures.size());
-        assertTrue(failures.get(0).contains("ib0: its cable was pulled; eth1: nobody listens"), failures.get(0));
+        assertTrue(failures.get(0).contains("ib0: its cable was pulled; eth1: no listener"), failures.get(0));
         IOException later = assertThrows(IOException.class, () -> send(1, CHUNK_BYTES));
         assertEquals(failures.get(0), later.getMessage());
     }
 
     @Test
-    void shouldTryARailThatHasBroughtSomethingAtOnceWhenNoOtherWorks() throws Exception {
+    void shouldReconnectAWorkingRailAtOnceWhenNoOtherWorks() throws Exception {
         open(PATIENT, rail("a", 0, 0));
         FakeLine first = lines.get(0);
         send(0, CHUNK_BYTES);
@@ -322,9 +322,9 @@ class RailSenderTest {
     @Test
     void shouldFailByNameWhenNoRailCanBeConnectedAtTheBeginning() {
         refused.put(0, "no route");
-        refused.put(1, "nobody listens");
+        refused.put(1, "no listener");
         IOException e = assertThrows(IOException.class, () -> open(PATIENT, rail("ib0", 10, 0), rail("eth1", 1, 0)));
-        assertTrue(e.getMessage().contains("ib0: no route; eth1: nobody listens"), e.getMessage());
+        assertTrue(e.getMessage().contains("ib0: no route; eth1: no listener"), e.getMessage());
     }
 
     @Test
@@ -337,28 +337,28 @@ class RailSenderTest {
         send(0, CHUNK_BYTES);
         lines.get(0).onFailure.accept("cut");
         until("it fails", () -> !failures.isEmpty());
-        assertTrue(failures.get(0).contains("has not ended rail a within 100 ms"), failures.get(0));
+        assertTrue(failures.get(0).contains("did not end rail a within 100 ms"), failures.get(0));
     }
 
     @Test
-    void shouldEndTheSessionWhenTheTargetEndsARailUnasked() throws Exception {
+    void shouldEndTheSessionWhenTheTargetEndsARailWithoutARequest() throws Exception {
         open(PATIENT, rail("a", 10, 0), rail("b", 1, 0));
         send(0, CHUNK_BYTES);
         ProtocolException unasked =
-                assertThrows(ProtocolException.class, () -> rails.railEnded(new RailEnded(0, 1, List.of(1L))));
-        assertTrue(unasked.getMessage().contains("which it was not asked for"), unasked.getMessage());
+                assertThrows(ProtocolException.class, () -> rails.onRailEnded(new RailEnded(0, 1, List.of(1L))));
+        assertTrue(unasked.getMessage().contains("unexpected message RailEnded"), unasked.getMessage());
         lines.get(0).onFailure.accept("cut");
         EndRail word = asked();
         for (RailEnded other : List.of(
                 new RailEnded(1, 1, List.of()), new RailEnded(0, 2, List.of()), new RailEnded(-1, 1, List.of()))) {
-            assertThrows(ProtocolException.class, () -> rails.railEnded(other));
+            assertThrows(ProtocolException.class, () -> rails.onRailEnded(other));
         }
         answer(word);
         untilSent(1, 0);
     }
 
     @Test
-    void shouldFailByNameWhenTheTargetSaysThatMoreHasArrivedThanWasSent() throws Exception {
+    void shouldFailByNameWhenTheTargetReportsMoreChunksThanWereSent() throws Exception {
         open(PATIENT, rail("a", 10, 0), rail("b", 1, 0));
         send(0, CHUNK_BYTES);
         lines.get(0).lies = true;
@@ -370,7 +370,7 @@ class RailSenderTest {
     }
 
     @Test
-    void shouldEndTheConnectionWhenAChunkIsReleasedThatIsNotOnTheRail() throws Exception {
+    void shouldEndTheConnectionWhenAChunkOfAnotherRailIsReleased() throws Exception {
         open(PATIENT, rail("a", 10, 0), rail("b", 1, 0));
         send(0, CHUNK_BYTES);
         for (int chunk : new int[] {-1, 1, CHUNKS}) {

@@ -36,8 +36,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * Tests the contract of every transport whose source sends: the same suite for each, which says how its ends are
- * joined.
+ * Tests the contract of every transport whose source sends. Each transport runs the same suite and provides its ends.
  */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 public abstract class SendContract {
@@ -54,19 +53,19 @@ public abstract class SendContract {
     protected ChunkSender sender;
     protected ChunkReceiver receiver;
 
-    /** Two joined ends over these pools, whose chunks keep their order. */
+    /** Two connected ends over these pools, whose chunks keep their order. */
     public record Ends(ChunkSender sender, ChunkReceiver receiver) {}
 
     protected abstract Ends join(BufferPool source, BufferPool target, Arrivals arrivals, Consumer<String> onFailure)
             throws Exception;
 
-    /** Returns how often the repeated tests repeat. */
+    /** Returns the number of repetitions of the repeated tests. */
     protected abstract int rounds(int most);
 
-    /** Part of what the source says when the target has closed. */
+    /** Part of the source's error after the target closed. */
     protected abstract String closedByTarget();
 
-    /** Takes each chunk into the slot that it names, and notes what has come. */
+    /** Accepts each chunk into its slot, and records the arrivals. */
     protected final class Taken implements Arrivals {
         private final ConcurrentLinkedQueue<String> order = new ConcurrentLinkedQueue<>();
         private final Map<Integer, byte[]> bytes = new ConcurrentHashMap<>();
@@ -76,12 +75,12 @@ public abstract class SendContract {
         private volatile int bad = -1;
         private volatile int refused = CHUNKS;
 
-        /** From now on nothing is taken until {@link #goOn}. */
+        /** Blocks all arrivals until {@link #unblock}. */
         public void hold() {
             held = new CountDownLatch(1);
         }
 
-        public void goOn() {
+        public void unblock() {
             held.countDown();
         }
 
@@ -90,7 +89,7 @@ public abstract class SendContract {
             refused = slot;
         }
 
-        /** So many chunks are right, and the next one is not. */
+        /** This many chunks are accepted as correct, and the next one is not. */
         public void spoil(int good) {
             bad = good;
         }
@@ -99,7 +98,7 @@ public abstract class SendContract {
             return count.get();
         }
 
-        /** Returns which source chunks have come, in their order. */
+        /** Returns the arrived source chunks, in their order. */
         public String order() {
             return String.join("", order);
         }
@@ -108,7 +107,7 @@ public abstract class SendContract {
             return broken;
         }
 
-        /** Returns what came last for a slot. */
+        /** Returns the last arrival for a slot. */
         public byte[] bytes(int slot) {
             return bytes.get(slot);
         }
@@ -120,7 +119,7 @@ public abstract class SendContract {
             }
             try {
                 if (!held.await(3 * LONG_S, TimeUnit.SECONDS)) {
-                    throw new AssertionError("nobody lets the target continue");
+                    throw new AssertionError("the test does not unblock the target");
                 }
             } catch (InterruptedException e) {
                 throw new AssertionError(e);
@@ -148,13 +147,13 @@ public abstract class SendContract {
         }
 
         @Override
-        public void pulled(long pullId) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullCompleted(long pullId) {
+            throw new AssertionError("this transport does not pull");
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullFailed(long pullId, String reason) {
+            throw new AssertionError("this transport does not pull");
         }
     }
 
@@ -170,7 +169,7 @@ public abstract class SendContract {
 
     @AfterEach
     final void closeEnds() {
-        taken.goOn();
+        taken.unblock();
         if (sender != null) {
             sender.close();
         }
@@ -186,11 +185,11 @@ public abstract class SendContract {
         begin();
     }
 
-    /** Lets the sender count what comes back. */
+    /** Counts the releases for the sender. */
     protected final void begin() {
         sender.begin(ATTEMPT, chunk -> {
             if (chunk < 0 || chunk >= CHUNKS) {
-                throw new ProtocolException("chunk " + chunk + " is not on its way");
+                throw new ProtocolException("chunk " + chunk + " is not under way");
             }
             released[chunk].release();
         });
@@ -208,17 +207,17 @@ public abstract class SendContract {
                 () -> "chunk " + chunk + " does not come back: " + failures + taken.broken);
     }
 
-    /** Sends a part of a chunk into the slot of the same number. */
+    /** Sends a part of a chunk to the slot with the same number. */
     protected final void send(int chunk, int lengthBytes) throws IOException {
         sender.send(chunk, 0, lengthBytes, 1, (long) chunk * CHUNK_BYTES, chunk, 0, false);
     }
 
     @Test
-    void shouldBringEveryByteToItsPlaceAndEveryChunkBackOnceWhateverItsLength() throws Exception {
+    void shouldDeliverEveryByteAndReleaseEveryChunkOnceForAnyLength() throws Exception {
         bringEveryByte();
     }
 
-    /** Many writers send at once; each byte must come to its place, and each chunk back once. */
+    /** Many writers send at once; each byte must arrive at its position, and each chunk must be released once. */
     protected final void bringEveryByte() throws Exception {
         open();
         int windows = rounds(200);
@@ -244,7 +243,7 @@ public abstract class SendContract {
         }
         writers.shutdown();
         assertEquals(CHUNKS * windows, taken.count());
-        assertEquals(taken.count(), sender.work());
+        assertEquals(taken.count(), sender.operations());
         for (Semaphore left : released) {
             assertEquals(0, left.availablePermits(), "a chunk came back twice");
         }
@@ -253,15 +252,15 @@ public abstract class SendContract {
     }
 
     @Test
-    void shouldNotHoldUpAWriterWhenTheTargetTakesNothing() throws Exception {
+    void shouldNotBlockAWriterWhenTheTargetAcceptsNothing() throws Exception {
         open();
         taken.hold();
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            // A writer that waited for the target would wait for good.
+            // A writer that waited for the target would wait forever.
             send(chunk, CHUNK_BYTES);
         }
         assertEquals(0, taken.count());
-        taken.goOn();
+        taken.unblock();
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             awaitRelease(chunk);
             assertArrayEquals(part(sourcePool, chunk, 0, CHUNK_BYTES), taken.bytes(chunk));
@@ -269,11 +268,11 @@ public abstract class SendContract {
     }
 
     @Test
-    void shouldSendEachChunkOnceAndWholeWhenAnotherWriterGetsItAtOnce() throws Exception {
+    void shouldSendEachChunkOnceAndWholeWhenAnotherWriterClaimsItAtOnce() throws Exception {
         sendEachChunkOnce();
     }
 
-    /** Other writers get a chunk as soon as it has come back, while the one before may still be about to return. */
+    /** Other writers claim a chunk as soon as it is released, while its previous writer may still be returning. */
     protected final void sendEachChunkOnce() throws Exception {
         BlockingQueue<Integer> free = new LinkedBlockingQueue<>(List.of(0, 1));
         Ends ends = join(sourcePool, targetPool, taken, failures::add);
@@ -297,19 +296,20 @@ public abstract class SendContract {
             end.get(6 * LONG_S, TimeUnit.SECONDS);
         }
         writers.shutdown();
-        Loopback.until("all have come back", () -> free.size() == 2);
+        Loopback.until("all chunks were released", () -> free.size() == 2);
         assertEquals(4 * rounds, taken.count());
         assertEquals(List.of(), failures);
         assertEquals(List.of(), taken.onProtocolError());
     }
 
     @Test
-    void shouldShowAndReleaseNothingWhenAChunkIsForNoGrantedSlot() throws Exception {
+    void shouldPublishAndReleaseNothingWhenAChunkIsForNoGrantedSlot() throws Exception {
         open();
         taken.refuse(3);
         send(3, 100);
         send(4, 100);
-        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
+        Loopback.until(
+                "the target reports the error", () -> taken.onProtocolError().size() == 1);
         assertTrue(
                 taken.onProtocolError().get(0).contains("slot 3 is not granted"),
                 taken.onProtocolError().get(0));
@@ -318,7 +318,7 @@ public abstract class SendContract {
     }
 
     @Test
-    void shouldReleaseNothingAndTakeNothingMoreAfterAChunkThatIsNotRight() throws Exception {
+    void shouldReleaseAndAcceptNothingAfterAWrongChunk() throws Exception {
         open();
         taken.spoil(2);
         for (int chunk = 0; chunk < 3; chunk++) {
@@ -326,20 +326,20 @@ public abstract class SendContract {
         }
         awaitRelease(0);
         awaitRelease(1);
-        Loopback.until("the third chunk has come", () -> taken.count() == 3);
+        Loopback.until("the third chunk arrived", () -> taken.count() == 3);
         send(3, 100);
         send(4, 100);
         assertFalse(released[2].tryAcquire(100, TimeUnit.MILLISECONDS));
         assertEquals(3, taken.count());
-        // The session says why; the connection is there until it has.
+        // The session reports its failure; the connection stays open until then.
         assertEquals(List.of(), failures);
     }
 
     @Test
-    void shouldTellOnceAndRefuseWhatIsSentWhenTheTargetCloses() throws Exception {
+    void shouldReportOnceAndRefuseChunksWhenTheTargetCloses() throws Exception {
         open();
         receiver.close();
-        Loopback.until("the source says so", () -> failures.size() == 1);
+        Loopback.until("the source reports the error", () -> failures.size() == 1);
         assertTrue(failures.get(0).contains(closedByTarget()), failures.get(0));
         IOException refused = assertThrows(IOException.class, () -> send(0, 100));
         assertTrue(refused.getMessage().contains(closedByTarget()), refused.getMessage());
@@ -349,7 +349,7 @@ public abstract class SendContract {
     }
 
     @Test
-    void shouldTellNothingWhenItIsClosedItself() throws Exception {
+    void shouldReportNothingWhenItIsClosedItself() throws Exception {
         open();
         sender.close();
         receiver.close();

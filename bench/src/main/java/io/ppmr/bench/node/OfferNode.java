@@ -249,7 +249,7 @@ final class OfferNode implements NodeMain.BenchNode {
             bytes.limit(chunkBytes).position(0);
             crc.reset();
             crc.update(bytes);
-            pool.ready(chunk);
+            pool.markReady(chunk);
             int crc32c = (int) crc.getValue();
             if (path instanceof ChunkSender sender) {
                 sender.send(chunk, 0, chunkBytes, file, window * chunkBytes, slotInHand, crc32c, true);

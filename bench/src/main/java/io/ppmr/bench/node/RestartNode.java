@@ -39,7 +39,7 @@ import org.slf4j.LoggerFactory;
  */
 final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedger.Decisions {
     private static final Logger LOG = LoggerFactory.getLogger(RestartNode.class);
-    private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
+    private static final int HEAD_BYTES = FilePrefixFrame.PREFIX_BYTES;
     private final PoolGeometry geometry;
     private final BufferPool pool;
     private final FilePrefixStore prefixes = new FilePrefixStore(TargetNode.SETTINGS.prefixesLimitBytes());
@@ -104,7 +104,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                     reader + 1, NodeKind.FILE, ArrivingImages.rankPath(reader) + "/image", 0600, 0, 0, ""));
             UnsafeBuffer head = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + HEAD_BYTES));
             FilePrefixFrame.encode(head, 0, 1, file.id(), 0, HEAD_BYTES);
-            file.prefixArrived(new FilePrefixFrame().wrap(head, 0));
+            file.onPrefixArrived(new FilePrefixFrame().wrap(head, 0));
             ledger.fileCreated(file);
             feeds.add(new Feed(file, bytes / geometry.chunkBytes()));
         }
@@ -165,10 +165,10 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
             int start = slot.window() == 0 ? HEAD_BYTES : 0;
             long offset = slot.window() * geometry.chunkBytes() + start;
             int length = geometry.chunkBytes() - start;
-            ledger.advertised(file, slot.index(), offset, length);
+            ledger.onAdvertised(file, slot.index(), offset, length);
             fileOf[slot.index()] = file.id();
             file.onPieceAnnounced(slot, offset, length);
-            file.arrived(slot);
+            file.onArrived(slot);
         }
     }
 
@@ -185,7 +185,7 @@ final class RestartNode implements NodeMain.BenchNode, ImageListener, CreditLedg
                 return;
             }
             try {
-                ledger.freed(slot);
+                ledger.onSlotFree(slot);
                 Feed feed = feeds.get(fileOf[slot.index()] - 1);
                 feed.held--;
                 want(feed);

@@ -229,7 +229,7 @@ final class SourceNode implements NodeMain.BenchNode {
             if (!words.get(0).equals("mayWrite")) {
                 return false;
             }
-            path.mayWrite(new DataMessage.Writable(
+            path.onWritable(new DataMessage.Writable(
                     Long.parseLong(words.get(1)),
                     Long.parseLong(words.get(2)),
                     Long.parseLong(words.get(3)),

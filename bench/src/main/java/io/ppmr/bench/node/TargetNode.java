@@ -141,7 +141,7 @@ final class TargetNode implements NodeMain.BenchNode {
 
     @Override
     public void end() throws Exception {
-        end.sessionOver();
+        end.markEnded();
         agent.stop();
         transfer.close();
         view.remove(directory);

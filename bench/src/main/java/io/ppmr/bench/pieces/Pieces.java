@@ -33,7 +33,7 @@ public final class Pieces {
         @Benchmark
         public int claimReadyRelease() {
             int chunk = pool.tryClaim();
-            pool.ready(chunk);
+            pool.markReady(chunk);
             pool.release(chunk);
             return chunk;
         }

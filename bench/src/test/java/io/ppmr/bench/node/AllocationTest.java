@@ -96,7 +96,7 @@ class AllocationTest {
 
     /** One file at the target, all of it on the test's thread. */
     private final class Target implements ImageListener, CreditLedger.Decisions, AutoCloseable {
-        private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.HEAD_BYTES);
+        private final ByteBuffer head = ByteBuffer.allocateDirect(FilePrefixFrame.PREFIX_BYTES);
         private final BufferPool pool = new BufferPool(geometry.plus(1));
         private final Staging staging = new Staging(Path.of("/dev/shm"), RETAINED_WINDOWS * CHUNK_BYTES);
         private final CreditLedger ledger = new CreditLedger(pool, 1, staging, 0, () -> 0, this);
@@ -123,9 +123,9 @@ class AllocationTest {
                 long window = streamed ? next : next % RETAINED_WINDOWS + 1;
                 ledger.requestCredits(file, window, 1, 0);
                 long offset = window * CHUNK_BYTES;
-                ReceiveSlot slot = ledger.advertised(file, granted.index(), offset, CHUNK_BYTES);
+                ReceiveSlot slot = ledger.onAdvertised(file, granted.index(), offset, CHUNK_BYTES);
                 file.onPieceAnnounced(slot, offset, CHUNK_BYTES);
-                file.arrived(slot);
+                file.onArrived(slot);
                 if (file.read(address, CHUNK_BYTES, offset) != CHUNK_BYTES) {
                     throw new AssertionError("window " + window + " was not read");
                 }
@@ -144,7 +144,7 @@ class AllocationTest {
 
         @Override
         public void slotFree(ReceiveSlot slot) {
-            ledger.freed(slot);
+            ledger.onSlotFree(slot);
         }
 
         @Override

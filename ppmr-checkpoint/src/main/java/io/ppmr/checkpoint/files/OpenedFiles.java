@@ -42,7 +42,7 @@ public final class OpenedFiles {
         String own = "/proc/" + pid;
         try (ProcFolder links = ProcFolder.open(own + "/fd");
                 ProcFolder infos = ProcFolder.open(own + "/fdinfo")) {
-            links.each(number -> {
+            links.forEach(number -> {
                 descriptor(pid, process, links, infos, number, sink);
                 return true;
             });

@@ -55,10 +55,10 @@ public record ObjectOwner(int pid, int descriptor, int uid, int gid) {
      */
     public Optional<String> set(int process, Backlogs backlogs) {
         try (BorrowedObject object = BorrowedObject.of(process, descriptor)) {
-            if (object.isOf(uid, gid)) {
+            if (object.isOwnedBy(uid, gid)) {
                 return Optional.empty();
             }
-            object.giveTo(uid, gid);
+            object.changeOwner(uid, gid);
             Optional<Integer> backlog = backlogs.of(process, descriptor);
             if (backlog.isPresent()) {
                 object.listenAs(uid, gid, backlog.get());

@@ -104,7 +104,7 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
             BitSet wanted = Processors.parse(processors);
             BitSet here = Processors.online();
             here.and(wanted);
-            if (here.isEmpty() || !Processors.allow(thread, here)) {
+            if (here.isEmpty() || !Processors.setAffinity(thread, here)) {
                 failed.add(
                         "runs on other processors than " + processors + ", which this node has not, or keeps from it");
             } else if (!here.equals(wanted)) {

@@ -70,7 +70,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true)
 public final class DoctorCommand implements Callable<Integer> {
     private static final Path ROOT = Path.of("/");
-    private static final PoolGeometry USUAL_POOL = PoolGeometry.chosen(8 << 20);
+    private static final PoolGeometry USUAL_POOL = PoolGeometry.choose(8 << 20);
     private static final Path USUAL_WORK = Path.of("/var/lib/ppmr/work");
 
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
@@ -276,9 +276,9 @@ public final class DoctorCommand implements Callable<Integer> {
     /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
     private void ask(String title, Connector connector, NodeFacts facts, Present present, JobFiles expected)
             throws IOException {
-        try (Connector.HandshakeStep peers = connector.converse(ControlMessage::read, ANSWER_LIMIT)) {
+        try (Connector.TargetRequests peers = connector.connectForRequests(ControlMessage::read, ANSWER_LIMIT)) {
             AtomicLong askedMs = new AtomicLong();
-            Message answer = peers.ask(
+            Message answer = peers.request(
                     () -> {
                         // Its clock now, when everything is connected.
                         askedMs.set(System.currentTimeMillis());
@@ -301,9 +301,9 @@ public final class DoctorCommand implements Callable<Integer> {
     }
 
     private static Finding files(
-            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.HandshakeStep peers, JobFiles expected) {
+            Job job, Map<Integer, List<ProcessIdentity>> trees, Connector.TargetRequests peers, JobFiles expected) {
         FileComparison.PeerQuery there = (look, limit) -> {
-            Message answer = peers.ask(() -> look, limit);
+            Message answer = peers.request(() -> look, limit);
             if (answer instanceof FilesInspected seen) {
                 return seen;
             }

@@ -131,11 +131,11 @@ final class RailConfig {
 
     /** Reports more connections than a session may have. */
     static void requireFewConnections(ConfigFile.FileSection<?> top, List<RailSettings> rails, int connectionsEach) {
-        if (rails.size() * connectionsEach > RailReceiver.MOST_CONNECTIONS) {
+        if (rails.size() * connectionsEach > RailReceiver.MAX_CONNECTIONS) {
             top.bad(
                     "rails",
                     "has " + rails.size() + " rails with " + connectionsEach + " connections each; all together"
-                            + " may have " + RailReceiver.MOST_CONNECTIONS + ": lower target.connections");
+                            + " may have " + RailReceiver.MAX_CONNECTIONS + ": lower target.connections");
         }
     }
 }

@@ -131,7 +131,7 @@ public record ServiceConfig(
             return null;
         }
         try {
-            return wanted.isEmpty() ? PoolGeometry.chosen(size) : PoolGeometry.of(size, Math.toIntExact(chunk));
+            return wanted.isEmpty() ? PoolGeometry.choose(size) : PoolGeometry.of(size, Math.toIntExact(chunk));
         } catch (IllegalArgumentException e) {
             section.bad(
                     "size",

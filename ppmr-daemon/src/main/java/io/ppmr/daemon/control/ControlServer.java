@@ -146,7 +146,7 @@ public final class ControlServer implements AutoCloseable {
         }
 
         @Override
-        public void admitted(SocketChannel channel) throws IOException {
+        public void takeOver(SocketChannel channel) throws IOException {
             try {
                 if (!identifying.tryAcquire(IDENTIFIED_LIMIT.toMillis(), TimeUnit.MILLISECONDS)) {
                     throw new IOException(
@@ -193,7 +193,7 @@ public final class ControlServer implements AutoCloseable {
                 }
             }
         } catch (IOException e) {
-            broken.say(e.getClass().getName(), "control connection: " + e.getMessage());
+            broken.write(e.getClass().getName(), "control connection: " + e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
@@ -217,12 +217,12 @@ public final class ControlServer implements AutoCloseable {
 
     private void serve(Identified caller, Exchange with, LineChannel lines) throws IOException, InterruptedException {
         if (caller.refusal().isPresent()) {
-            log.say("no place", "control socket: " + caller.refusal().get());
+            log.write("no place", "control socket: " + caller.refusal().get());
             with.say(ControlProtocol.ERROR, caller.refusal().get());
             return;
         }
         if (caller.right() == ControlAccess.Right.NOTHING && !access.jobOwners()) {
-            log.say("turned away", "control socket: user " + caller.user() + " is turned away");
+            log.write("turned away", "control socket: user " + caller.user() + " is turned away");
             with.say(ControlProtocol.ERROR, turnedAway(caller.user()));
             return;
         }
@@ -241,7 +241,8 @@ public final class ControlServer implements AutoCloseable {
                         + String.join(", ", new TreeSet<>(requests.keySet())) + ")");
             }
             if (!may(right, request, parsed, with.user())) {
-                log.say("not allowed", "control socket: user " + with.user() + " may not do this: " + shortened(line));
+                log.write(
+                        "not allowed", "control socket: user " + with.user() + " may not do this: " + shortened(line));
                 throw new IOException(turnedAway(with.user())
                         + (right == ControlAccess.Right.STATUS ? "; you may read its status" : "")
                         + (access.jobOwners() ? "; you may have jobs moved that you have announced" : ""));

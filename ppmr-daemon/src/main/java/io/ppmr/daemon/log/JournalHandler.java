@@ -53,7 +53,7 @@ final class JournalHandler extends Handler {
         caller().ifPresent(frame -> entry.add("CODE_FILE", String.valueOf(frame.getFileName()))
                 .add("CODE_LINE", Integer.toString(frame.getLineNumber()))
                 .add("CODE_FUNC", frame.getClassName() + "." + frame.getMethodName()));
-        LogContext.ofThisThread().fields().forEach((name, value) -> entry.add(name, PrintableText.line(value)));
+        LogContext.current().fields().forEach((name, value) -> entry.add(name, PrintableText.line(value)));
         return entry.datagram();
     }
 

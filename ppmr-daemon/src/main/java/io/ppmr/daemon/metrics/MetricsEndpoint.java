@@ -103,7 +103,7 @@ public final class MetricsEndpoint implements AutoCloseable {
         }
 
         @Override
-        public void admitted(SocketChannel answered) throws IOException {
+        public void takeOver(SocketChannel answered) throws IOException {
             answered.close();
         }
     }

@@ -177,7 +177,8 @@ class SourceConfigTest {
     @Test
     void shouldNameKeyFileWhenOthersCanReadIt() throws Exception {
         Files.setPosixFilePermissions(folder.resolve("key"), PosixFilePermissions.fromString("rw-r--r--"));
-        assertMistake(mistakes(GOOD), ":3: key_file: key file " + folder.resolve("key") + " can be read by others");
+        assertMistake(
+                mistakes(GOOD), ":3: key_file: key file " + folder.resolve("key") + " can be read by users other");
     }
 
     @Test

@@ -41,10 +41,10 @@ class HotPathTest {
             target.chunkExpected();
             target.pullStarted(i % CHUNKS, 19);
             target.chunkReceived(i % CHUNKS, 7, 23);
-            target.checked(29);
+            target.recordCheck(29);
             target.readerWaited(i, 31);
-            target.read(7);
-            target.underWay(0, 1, 2);
+            target.addRead(7);
+            target.changeGauges(0, 1, 2);
         }
     }
 

@@ -117,7 +117,7 @@ public final class NodeCheck {
         }
         for (KernelFeatures.Feature feature : kernel.missing()) {
             String text = "Linux " + kernel.release() + " has no " + feature.label() + " (" + feature.since() + "): "
-                    + feature.olderWay();
+                    + feature.fallback();
             findings.add(
                     feature == KernelFeatures.Feature.NSPID
                             ? Finding.warn("kernel", text, "move jobs with blcr or a command on this node")
@@ -248,7 +248,7 @@ public final class NodeCheck {
                 findings.add(Finding.ok("checkpointer", name + ": " + found.detail()));
             } else {
                 Finding failure = Finding.fail("checkpointer", name + ": " + found.detail(), found.remedy());
-                findings.add(wanted.configured() ? failure : failure.atMostAWarning());
+                findings.add(wanted.configured() ? failure : failure.asWarning());
             }
         });
     }

@@ -202,7 +202,7 @@ public final class PairCheck {
                 + " has room for " + target.stagingBytes() / MIB + " MiB" + room.whyStagingIsSmall();
         String remedy = "raise staging.limit, or name a directory with more room, or another spare node";
         findings.add(Finding.failUnless(waitingBytes() <= target.stagingBytes(), "staging", text, text, remedy));
-        if (mapBytes() > Staging.MOST_MAP_BYTES) {
+        if (mapBytes() > Staging.MAX_MAP_BYTES) {
             findings.add(Finding.fail(
                     "staging",
                     "an image of about " + waitingBytes() / MIB + " MiB has to wait here as a whole; one migration may"

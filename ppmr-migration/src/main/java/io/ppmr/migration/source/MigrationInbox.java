@@ -52,7 +52,7 @@ final class MigrationInbox {
             return;
         }
         if (next.event() instanceof SessionEvent.MessageReceived said) {
-            backlog.take(said.lengthBytes());
+            backlog.reserve(said.lengthBytes());
         }
         heard.add(next);
     }
@@ -97,7 +97,7 @@ final class MigrationInbox {
             return Optional.of(progress.remove(first.participant()));
         }
         if (first.event() instanceof SessionEvent.MessageReceived said) {
-            backlog.give(backlog.chargeOf(said.lengthBytes()));
+            backlog.release(backlog.chargeOf(said.lengthBytes()));
         }
         return Optional.of(first);
     }

@@ -297,7 +297,7 @@ public final class SourceService implements AutoCloseable {
      * Returns the reason why it cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it.
      */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
-        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+        if (!mount.isMounted() || !mount.responds(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
         }
         return queue.migration().filter(one -> !one.responds(limit.toNanos())).isPresent()

@@ -210,8 +210,8 @@ final class SourceSession {
         TransportChoice.Proposal transport = service.transports()
                 .propose(connector.target(), tcp, settings.connecting().connectDeadline());
         end = new SourceEnd(service.images().claims(), this::onMessage);
-        if (!transport.leavesTheChoice()) {
-            path = transport.connect(service.images().pool(), end::lost);
+        if (!transport.targetChooses()) {
+            path = transport.connect(service.images().pool(), end::onLost);
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
@@ -242,7 +242,7 @@ final class SourceSession {
                 plan.map(job.others()).lines()));
         Message answer = awaitAnswer(cancellation);
         boolean isOffer = answer instanceof DataMessage.Offer || answer instanceof DataMessage.OfferedRails;
-        if (transport.leavesTheChoice() && isOffer) {
+        if (transport.targetChooses() && isOffer) {
             TransportChoice.Attachment attachment = attach(transport, answer, control);
             path = attachment.path();
             link.send(attachment.message());
@@ -251,7 +251,7 @@ final class SourceSession {
             }
             answer = awaitAnswer(cancellation);
             if (answer instanceof DataMessage.Writable writable) {
-                path.mayWrite(writable);
+                path.onWritable(writable);
                 answer = awaitAnswer(cancellation);
             }
         }
@@ -290,7 +290,7 @@ final class SourceSession {
             TransportChoice.Proposal transport, Message offer, Connector.Control control)
             throws IOException, InterruptedException {
         if (!(offer instanceof DataMessage.OfferedRails rails)) {
-            return transport.attach((DataMessage.Offer) offer, service.images().pool(), end::lost);
+            return transport.attach((DataMessage.Offer) offer, service.images().pool(), end::onLost);
         }
         railsSinceEpochMs = System.currentTimeMillis();
         RailConnector opener = new RailConnector(
@@ -302,13 +302,13 @@ final class SourceSession {
                 settings.connecting().connections(),
                 service.transports().direct());
         TransportChoice.Attachment attachment =
-                transport.attach(rails, opener::open, service.images().pool(), link, end::lost);
+                transport.attach(rails, opener::open, service.images().pool(), link, end::onLost);
         if (attachment.message().direct()) {
             List<ControlReconnector.ControlRoute> ways = new ArrayList<>();
             ways.add(new ControlReconnector.ControlRoute(
                     service.connector(connector.target(), RESUME_DEADLINE, null),
                     service.transports().noRail()));
-            for (TransportChoice.CommonRail rail : service.transports().common(rails)) {
+            for (TransportChoice.CommonRail rail : service.transports().commonRails(rails)) {
                 InetSocketAddress there =
                         new InetSocketAddress(rail.there().host(), rail.there().port());
                 ControlReconnector.ControlRoute way = new ControlReconnector.ControlRoute(
@@ -323,7 +323,7 @@ final class SourceSession {
                 }
             }
             controlWays = new ControlReconnector(link, control, ways);
-            link.resumeBy(controlWays);
+            link.setReconnector(controlWays);
         }
         return attachment;
     }
@@ -331,7 +331,7 @@ final class SourceSession {
     /** Returns the facts of the job for the target. A streamed attempt that has failed is not repeated as one. */
     private JobFacts offered() {
         JobFacts together = JobProbe.together(subject.pages().facts(), leg().ranks());
-        JobFacts facts = job.pods().isEmpty() ? together : together.asPods(podsHere());
+        JobFacts facts = job.pods().isEmpty() ? together : together.withPods(podsHere());
         boolean again = attempt > 1 && !subject.pages().required();
         return again ? facts.withStreamable(0) : facts;
     }
@@ -357,7 +357,7 @@ final class SourceSession {
 
     private void queue(SessionEvent event) throws ProtocolException {
         if (event instanceof SessionEvent.MessageReceived said) {
-            early.take(said.lengthBytes());
+            early.reserve(said.lengthBytes());
         }
         answers.add(event);
     }
@@ -472,7 +472,7 @@ final class SourceSession {
         long startNs = System.nanoTime();
         OutgoingFile stream;
         try {
-            stream = this.files.carried(rank);
+            stream = this.files.createCarried(rank);
         } catch (ErrnoException e) {
             throw new IOException("the files of rank " + rank + " cannot be sent: " + e.getMessage(), e);
         }
@@ -648,7 +648,7 @@ final class SourceSession {
             cancellation.check();
             SessionEvent event = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
             if (event instanceof SessionEvent.MessageReceived said) {
-                early.give(early.chargeOf(said.lengthBytes()));
+                early.release(early.chargeOf(said.lengthBytes()));
                 if (!comesBefore(said.message())) {
                     throw new IOException("target " + leg().target() + " answers with " + said.message());
                 }
@@ -669,7 +669,7 @@ final class SourceSession {
             cancellation.check();
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
             if (answer instanceof SessionEvent.MessageReceived said) {
-                early.give(early.chargeOf(said.lengthBytes()));
+                early.release(early.chargeOf(said.lengthBytes()));
             }
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
                 || (answer instanceof SessionEvent.MessageReceived said && comesBefore(said.message())));
@@ -814,7 +814,7 @@ final class SourceSession {
             rails.arrivedBytes().forEach((name, bytes) -> noteRail("rail " + name, sinceNs, bytes));
         }
         if (controlWays != null) {
-            controlWays.carriedNs().forEach((name, carriedNs) -> noteRail("control by " + name, carriedNs, 0));
+            controlWays.inUseNs().forEach((name, inUseNs) -> noteRail("control by " + name, inUseNs, 0));
         }
     }
 

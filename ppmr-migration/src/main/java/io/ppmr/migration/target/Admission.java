@@ -159,9 +159,7 @@ final class Admission {
                         tool.map(Checkpointer::readingMode).orElse(ReadingMode.STREAMED),
                         left.room())
                 .forEach(finding -> findings.add(
-                        settings.rules().ignoredChecks().contains(finding.check())
-                                ? finding.atMostAWarning()
-                                : finding));
+                        settings.rules().ignoredChecks().contains(finding.check()) ? finding.asWarning() : finding));
         for (Finding finding : findings) {
             if (finding.level() == Finding.Level.WARN) {
                 LOG.warn("{} of {}: {}", finding.check(), introduce.node().hostName(), finding.sentence());

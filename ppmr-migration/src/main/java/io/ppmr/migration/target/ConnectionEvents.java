@@ -60,7 +60,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
                 throw new ProtocolException(
                         "the peer has sent " + MOST_WAITING + " messages that wait to be read, and" + " sends more");
             }
-            chargedBytes += room.take(said.lengthBytes());
+            chargedBytes += room.reserve(said.lengthBytes());
         }
         waiting.add(event);
     }
@@ -74,7 +74,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     synchronized void handled(SessionEvent.MessageReceived said) {
         int charge = room.chargeOf(said.lengthBytes());
         chargedBytes -= charge;
-        room.give(charge);
+        room.release(charge);
     }
 
     /** The migration listens from now on, and hears first what waits. */
@@ -91,7 +91,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
     /** Gives the room back; what waits is no longer read. */
     @Override
     public synchronized void close() {
-        room.give(chargedBytes);
+        room.release(chargedBytes);
         chargedBytes = 0;
     }
 }

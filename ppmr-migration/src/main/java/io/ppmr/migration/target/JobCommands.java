@@ -41,7 +41,7 @@ final class JobCommands {
     void begun(Begin begin, int attempt) {
         String moving = begin.moving().stream().map(String::valueOf).collect(Collectors.joining(" "));
         placement = new TransactionRecord.JobPlacement(
-                begin.migrationId(), attempt, begin.job(), begin.uid(), begin.gid(), moving, begin.places());
+                begin.migrationId(), attempt, begin.job(), begin.uid(), begin.gid(), moving, begin.rankNodes());
     }
 
     /** The vote follows, with whose sync this is on the disk. */

@@ -48,7 +48,7 @@ final class RailAddresses {
 
     private InetSocketAddress open(String name, InetSocketAddress address) {
         try {
-            InetSocketAddress opened = listener.alsoAt(address);
+            InetSocketAddress opened = listener.listenAt(address);
             LOG.info("connections of rail {} come to {}", name, opened);
             open.put(name, opened);
             return opened;

@@ -357,7 +357,7 @@ final class Restoration {
      * @return false if a process that writes files of the job has not ended: try again
      */
     boolean giveUp(String reason) {
-        transfer.giveUp(reason);
+        transfer.stop(reason);
         restarts.endAll(END_DEADLINE).forEach(copies::add);
         boolean ended = true;
         for (FileArrival arrival : files.values()) {

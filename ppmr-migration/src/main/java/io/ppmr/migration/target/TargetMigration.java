@@ -191,9 +191,9 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     private void onMessage(int lengthBytes, Runnable message) throws ProtocolException {
-        int charge = backlog.take(lengthBytes);
+        int charge = backlog.reserve(lengthBytes);
         inbox.add(() -> {
-            backlog.give(charge);
+            backlog.release(charge);
             message.run();
         });
     }
@@ -249,7 +249,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         link = from;
         attempt = from.attempt();
         source = hostOf(from.peer());
-        self = begin.participants().get(begin.place());
+        self = begin.participants().get(begin.participantIndex());
         jobCommands.begun(begin, attempt);
         participant.heard(attempt, begin, clock.getAsLong());
         runLoop();

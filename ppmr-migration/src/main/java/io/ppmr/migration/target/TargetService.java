@@ -221,7 +221,7 @@ public final class TargetService implements AutoCloseable {
      * thread; blocks it.
      */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
-        if (!mount.isMounted() || !mount.answers(limit.toNanos())) {
+        if (!mount.isMounted() || !mount.responds(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
         }
         if (!listener.responds(limit.toNanos())) {

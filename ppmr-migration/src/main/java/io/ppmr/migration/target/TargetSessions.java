@@ -351,7 +351,7 @@ final class TargetSessions {
         try {
             answer = new ControlMessage.AddressAwayAck(service.surroundings().hearOf(away));
         } catch (RequestException | IOException e) {
-            log.say(
+            log.write(
                     "away",
                     link.peer() + " says of address " + away.address() + " that it is away or back, and nothing"
                             + " comes of it: " + e.getMessage());
@@ -509,16 +509,16 @@ final class TargetSessions {
             }
 
             @Override
-            public Transport.TransportPeer join(List<DataMessage.OfferedRail> offered) {
+            public Transport.TransportPeer accept(List<DataMessage.OfferedRail> offered) {
                 // Where there are several networks the session outlives the one of its control connection.
-                from.link().mayResume(true);
+                from.link().allowResumption(true);
                 listener.replaceControl(from.session(), from.link()::offer);
                 return new RailPeer(
                         offered,
                         service.transports().direct(),
                         buffers.pool(),
                         from.link(),
-                        taker -> listener.handOver(from.session(), taker));
+                        taker -> listener.forwardData(from.session(), taker));
             }
         };
     }
@@ -532,7 +532,7 @@ final class TargetSessions {
                         .isPresent()));
         try {
             return service.transports()
-                    .join(
+                    .accept(
                             begin.transfer().transports(),
                             tcp,
                             railPorts(from, buffers),
@@ -561,7 +561,8 @@ final class TargetSessions {
         ControlLink link = from.link();
         SessionAgent agent = from.agent();
         String id = begin.migrationId();
-        String directory = id + "." + link.attempt() + (begin.place() == 0 ? "" : "." + begin.place());
+        String directory =
+                id + "." + link.attempt() + (begin.participantIndex() == 0 ? "" : "." + begin.participantIndex());
         TargetMigration migration = new TargetMigration(id, begin.secret(), service, inbox(), journal.records(id));
         Transfer transfer = transfer(begin, directory, checkpointer, buffers, link, joined, migration);
         incoming.get(id).add(transfer);
@@ -572,7 +573,7 @@ final class TargetSessions {
         running.put(id, migration);
         try {
             from.events().passTo(event -> tell(migration, event, from));
-            migration.begin(begin, restoration, link, from.end()::sessionOver);
+            migration.begin(begin, restoration, link, from.end()::markEnded);
             service.metrics()
                     .ended(
                             migration.outcome().orElse(FinalOutcome.ROLLED_BACK),

@@ -6,11 +6,11 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * Declares a key of a configuration file: the only place where its default, its meaning and an example stand. The
- * component's name in snake case is the key, and its Java type says how a value is written. A component of type {@code
- * Optional} is an optional key. A key that is not optional and has no default is required.
+ * Declares a key of a configuration file, with its default, its meaning and an example, which are stated only here. The
+ * key is the component's name in snake case, and the component's Java type defines the form of the value. A component
+ * of type {@code Optional} is an optional key. A key that is not optional and has no default is required.
  *
- * <p>A default and an example are written as in the file, but a text stands without its quotes.
+ * <p>A default and an example have the form of the file, but a text has no quotes.
  */
 @Retention(RetentionPolicy.RUNTIME)
 @Target(ElementType.RECORD_COMPONENT)

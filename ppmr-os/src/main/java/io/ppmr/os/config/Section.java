@@ -15,7 +15,7 @@ public @interface Section {
     /** The name, as in {@code [name]}; empty for the top of a file and for the entries of a list of tables. */
     String name() default "";
 
-    /** Makes it a section that stands once for each of several names, as {@code [name.NAME]}. */
+    /** Allows the section once for each of several names, as {@code [name.NAME]}. */
     boolean many() default false;
 
     /** The purpose of the section, for the documentation. */

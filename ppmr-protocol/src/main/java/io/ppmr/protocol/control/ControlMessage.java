@@ -15,15 +15,16 @@ import org.agrona.DirectBuffer;
  */
 public sealed interface ControlMessage extends Message {
     /**
-     * A step of the commit protocol that may come first on a connection, so it names its migration; docs/transaction.md
-     * says who answers what to it. The attempt is the frame's. All may come twice, late, or never.
+     * A step of the commit protocol. It may be the first message of a connection, so it contains the migration's name.
+     * docs/transaction.md lists the answers to each. The frame contains the attempt. Each message may arrive twice,
+     * late, or never.
      */
     sealed interface OfTransaction extends ControlMessage {
         /** The migration's name. */
         String migrationId();
     }
 
-    /** S to T, the first message of a migration or of a check: what the source is, and what would come. */
+    /** S to T, the first message of a migration or of a check: the facts of the source and of the job. */
     record Introduce(NodeFacts node, JobFacts job) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -34,8 +35,8 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * T to S, the answer: what the target is, and what it finds when it compares; a FAIL is a Refuse to Begin. {@code
-     * streams} says that it would have the job's memory streamed, as the source has offered.
+     * T to S, the answer: the facts of the target and the findings of its comparison. A FAIL becomes a Refuse to Begin.
+     * {@code streams} is true if the target accepts the source's offer to stream the job's memory.
      */
     record Introduced(NodeFacts node, boolean streams, List<Finding> findings) implements ControlMessage {
         public Introduced {
@@ -52,10 +53,11 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * The service that moves a pod, to that of another node, first on a connection: the pod's address is away, by a
-     * migration, for that time unless it says so again; or, with 0, it is back.
+     * From a service that moves a pod to another node's service, first on a connection: the migration took the pod's
+     * address away. The state ends after the lease unless this message is repeated; a lease of 0 means that the address
+     * is back.
      *
-     * @param token while the address is away the lock of its {@link ReturnToken}; the token itself when it is back
+     * @param token while the address is away the digest of its {@link ReturnToken}; the token itself when it is back
      */
     record AddressAway(String address, String migrationId, long leaseMs, String token) implements ControlMessage {
         @Override
@@ -67,7 +69,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** The answer, where it is no Refuse: how many pods are peers there. */
+    /** The answer, unless it is a Refuse: the number of peer pods on that node. */
     record AddressAwayAck(int pods) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -77,9 +79,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T, after Introduced and once more while the ranks are held: what does the job's user see at these paths? One
-     * question at a time; {@code kind} is the letter by which {@code ppmr-look} knows it. A path has a character from 0
-     * to 255 for each byte.
+     * S to T, after Introduced and once more while the ranks are held: requests the state of files as the job's user
+     * sees them. The source sends one request at a time. {@code kind} is a letter that {@code ppmr-look} defines. A
+     * path has a character from 0 to 255 for each byte.
      */
     record InspectFiles(int uid, int gid, int kind, List<String> paths) implements ControlMessage {
         public InspectFiles {
@@ -95,8 +97,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * T to S, the answer: a line for each path, or none and why. {@code kernel} is its node's boot_id: nodes that share
-     * one show one object's numbers alike. {@code ignored} says that its configuration takes other files for warnings.
+     * T to S, the answer: a line for each path, or no lines and a failure. {@code kernel} is the boot_id of the node:
+     * nodes with one kernel show equal numbers for one object. {@code ignored} is true if the target's configuration
+     * reports different files only as warnings.
      */
     record FilesInspected(String kernel, boolean ignored, List<String> lines, String failure)
             implements ControlMessage {
@@ -115,10 +118,10 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T: asks whether this migration may come. The source has not touched the originals yet. {@code moving} are
-     * all ranks that move. {@code places} has "rank node" for every rank of the job, as it will be. {@code
-     * participants} are the addresses of all targets that take part, in their order, and {@code place} is the
-     * receiver's among them. Every attempt at a migration has the same {@code secret}.
+     * S to T: requests the migration before anything was done to the originals. {@code moving} are all ranks that move,
+     * and {@code rankNodes} has "rank node" for every rank of the job after the migration. {@code participants} are the
+     * addresses of all targets in their order, and {@code participantIndex} is the receiver's index in that list. Every
+     * attempt at a migration has the same {@code secret}.
      */
     record Begin(
             String migrationId,
@@ -130,9 +133,9 @@ public sealed interface ControlMessage extends Message {
             List<Integer> ranks,
             TransferPlan transfer,
             List<String> participants,
-            int place,
+            int participantIndex,
             List<Integer> moving,
-            List<String> places)
+            List<String> rankNodes)
             implements ControlMessage {
         /**
          * The plan of a transfer of bytes.
@@ -159,7 +162,7 @@ public sealed interface ControlMessage extends Message {
             ranks = List.copyOf(ranks);
             participants = List.copyOf(participants);
             moving = List.copyOf(moving);
-            places = List.copyOf(places);
+            rankNodes = List.copyOf(rankNodes);
         }
 
         @Override
@@ -172,16 +175,16 @@ public sealed interface ControlMessage extends Message {
             MessageFields.writeInts(out, ranks);
             transfer.write(out);
             MessageFields.writeTexts(out, participants);
-            out.writeInt(place);
+            out.writeInt(participantIndex);
             MessageFields.writeInts(out, moving);
-            MessageFields.writeTexts(out, places);
+            MessageFields.writeTexts(out, rankNodes);
         }
     }
 
     /**
-     * T to S: yes; the restarts are started next. {@code clockNs} is the target's monotonic clock at this moment. Once
-     * it has voted it may fence the source until {@code fenceWindowMs} after it lost it, 0 if it never does; it takes a
-     * link for lost after {@code silenceLimitMs}.
+     * T to S: accepts. The target starts the restores next. {@code clockNs} is the target's monotonic clock now. After
+     * its vote the target may fence the source until {@code fenceWindowMs} after it lost the source; 0 means never. It
+     * counts a link as lost after {@code silenceLimitMs}.
      */
     record Accept(long clockNs, long fenceWindowMs, long silenceLimitMs) implements ControlMessage {
         @Override
@@ -191,7 +194,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: no, and why. */
+    /** T to S: refuses, with the reason. */
     record Refuse(String reason) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -201,10 +204,10 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T, before the rank's image is whole, if the job itself had stopped some of its processes: their copies are
-     * never continued. {@code pids} are those of all its processes as they see themselves, the root's first, a parent's
-     * before its children's; {@code parents} has for each the place of its parent in that list, -1 for none; {@code
-     * stopped} are the places of those that were stopped.
+     * S to T, before the rank's image is complete, if the job itself had stopped some of its processes: their copies
+     * stay stopped. {@code pids} are the PIDs of all processes of the rank in its own PID namespace, each parent before
+     * its children. {@code parents} has for each process the index of its parent in that list, or -1. {@code stopped}
+     * are the indexes of the stopped processes.
      */
     record StoppedByJob(int rank, List<Integer> pids, List<Integer> parents, List<Integer> stopped)
             implements ControlMessage {
@@ -225,8 +228,8 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T, before END_OF_IMAGE of the rank: what its originals may do and have open, line by line. A record that
-     * does not fit one frame is continued by further ones; {@code last} ends it.
+     * S to T, before END_OF_IMAGE of the rank: the rights and open files of the originals, one per line. A record that
+     * does not fit one frame continues in further ones. {@code last} marks the last one.
      */
     record OriginalRights(int rank, boolean last, List<String> lines) implements ControlMessage {
         public OriginalRights {
@@ -243,9 +246,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * S to T, when a rank is held and before END_OF_IMAGE: its own files that travel with it. Their content follows as
-     * the CARRIED file of the rank. A path has a character from 0 to 255 for each byte; {@code replacing} are the
-     * places in that list of those that may take the place of a file of the job's user.
+     * S to T, when a rank is held and before END_OF_IMAGE: the rank's own files that travel with it. Their content
+     * follows as the CARRIED file of the rank. A path has a character from 0 to 255 for each byte. {@code replacing}
+     * are the indexes in that list of paths that may replace a file of the job's user.
      */
     record CarriedFiles(int rank, List<String> paths, List<Integer> replacing) implements ControlMessage {
         public CarriedFiles {
@@ -262,7 +265,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: all files of a rank's Carry are at their places, and on the disk. */
+    /** T to S: all files of a rank's CarriedFiles are at their paths, and on the disk. */
     record FilesPlaced(int rank) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -285,7 +288,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: every rank is restored and held, every byte and CRC is accounted for. */
+    /** T to S: every rank is restored and held, and every byte and CRC was checked. */
     record Prepared(TransferReport report) implements ControlMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -294,7 +297,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** S to T: the originals are gone; continue the restored ranks. */
+    /** S to T: the originals no longer exist, so continue the restored ranks. */
     record Commit(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -312,7 +315,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** S to T: give it up; end what was restored. */
+    /** S to T: roll back the migration and kill the restored ranks. */
     record RollBack(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -321,7 +324,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: nothing of it is left, and why. */
+    /** T to S: the migration was rolled back and all its resources were removed, with the reason. */
     record RolledBack(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -330,7 +333,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** S to T, after all votes: are the restored ranks still held? */
+    /** S to T, after all votes: requests a proof that the restored ranks are still held. */
     record Confirm(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -339,7 +342,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: yes, proved just now. */
+    /** T to S: the ranks are held, which was checked just now. */
     record StillHeld(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -348,7 +351,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** T to S: no, and why. */
+    /** T to S: the ranks are not held, with the reason. */
     record NotHeld(String migrationId, String reason) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -358,8 +361,8 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * First on a further connection about a migration: who is speaking, a target or, with an empty name, the source;
-     * everything after it is its word.
+     * First on a further connection about a migration: identifies the sender of all later messages, a target or, with
+     * an empty name, the source.
      */
     record Participation(String migrationId, String participant, MigrationSecret secret) implements ControlMessage {
         @Override
@@ -371,8 +374,9 @@ public sealed interface ControlMessage extends Message {
     }
 
     /**
-     * A target to another one: the source does not answer; where do you stand? With a {@code round} other than 0 the
-     * first one also asks for a promise: no rollback on the source's word for {@code promiseMs}.
+     * From a target to another one: the source does not respond; requests the state of the other target. With a {@code
+     * round} other than 0, the first target also requests a promise not to roll back at the source's request for {@code
+     * promiseMs}.
      */
     record StatusQuery(String migrationId, long round, long promiseMs) implements OfTransaction {
         @Override
@@ -383,7 +387,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** First target to another one: the source is proved to be off; from your answer on my word decides. */
+    /** First target to another one: the source is proved to be off. After the answer, the first target decides. */
     record TakeOver(String migrationId) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -392,7 +396,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** The answer to both; {@code round} is the question's, 0 for a take-over. */
+    /** The answer to StatusQuery and TakeOver. {@code round} is the query's, and 0 for a take-over. */
     record ParticipantStatus(String migrationId, VoterState state, long round) implements OfTransaction {
         @Override
         public void write(Bytes<?> out) {
@@ -402,7 +406,7 @@ public sealed interface ControlMessage extends Message {
         }
     }
 
-    /** Reads the message of a MESSAGE frame whose header is valid, of this plane or of the data plane. */
+    /** Reads the message of a MESSAGE frame whose header is valid, of the control plane or the data plane. */
     static Message read(DirectBuffer frame, int offset) throws ProtocolException {
         return Message.read(frame, offset, ControlMessage::readFields);
     }

@@ -8,12 +8,12 @@ import java.util.Map;
 import java.util.TreeMap;
 import net.openhft.chronicle.bytes.Bytes;
 
-/** Writes and reads what nodes tell about themselves and what was found in it. Any thread. */
+/** Encodes and decodes the facts of nodes and jobs, and findings. Any thread. */
 final class FactsCodec {
-    /** Of a list's entry that has a text in it: the text's length and one number at least. */
+    /** Minimum length of a list entry with a text: the text's length and at least one number. */
     private static final int LEAST_ENTRY_BYTES = 2;
 
-    /** Of a pod: its rank and its numbers alone. */
+    /** Minimum length of a pod: its rank and its numbers, with empty texts. */
     private static final int LEAST_POD_BYTES = 5 * Integer.BYTES + Long.BYTES;
 
     private FactsCodec() {}
@@ -57,7 +57,7 @@ final class FactsCodec {
         MessageFields.writeText(out, job.checkpointer());
         out.writeLong(job.residentBytes()).writeLong(job.streamableBytes());
         MessageFields.writeInts(out, job.pids());
-        // Nothing for what is no pod, so an earlier release reads it.
+        // Nothing is written for a job without pods, so that an earlier release can read the message.
         if (!job.pods().isEmpty()) {
             MessageFields.writeCount(out, job.pods().size());
             job.pods().forEach((rank, pod) -> write(out, rank, pod));
@@ -85,12 +85,12 @@ final class FactsCodec {
         long streamable = in.readLong();
         List<Integer> pids = MessageFields.ints(in);
         Map<Integer, PodFacts> pods = new TreeMap<>();
-        // What is less than a pod is too much: who reads the message refuses it.
+        // Fewer bytes than a pod are surplus bytes, which the reader of the message refuses.
         int ranks = in.readRemaining() < LEAST_POD_BYTES ? 0 : MessageFields.count(in, LEAST_POD_BYTES);
         for (int i = 0; i < ranks; i++) {
             int rank = in.readInt();
             if (pods.put(rank, readPod(in)) != null) {
-                throw new ProtocolException("rank " + rank + " is two pods");
+                throw new ProtocolException("rank " + rank + " has two pods: the peer is broken");
             }
         }
         return new JobFacts(checkpointer, resident, streamable, pids, pods);

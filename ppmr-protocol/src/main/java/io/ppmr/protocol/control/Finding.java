@@ -3,28 +3,31 @@ package io.ppmr.protocol.control;
 import io.ppmr.protocol.data.ProtocolException;
 
 /**
- * One line of a check: well, or what is wrong and how to mend it. Immutable.
+ * The result of one check: a success, or a problem and its remedy. Immutable.
  *
- * @param level how bad it is
- * @param check what was looked at, one word
- * @param text what was found
- * @param remedy what helps; empty where nothing has to be done
+ * @param level the severity
+ * @param check the checked subject, one word
+ * @param text the finding itself
+ * @param remedy the remedy; empty if none is needed
  */
 public record Finding(Level level, String check, String text, String remedy) {
 
-    /** The check of whether a job's memory can be streamed to the target. Its finding says why not. */
+    /**
+     * Name of the check that a job's memory can be streamed to the target. Its finding contains the reason if it
+     * cannot.
+     */
     public static final String PAGES = "pages";
 
-    /** The check of whether a pod can continue at the target. */
+    /** Name of the check that a pod can continue at the target. */
     public static final String PODS = "pods";
 
     /** The severity of a finding. The codes are those of the protocol. */
     public enum Level {
-        /** As it should be. */
+        /** No problem. */
         OK(0),
-        /** It works, but not well, or not for every job. */
+        /** A problem that only reduces performance, or affects only some jobs. */
         WARN(1),
-        /** It does not work. */
+        /** A problem that prevents a migration. */
         FAIL(2);
 
         private final int code;
@@ -59,17 +62,17 @@ public record Finding(Level level, String check, String text, String remedy) {
         return new Finding(Level.FAIL, check, text, remedy);
     }
 
-    /** Fine if it holds; else a failure with a text and a remedy of its own. */
+    /** Returns a success if the condition holds, and otherwise a failure with its own text and remedy. */
     public static Finding failUnless(boolean holds, String check, String text, String failure, String remedy) {
         return holds ? ok(check, text) : fail(check, failure, remedy);
     }
 
-    /** The same, but no reason to give up. */
-    public Finding atMostAWarning() {
+    /** Returns this finding with a failure reduced to a warning. */
+    public Finding asWarning() {
         return level == Level.FAIL ? warn(check, text, remedy) : this;
     }
 
-    /** Returns what was found and what helps, in one line. */
+    /** Returns the finding and its remedy in one line. */
     public String sentence() {
         return remedy.isEmpty() ? text : text + ": " + remedy;
     }

@@ -8,13 +8,12 @@ import java.util.TreeMap;
 /**
  * The needs of a job's processes at the node where they continue. Immutable.
  *
- * @param checkpointer what checkpoints them; empty where only the nodes are compared
- * @param residentBytes the memory that is theirs alone, and the files without a name that they have open: an estimate
- *     of the image's size
- * @param streamableBytes of that, what the source would stream into the copies while it is still read, so that it need
- *     not wait as a part of an image; 0 if all of it is to go as images
- * @param pids the PIDs that they have, each as it sees itself
- * @param pods the pod that each rank is; empty for a job that is none
+ * @param checkpointer the checkpointer; empty if only the nodes are compared
+ * @param residentBytes an estimate of the image's size: private memory and open unnamed files
+ * @param streamableBytes the part that the source can stream into the copies instead of writing it to an image; 0 if
+ *     all of it is written to images
+ * @param pids the PIDs in the job's own PID namespace
+ * @param pods the pod of each rank; empty for a job without pods
  */
 public record JobFacts(
         String checkpointer,
@@ -22,10 +21,10 @@ public record JobFacts(
         long streamableBytes,
         List<Integer> pids,
         Map<Integer, PodFacts> pods) {
-    /** No job: only the nodes are compared. */
+    /** The facts of a check without a job: only the nodes are compared. */
     public static final JobFacts NONE = new JobFacts("", 0, 0, List.of());
 
-    /** A job that is no pod. */
+    /** Creates the facts of a job without pods. */
     public JobFacts(String checkpointer, long residentBytes, long streamableBytes, List<Integer> pids) {
         this(checkpointer, residentBytes, streamableBytes, pids, Map.of());
     }
@@ -35,8 +34,8 @@ public record JobFacts(
         return new JobFacts(checkpointer, residentBytes, bytes, pids, pods);
     }
 
-    /** The same job, whose ranks are these pods. */
-    public JobFacts asPods(Map<Integer, PodFacts> ranks) {
+    /** Returns the same job with these pods as its ranks. */
+    public JobFacts withPods(Map<Integer, PodFacts> ranks) {
         return new JobFacts(checkpointer, residentBytes, streamableBytes, List.of(), ranks);
     }
 

@@ -6,17 +6,17 @@ import java.util.List;
  * The properties of a node that decide whether a process of one node can continue at another. Collected again for each
  * migration and each {@code ppmr doctor}; immutable.
  *
- * @param hostName as the node calls itself
- * @param architecture of the machine, {@code amd64} or {@code aarch64}
- * @param kernel its release, as uname(2) gives it
+ * @param hostName the node's own host name
+ * @param architecture the machine's architecture, {@code amd64} or {@code aarch64}
+ * @param kernel its release, as uname(2) returns it
  * @param libc the C library with its version
- * @param jdk the version of the Java that the service runs on
+ * @param jdk the service's Java version
  * @param clockEpochMs its clock when the facts were collected
- * @param availableBytes memory that processes can still have, {@code MemAvailable} in proc(5)
- * @param stagingBytes how much of a retained image can wait here, in staging; 0 at a source
- * @param chunkBytes of its pool
- * @param cpuFeatures instructions that programs may use, by the kernel's names in {@code /proc/cpuinfo}
- * @param rdmaPorts its RDMA ports that are up, as {@code DEVICE/PORT}
+ * @param availableBytes memory that is available to processes, {@code MemAvailable} in proc(5)
+ * @param stagingBytes the staging space for retained images; 0 at a source
+ * @param chunkBytes the chunk size of its pool
+ * @param cpuFeatures the usable instruction sets, by the kernel's names in {@code /proc/cpuinfo}
+ * @param rdmaPorts its active RDMA ports, as {@code DEVICE/PORT}
  * @param tools its checkpointers
  */
 public record NodeFacts(
@@ -36,9 +36,9 @@ public record NodeFacts(
     /**
      * A checkpointer of a node.
      *
-     * @param name by which source and target agree on it
+     * @param name the name on which source and target agree
      * @param available whether it can run there
-     * @param detail its version, or why it cannot
+     * @param detail its version, or the reason why it cannot run
      */
     public record Tool(String name, boolean available, String detail) {}
 
@@ -48,7 +48,7 @@ public record NodeFacts(
         tools = List.copyOf(tools);
     }
 
-    /** Returns the same node with this much room for retained images. */
+    /** Returns the same node with this much staging space for retained images. */
     public NodeFacts withStaging(long bytes) {
         return new NodeFacts(
                 hostName,
@@ -65,7 +65,7 @@ public record NodeFacts(
                 tools);
     }
 
-    /** The same node at another time by its clock. */
+    /** Returns the same node with another time of its clock. */
     public NodeFacts at(long epochMs) {
         return new NodeFacts(
                 hostName,

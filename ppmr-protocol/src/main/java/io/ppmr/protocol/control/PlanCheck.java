@@ -9,25 +9,25 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks that a plan which a peer has sent can be worked with: who takes part, by which address, where each rank will
- * be, and for how long a fence window lasts. Those who read messages need not look again. Any thread.
+ * Checks a received plan: the participants and their addresses, the node of each rank, and the length of a fence
+ * window. Message handlers need not repeat these checks. Any thread.
  */
 final class PlanCheck {
-    /** A host, by name or number, and its port; a number of IPv6 may stand without brackets. */
+    /** A host, by name or number, and its port. An IPv6 address may have no brackets. */
     private static final Pattern ADDRESS = Pattern.compile("[^\\s\\p{Cntrl}]{1,255}:(\\d{1,5})");
 
-    /** A place goes into a file of lines, and into a text with spaces between nodes. */
-    private static final Pattern PLACE = Pattern.compile("(0|[1-9]\\d{0,9}) [^\\s\\p{Cntrl}]{1,255}");
+    /** The node of a rank goes into a file of lines, and into a text with spaces between nodes. */
+    private static final Pattern RANK_NODE = Pattern.compile("(0|[1-9]\\d{0,9}) [^\\s\\p{Cntrl}]{1,255}");
 
-    /** An address as numbers, of which one form or another is read later. */
+    /** A numeric address, which is parsed later. */
     private static final Pattern NUMBERS = Pattern.compile("[0-9a-f.:]{2,45}");
 
     private static final Pattern NAME = Pattern.compile("[0-9A-Za-z_-]{1,64}");
-    /** A service that moves a pod says so again and again, so that nothing lasts for long when it is gone. */
+    /** A service that moves a pod repeats its message, so the state ends soon after that service fails. */
     private static final long LONGEST_LEASE_MS = TimeUnit.MINUTES.toMillis(1);
 
     private static final int MAX_PORT = 65_535;
-    /** Longer than any site waits, and short enough for sums in nanoseconds. */
+    /** Longer than any configured wait, and short enough for sums in nanoseconds. */
     private static final long LONGEST_MS = TimeUnit.DAYS.toMillis(365);
 
     private PlanCheck() {}
@@ -38,9 +38,9 @@ final class PlanCheck {
             require(isAddress(participant) && participants.add(participant), "participant", participant);
         }
         require(
-                begin.place() >= 0 && begin.place() < participants.size(),
-                "place among the participants",
-                begin.place());
+                begin.participantIndex() >= 0 && begin.participantIndex() < participants.size(),
+                "participant index",
+                begin.participantIndex());
         requireRanks(begin.ranks());
         requireRanks(begin.moving());
         require(
@@ -48,11 +48,11 @@ final class PlanCheck {
                 "length of the files that travel with the job",
                 begin.transfer().carriedBytes());
         Set<Long> ranks = new HashSet<>();
-        for (String place : begin.places()) {
-            Matcher parts = PLACE.matcher(place);
-            require(parts.matches(), "place of a rank", place);
+        for (String rankNode : begin.rankNodes()) {
+            Matcher parts = RANK_NODE.matcher(rankNode);
+            require(parts.matches(), "node of a rank", rankNode);
             long rank = Long.parseLong(parts.group(1));
-            require(rank <= Integer.MAX_VALUE && ranks.add(rank), "place of a rank", place);
+            require(rank <= Integer.MAX_VALUE && ranks.add(rank), "node of a rank", rankNode);
         }
         return begin;
     }
@@ -73,7 +73,7 @@ final class PlanCheck {
         require(NUMBERS.matcher(away.address()).matches(), "address of a pod", away.address());
         require(NAME.matcher(away.migrationId()).matches(), "name of a migration", away.migrationId());
         require(away.leaseMs() >= 0 && away.leaseMs() <= LONGEST_LEASE_MS, "lease", away.leaseMs());
-        require(ReturnToken.isOne(away.token()), "token", away.token());
+        require(ReturnToken.isWellFormed(away.token()), "token", away.token());
         return away;
     }
 
@@ -91,7 +91,7 @@ final class PlanCheck {
     private static void require(boolean sound, String what, Object found) throws ProtocolException {
         if (!sound) {
             String text = String.valueOf(found);
-            throw new ProtocolException("a " + what + " that is none, or stands there twice, in a message ("
+            throw new ProtocolException("a message contains an invalid or repeated " + what + " ("
                     + text.substring(0, Math.min(text.length(), 80)).replaceAll("\\p{Cntrl}", "?")
                     + "): the peer is broken");
         }

@@ -10,9 +10,9 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * Proves that an address is back by the migration that took it away. Source and target make the same token out of the
- * migration's secret. While the address is away other nodes are told the token's lock alone, its digest, and out of
- * that no token can be made. Immutable.
+ * Proves that an address is back by the migration that took it away. Source and target derive the same token from the
+ * migration's secret. While the address is away other nodes receive only the token's digest, from which the token
+ * cannot be computed. Immutable.
  *
  * @param text 64 hexadecimal digits
  */
@@ -21,7 +21,7 @@ public record ReturnToken(String text) {
     private static final String MAC = "HmacSHA256";
     private static final String DIGEST = "SHA-256";
 
-    /** Makes the token of a migration for one address. */
+    /** Derives the token of a migration for one address. */
     public static ReturnToken of(MigrationSecret secret, String address) {
         byte[] key = ByteBuffer.allocate(2 * Long.BYTES)
                 .putLong(secret.high())
@@ -37,8 +37,8 @@ public record ReturnToken(String text) {
         }
     }
 
-    /** Gives the lock that this token opens. */
-    public String lock() {
+    /** Returns the SHA-256 digest of the token, which other nodes receive first. */
+    public String digest() {
         try {
             byte[] digest = MessageDigest.getInstance(DIGEST).digest(text.getBytes(StandardCharsets.US_ASCII));
             return HexFormat.of().formatHex(digest);
@@ -47,12 +47,12 @@ public record ReturnToken(String text) {
         }
     }
 
-    /** Returns true if a text is of the form that tokens and locks have. */
-    static boolean isOne(String text) {
+    /** Returns true if a text has the form of tokens and digests. */
+    static boolean isWellFormed(String text) {
         return DIGITS.matcher(text).matches();
     }
 
-    /** Logs do not show it. */
+    /** Logs must not contain the token. */
     @Override
     public String toString() {
         return "token";

@@ -2,17 +2,17 @@ package io.ppmr.protocol.control;
 
 import io.ppmr.protocol.data.ProtocolException;
 
-/** The state of a target in a migration whose source is lost. The code goes over the wire. */
+/** The state of a target in a migration whose source is lost. The code is part of the wire format. */
 public enum VoterState {
-    /** It has voted. */
+    /** It voted. */
     PREPARED(1),
-    /** It has voted, and keeps the promise that was asked for. */
+    /** It voted, and keeps the requested promise. */
     PROMISED(2),
-    /** It has voted and listens to the first target alone. */
+    /** It voted, and accepts messages only from the first target. */
     TAKE_OVER_ACCEPTED(3),
     /** Its copies run. */
     COMMITTED(4),
-    /** It has nothing, and will never have anything, of this attempt. */
+    /** It has no resources of this attempt, and will not get any. */
     ROLLED_BACK(5);
 
     private final int code;
@@ -31,6 +31,6 @@ public enum VoterState {
                 return state;
             }
         }
-        throw new ProtocolException("a voter's state of unknown code " + code + ": the peer is broken");
+        throw new ProtocolException("unknown participant state " + code + ": the peer is broken");
     }
 }

@@ -1,2 +1,2 @@
-/** The messages of the control plane: what services ask, answer and decide. */
+/** The messages of the control plane: requests, answers and decisions of services. */
 package io.ppmr.protocol.control;

@@ -3,7 +3,7 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * ADVERTISE: a chunk of a file lies ready at the source and can be pulled (paper 1, section IV, step 3).
+ * ADVERTISE: a chunk of a file is ready at the source for an RDMA Read (paper 1, section IV, step 3).
  *
  * <pre>
  *  16       24      32        40    48       52       56            60     64

@@ -3,8 +3,8 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * CHUNK: {@code lengthBytes} bytes of a file follow it on the data connection, for a slot that was granted for their
- * window.
+ * CHUNK: {@code lengthBytes} bytes of a file follow on the data connection. They use the credit of a slot that was
+ * granted for their window.
  *
  * <pre>
  *  16       24      32       36       40            44     48
@@ -14,13 +14,13 @@ import org.agrona.MutableDirectBuffer;
  *  +--------+-------+--------+--------+-------------+------+---------------
  * </pre>
  *
- * <p>{@code order} counts the chunks of one data connection. The length in the frame's header is that of this frame
- * alone.
+ * <p>{@code order} counts the chunks of one data connection. The length in the frame's header excludes the bytes of
+ * the chunk.
  */
 public final class ChunkFrame extends Flyweight<ChunkFrame> {
     public static final int LENGTH_BYTES = 48;
 
-    /** Flag in the header: the source has few chunks left, so that the release of this one should not wait. */
+    /** Header flag: the source has few free chunks left, so the target should release this one without delay. */
     public static final int RELEASE_SOON = 1;
 
     private static final int FLAGS_OFFSET = 6;
@@ -54,7 +54,7 @@ public final class ChunkFrame extends Flyweight<ChunkFrame> {
         return LENGTH_BYTES;
     }
 
-    /** Writes the order, which is known when the frame is sent. */
+    /** Writes the order, which is assigned when the frame is sent. */
     public static void number(MutableDirectBuffer out, int at, long order) {
         out.putLong(at + ORDER_OFFSET, order, Frame.ORDER);
     }

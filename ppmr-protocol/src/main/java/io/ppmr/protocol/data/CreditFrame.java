@@ -3,8 +3,8 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * CREDIT, CREDIT_RETURN and CREDIT_DENIAL: a receive slot of the target for one window of a file; in a denial the slot
- * is a {@link DenyReason}.
+ * CREDIT, CREDIT_RETURN and CREDIT_DENIAL: a receive slot of the target for one window of a file. In a denial the slot
+ * field contains a {@link DenyReason}.
  *
  * <pre>
  *  16       24     28     32

@@ -3,7 +3,7 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * CREDIT_REQUEST: the writer of a file asks for credits for {@code count} windows from {@code window} on.
+ * CREDIT_REQUEST: requests credits for {@code count} windows of a file, beginning at {@code window}.
  *
  * <pre>
  *  16       24      28      32
@@ -16,7 +16,7 @@ import org.agrona.MutableDirectBuffer;
 public final class CreditRequestFrame extends Flyweight<CreditRequestFrame> {
     public static final int LENGTH_BYTES = 32;
 
-    /** No frame asks for more windows. */
+    /** Maximum number of windows in one frame. */
     public static final int MAX_COUNT = 64;
 
     /** Flag: a writer is blocked until the first of the windows is granted or denied. */

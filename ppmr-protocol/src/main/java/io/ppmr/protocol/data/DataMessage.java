@@ -5,16 +5,13 @@ import java.util.List;
 import java.util.Optional;
 import net.openhft.chronicle.bytes.Bytes;
 
-/**
- * The messages of the data plane: names of files, how the bytes travel, how far they are. S is the source, T the
- * target.
- */
+/** The messages of the data plane: names of files, choice of the transport, progress. S is the source, T the target. */
 public sealed interface DataMessage extends Message {
 
     /** A change of the names in an image directory. */
     sealed interface NameChange extends DataMessage {}
 
-    /** S to T: a file, a directory or a symbolic link was created; {@code file} is 0 for the latter two. */
+    /** S to T: a file, a directory or a symbolic link was created. {@code file} is 0 for the latter two. */
     record Created(int file, NodeKind kind, String path, int mode, int uid, int gid, String linkTarget)
             implements NameChange {
         @Override
@@ -26,7 +23,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** S to T: a name has changed; what was at {@code to} is gone. */
+    /** S to T: a name changed. A file that was at {@code to} no longer exists. */
     record Renamed(String from, String to) implements NameChange {
         @Override
         public void write(Bytes<?> out) {
@@ -35,7 +32,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** S to T: a name is gone. */
+    /** S to T: a name was removed. */
     record Removed(String path) implements NameChange {
         @Override
         public void write(Bytes<?> out) {
@@ -44,7 +41,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** S to T: mode, owner or modification time of a name have changed. */
+    /** S to T: mode, owner or modification time of a file changed. */
     record Changed(String path, int mode, int uid, int gid, long modifiedEpochNs) implements NameChange {
         @Override
         public void write(Bytes<?> out) {
@@ -54,7 +51,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** Either way: the migration has failed for this reason. */
+    /** In both directions: the migration failed for this reason. */
     record TransferFailure(String reason) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -63,7 +60,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** T to S, a few times a second: how far it is. */
+    /** T to S, a few times a second: the progress of the target. */
     record Progress(long arrivedBytes, long readBytes, long stagedBytes) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -75,8 +72,8 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * T to S, where the source could use RDMA: connect so, in this mode to this port of the address that the control
-     * connection goes to, or without one by data connections; and why.
+     * T to S, if the source could use RDMA: the chosen transport and the reason. With a mode, the source connects by
+     * RDMA to this port of the control connection's address. Without a mode it opens data connections.
      */
     record Offer(Optional<RdmaMode> direct, int port, String reason) implements DataMessage {
         @Override
@@ -89,8 +86,9 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * S to T: connected, as offered or, {@code direct} being false, by data connections; and why. At the address lie 32
-     * bytes whose SHA-256 is the digest, which the target reads over the connection to identify the peer.
+     * S to T: the connection that the source opened, and the reason: RDMA as offered, or data connections if {@code
+     * direct} is false. At the address are 32 bytes with the given SHA-256 digest, which the target reads over the
+     * connection to identify the peer.
      */
     record Attached(boolean direct, long address, long key, String digest, String reason) implements DataMessage {
         @Override
@@ -103,9 +101,9 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * T to S, after {@link Attached} where the source writes: the pool of this session lies at the address, and a ring
-     * with {@code ringEntries} entries for the chunks' frames at the other one. The keys open nothing else, and not for
-     * longer.
+     * T to S, after {@link Attached} if the source writes: the address of the session's pool, and of the ring for the
+     * chunks' frames. The ring has {@code ringEntries} entries. The keys are valid for these regions and this session
+     * only.
      */
     record Writable(long address, long key, long ringAddress, long ringKey, int ringEntries) implements DataMessage {
         @Override
@@ -116,15 +114,15 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * A network by which chunks can reach a target.
+     * A network over which chunks can reach a target.
      *
-     * @param name of the network, which both nodes' configurations have
-     * @param host where the target listens for it, as an address of that network
-     * @param direct whether its chunks are written by RDMA; if not they go by data connections
+     * @param name the network's name, which both nodes' configurations contain
+     * @param host the target's address in that network
+     * @param direct true for RDMA Write, false for data connections
      */
     record OfferedRail(String name, String host, int port, boolean direct) {}
 
-    /** T to S, where the source has rails: these the target has; their places in the list are their numbers. */
+    /** T to S, if the source has rails: the rails of the target. The index in the list is the rail's number. */
     record OfferedRails(List<OfferedRail> rails) implements DataMessage {
         @Override
         public void write(Bytes<?> out) {
@@ -149,8 +147,8 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * S to T: nothing more is to come by this rail. {@code generation} counts how often the source has connected it, so
-     * that a connection of an earlier generation is known, however late it comes.
+     * S to T: the source sends nothing more on this rail. {@code generation} counts the source's connections of the
+     * rail, so that a late connection of an earlier generation is recognized.
      */
     record EndRail(int rail, int generation) implements DataMessage {
         @Override
@@ -160,8 +158,9 @@ public sealed interface DataMessage extends Message {
     }
 
     /**
-     * T to S, the answer: no thread reads from that rail; the number of chunks that arrived completely on each of its
-     * connections, by the connections' numbers; those that are not named have brought none.
+     * T to S, the answer: the target no longer reads from that rail. {@code arrived} is the number of chunks that
+     * arrived completely on each connection of the rail, by the connections' numbers. Connections beyond the list
+     * delivered none.
      */
     record RailEnded(int rail, int generation, List<Long> arrived) implements DataMessage {
         @Override
@@ -183,7 +182,7 @@ public sealed interface DataMessage extends Message {
         }
     }
 
-    /** Reads the fields of the message that a code names; null if it is none of the data plane's. */
+    /** Reads the fields of the message with a code; null if the code is not one of the data plane. */
     static DataMessage readFields(int code, Bytes<?> in) throws ProtocolException {
         return switch (code) {
             case 4 ->

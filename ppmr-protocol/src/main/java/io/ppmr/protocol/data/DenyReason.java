@@ -1,10 +1,10 @@
 package io.ppmr.protocol.data;
 
-/** The reason for which the target denies a slot; the code is part of the wire format. */
+/** The reason for which the target denies a slot. The code is part of the wire format. */
 public enum DenyReason {
-    /** Pool and staging are used up, and what they hold cannot be read before what is denied. */
+    /** Pool and staging are full, and readers cannot free them before the denied window arrives. */
     NO_SPACE(1),
-    /** The file is gone at the target. */
+    /** The file no longer exists at the target. */
     NO_FILE(2);
 
     private final int code;

@@ -3,8 +3,8 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * FILE_PREFIX: bytes of the first 4 KiB of a file, which travel at once and without a slot, and stay readable to the
- * end.
+ * FILE_PREFIX: bytes of the first 4 KiB of a file. They are sent at once and without a slot, and stay readable to the
+ * end of the migration.
  *
  * <pre>
  *  16          20       24
@@ -15,8 +15,8 @@ import org.agrona.MutableDirectBuffer;
  * </pre>
  */
 public final class FilePrefixFrame extends Flyweight<FilePrefixFrame> {
-    /** The part of each file that travels this way. */
-    public static final int HEAD_BYTES = 4096;
+    /** Length of each file's prefix, which is sent this way. */
+    public static final int PREFIX_BYTES = 4096;
 
     public static final int DATA_OFFSET = 24;
 
@@ -24,8 +24,7 @@ public final class FilePrefixFrame extends Flyweight<FilePrefixFrame> {
     private static final int DATA_LENGTH_OFFSET = 20;
 
     /**
-     * Writes everything but the data, which goes to {@code at + DATA_OFFSET}; returns the length of the whole
-     * frame.
+     * Writes the frame without the data, which goes to {@code at + DATA_OFFSET}. Returns the length of the whole frame.
      */
     public static int encode(
             MutableDirectBuffer out, int at, int attempt, int file, int position, int dataLengthBytes) {
@@ -44,17 +43,17 @@ public final class FilePrefixFrame extends Flyweight<FilePrefixFrame> {
         return buffer.getInt(offset + DATA_LENGTH_OFFSET, Frame.ORDER);
     }
 
-    /** Native address of the data, valid while the frame is. */
+    /** Native address of the data, which is valid as long as the frame. */
     public long dataAddress() {
         return buffer.addressOffset() + offset + DATA_OFFSET;
     }
 
-    /** Returns true if the data lies within the frame and within a head. */
+    /** Returns true if the data lies within the frame and within a prefix. */
     public boolean isConsistent() {
         long length = dataLengthBytes();
         return length > 0
                 && position() >= 0
-                && position() + length <= HEAD_BYTES
+                && position() + length <= PREFIX_BYTES
                 && DATA_OFFSET + length == Frame.lengthBytes(buffer, offset);
     }
 

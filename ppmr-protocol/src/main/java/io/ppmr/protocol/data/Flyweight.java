@@ -3,16 +3,16 @@ package io.ppmr.protocol.data;
 import org.agrona.DirectBuffer;
 
 /**
- * A frame as it lies in a buffer: one instance is wrapped over frame after frame by the thread that owns it, and reads
- * its fields where they are. Valid while the frame is.
+ * A view of a frame in a buffer. The owning thread wraps one instance over frame after frame and reads the fields in
+ * place. Valid as long as the frame.
  *
- * @param <F> the kind of frame
+ * @param <F> the type of the frame
  */
 abstract class Flyweight<F extends Flyweight<F>> {
     DirectBuffer buffer;
     int offset;
 
-    /** Reads the frame that begins there from now on; gives itself. */
+    /** Sets the frame at {@code frameOffset} as the viewed one and returns this object. */
     @SuppressWarnings("unchecked")
     public F wrap(DirectBuffer frame, int frameOffset) {
         buffer = frame;
@@ -20,7 +20,7 @@ abstract class Flyweight<F extends Flyweight<F>> {
         return (F) this;
     }
 
-    /** The file that the frame is about, 0 if none. */
+    /** The number of the file, 0 if none. */
     public int file() {
         return Frame.file(buffer, offset);
     }

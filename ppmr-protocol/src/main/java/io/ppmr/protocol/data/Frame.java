@@ -5,7 +5,7 @@ import org.agrona.DirectBuffer;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * The header that every frame starts with, of the control connection and of data connections. All numbers are
+ * The header at the start of every frame, on the control connection and on data connections. All numbers are
  * little-endian.
  *
  * <pre>
@@ -16,14 +16,14 @@ import org.agrona.MutableDirectBuffer;
  *  +--------+---------+------+--------+---------+-------+----
  * </pre>
  *
- * <p>{@code length} counts the whole frame. {@code attempt} is the number of the attempt at a migration that the frame
- * belongs to: a frame of another attempt is refused. {@code file} is the file that the frame is about, 0 if none.
+ * <p>{@code length} includes the header. {@code attempt} is the number of the migration attempt, and a frame of another
+ * attempt is refused. {@code file} is the number of a file, 0 if none.
  */
 public final class Frame {
     public static final int VERSION = 6;
     public static final int HEADER_BYTES = 16;
 
-    /** No frame is longer; a peer that announces more is cut off. */
+    /** Maximum length of a frame. A connection is closed if its peer announces more. */
     public static final int MAX_FRAME_BYTES = 64 * 1024;
 
     static final ByteOrder ORDER = ByteOrder.LITTLE_ENDIAN;
@@ -60,20 +60,20 @@ public final class Frame {
     }
 
     /**
-     * Checks a header and gives its type.
+     * Checks a header and returns its type.
      *
-     * @throws ProtocolException if the version, the type or the length is not one that this version knows
+     * @throws ProtocolException if the version, the type or the length is invalid
      */
     public static FrameType requireValid(DirectBuffer buffer, int offset) throws ProtocolException {
         int version = buffer.getByte(offset + VERSION_OFFSET) & 0xFF;
         if (version != VERSION) {
-            throw new ProtocolException("the peer speaks version " + version + " of the protocol, this service version "
+            throw new ProtocolException("the peer uses version " + version + " of the protocol, this service version "
                     + VERSION + ": install the same release of ppmr on both nodes");
         }
         int code = buffer.getByte(offset + TYPE_OFFSET) & 0xFF;
         FrameType type = FrameType.of(code);
         if (type == null) {
-            throw new ProtocolException("frame of unknown type " + code + ": the peer is broken or no ppmr");
+            throw new ProtocolException("frame of unknown type " + code + ": the peer is broken or not ppmr");
         }
         int length = lengthBytes(buffer, offset);
         int atLeast = minimumBytes(type);

@@ -4,45 +4,51 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The properties of a checkpointer's image files that the data plane must know: the target to show them while they
- * arrive, the source to know when they are whole. Safe for any thread.
+ * The properties of a checkpointer's image files that the data plane needs. The target needs them to present arriving
+ * files, the source to detect complete ones. Safe for any thread.
  */
 public interface ImageTraits {
 
-    /** Returns how its restart reads the images. */
+    /** Returns the way in which the restart reads the images. */
     ReadingMode readingMode();
 
-    /** Returns whether the restart reads this file front to back, once; by its name in the rank's directory. */
+    /**
+     * Returns whether the restart reads this file once, from front to back. {@code name} is relative to the rank's
+     * directory.
+     */
     default boolean streams(String name) {
         return readingMode() == ReadingMode.STREAMED;
     }
 
     /**
-     * The name that a file gets, by a rename, when all files of the rank are whole but those that {@link #streams}
-     * names, which are still written; the restart may read the others to their ends from then on. Empty if nothing
-     * tells so before the checkpoint has succeeded.
+     * Returns the name to which the checkpointer renames a file when the rank's files are complete. Files that {@link
+     * #streams} names are excluded and may still be written. The restart may read the others to their ends from then
+     * on. Empty if no file marks this before the checkpoint succeeded.
      */
     default Optional<String> completionMarkerName() {
         return Optional.empty();
     }
 
     /**
-     * Names, relative to the rank's directory, that the restart opens before they may exist: the target lets an open of
-     * one of them wait until the file has come.
+     * Returns names, relative to the rank's directory, that the restart may open before they exist. The target blocks
+     * an open of such a name until the file arrives.
      */
     default List<String> expectedNames(int rank) {
         return List.of();
     }
 
     /**
-     * Of {@link #expectedNames}, those whose open waits until the rank's image is complete (CRIU's inventory.img,
-     * which is written last but opened first); others open as soon as the file exists.
+     * Returns the members of {@link #expectedNames} whose open blocks until the rank's image is complete. An example
+     * is CRIU's inventory.img, which is written last but opened first. Others open as soon as the file exists.
      */
     default List<String> completionNames(int rank) {
         return List.of();
     }
 
-    /** The final name of a file that the tool writes under a temporary name and renames at the end, if it is one. */
+    /**
+     * Returns the final name of a file that the tool writes under a temporary name and renames at the end. Empty for
+     * other files.
+     */
     default Optional<String> finalNameOf(String temporaryName) {
         return Optional.empty();
     }

@@ -7,19 +7,20 @@ import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * A message of variable length on a control connection. Those of the data plane are {@link DataMessage}s; the control
- * plane adds its own. All travel in the same ordered stream as the hot frames, so what one says holds for every frame
+ * A message of variable length on a control connection. {@link DataMessage} has the messages of the data plane. The
+ * control plane adds its own. All messages and frames share one ordered stream, so a message applies to every frame
  * after it.
  *
- * <p>A MESSAGE frame is the {@link Frame} header, one byte that names the message, and its fields in the order of the
- * record; {@link MessageFields} says how each is written. One that does not fit a frame is cut, {@link MessageParts}.
- * For cold frames only: each call allocates. Immutable, any thread.
+ * <p>A MESSAGE frame consists of the {@link Frame} header, a byte that identifies the message, and its fields in the
+ * order of the record. {@link MessageFields} defines the form of each field. A message that does not fit one frame is
+ * split, see {@link MessageParts}. Each call allocates, so messages are only for infrequent events. Immutable, any
+ * thread.
  */
 public interface Message {
-    /** Writes the byte that names the message, and its fields. */
+    /** Writes the byte that identifies the message, and its fields. */
     void write(Bytes<?> out);
 
-    /** The frames with the message in them: one where it fits, else full ones and the rest. */
+    /** Returns the frames of the message: one if it fits, otherwise full ones and a last one. */
     default List<DirectBuffer> frames(int attempt) {
         Bytes<byte[]> body = Bytes.allocateElasticOnHeap(256);
         write(body);
@@ -41,7 +42,7 @@ public interface Message {
         return frames;
     }
 
-    /** The only frame of a message that fits one. */
+    /** Returns the only frame of a message that fits one. */
     default DirectBuffer frame(int attempt) {
         List<DirectBuffer> frames = frames(attempt);
         if (frames.size() > 1) {
@@ -64,13 +65,13 @@ public interface Message {
         Message read(DirectBuffer frame, int offset) throws ProtocolException;
     }
 
-    /** Reads the fields of the message that a code names; null for a code that it does not know. */
+    /** Reads the fields of the message with a code; null for an unknown code. */
     @FunctionalInterface
     interface FieldReader {
         Message read(int code, Bytes<?> in) throws ProtocolException;
     }
 
-    /** Reads a frame whose header is valid by a reader of its fields, which must use up all of them. */
+    /** Reads a frame whose header is valid. The field reader must consume all bytes. */
     static Message read(DirectBuffer frame, int offset, FieldReader fields) throws ProtocolException {
         byte[] bytes = new byte[Frame.lengthBytes(frame, offset) - Frame.HEADER_BYTES];
         frame.getBytes(offset + Frame.HEADER_BYTES, bytes);
@@ -87,7 +88,7 @@ public interface Message {
             }
             return message;
         } catch (RuntimeException e) {
-            throw new ProtocolException("a message that cannot be read: the peer is broken (" + e + ")", e);
+            throw new ProtocolException("a message cannot be decoded: the peer is broken (" + e + ")", e);
         }
     }
 }

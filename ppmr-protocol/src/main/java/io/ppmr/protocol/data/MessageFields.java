@@ -8,20 +8,23 @@ import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * The fields of messages: 32 and 64 bit numbers little-endian, texts as UTF-8 behind a stop-bit length, lists behind a
- * 32-bit count. What is read is checked against what is there before anything is allocated for it.
+ * The fields of messages: 32 and 64 bit numbers little-endian, texts as UTF-8 after a stop-bit length, lists after a
+ * 32-bit count. Each length is checked against the available bytes before memory is allocated for it.
  */
 public final class MessageFields {
-    /** So many entries a list has at most: the ranks of a migration, and the places of a job's ranks. */
+    /** Maximum number of entries of a list: the ranks of a migration, and the nodes of a job's ranks. */
     public static final int MAX_LIST_ENTRIES = 16_384;
 
     /** The longest text, in bytes of UTF-8. */
     private static final int MAX_TEXT_BYTES = Frame.MAX_FRAME_BYTES;
 
-    /** A list of more texts than this has no tiny ones: on the heap each takes some fifty bytes more than here. */
+    /**
+     * A list of more texts than this needs a minimum average length, since each text takes some fifty bytes more on the
+     * heap.
+     */
     private static final int FEW_TEXTS = 64;
 
-    /** The bytes that a text of a longer list takes on average, at least, with its length. */
+    /** The minimum average length of a text in a longer list, with its length field. */
     private static final int LEAST_TEXT_BYTES = 4;
 
     private MessageFields() {}
@@ -29,7 +32,7 @@ public final class MessageFields {
     public static String text(Bytes<?> in) throws ProtocolException {
         long lengthBytes = in.readRemaining() == 0 ? -1 : in.readStopBit();
         if (lengthBytes < 0 || lengthBytes > in.readRemaining()) {
-            throw new ProtocolException("a message without a text that it must have: the peer is broken");
+            throw new ProtocolException("a text is missing in a message: the peer is broken");
         }
         if (lengthBytes > MAX_TEXT_BYTES) {
             throw new ProtocolException("a text of " + lengthBytes + " bytes in a message: the peer is broken");
@@ -46,7 +49,7 @@ public final class MessageFields {
         }
     }
 
-    /** Not Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
+    /** Does not use Bytes.writeUtf8, which writes a character beyond U+FFFF as two. */
     public static void writeText(Bytes<?> out, String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
         if (utf8.length > MAX_TEXT_BYTES) {
@@ -102,7 +105,7 @@ public final class MessageFields {
         out.writeByte((byte) (flag ? 1 : 0));
     }
 
-    /** Returns how many entries a list has, of which each takes at least {@code entryBytes}. */
+    /** Reads the count of a list whose entries have at least {@code entryBytes} bytes each. */
     public static int count(Bytes<?> in, int entryBytes) throws ProtocolException {
         int count = in.readInt();
         if (count < 0 || count > MAX_LIST_ENTRIES || (long) count * entryBytes > in.readRemaining()) {

@@ -1,11 +1,11 @@
 package io.ppmr.protocol.data;
 
-/** The kind of a name in an image directory; the ordinal is not part of the wire format, the code is. */
+/** The kind of a name in an image directory. The code is part of the wire format, the ordinal is not. */
 public enum NodeKind {
     FILE(1),
     DIRECTORY(2),
     SYMLINK(3),
-    /** A stream of files of the job's own, which has no name in the image. */
+    /** A stream of the job's own files, which has no name in the image. */
     CARRIED(4);
 
     private final int code;

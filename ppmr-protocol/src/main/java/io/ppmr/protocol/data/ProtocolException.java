@@ -2,7 +2,7 @@ package io.ppmr.protocol.data;
 
 import java.io.IOException;
 
-/** The peer sent what the protocol does not allow; the connection ends. */
+/** The peer violated the protocol, so the connection is closed. */
 public final class ProtocolException extends IOException {
     private static final long serialVersionUID = 1L;
 

@@ -1,8 +1,8 @@
 package io.ppmr.protocol.data;
 
-/** Tells who copies where a session uses RDMA; the ordinal is not part of the wire format, the code is. */
+/** The side that copies chunks over RDMA. The code is part of the wire format, the ordinal is not. */
 public enum RdmaMode {
-    /** The target reads chunks out of the source's pool. */
+    /** The target reads chunks from the source's pool. */
     READ(1),
     /** The source writes chunks into the target's pool. */
     WRITE(2);
@@ -17,13 +17,13 @@ public enum RdmaMode {
         return code;
     }
 
-    /** Gives the mode of a code; 0, which is no mode, is none of them. */
+    /** Returns the mode with this code. Throws for other codes, including 0, which means no RDMA. */
     public static RdmaMode of(int code) throws ProtocolException {
         for (RdmaMode mode : values()) {
             if (mode.code == code) {
                 return mode;
             }
         }
-        throw new ProtocolException("an unknown mode " + code + " of RDMA: the peer is broken");
+        throw new ProtocolException("unknown RDMA mode " + code + ": the peer is broken");
     }
 }

@@ -2,8 +2,8 @@ package io.ppmr.protocol.data;
 
 /** The way in which a restart reads its image files, which decides how long the target must keep them. */
 public enum ReadingMode {
-    /** Front to back, once: a chunk is free again when it has been read. */
+    /** Once, from front to back: a chunk is free after it was read. */
     STREAMED,
-    /** In any order, any number of times, until the restart is over. */
+    /** In any order, any number of times, until the restart ends. */
     RETAINED
 }

@@ -3,7 +3,7 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * RELEASE: the chunk that was advertised under {@code order} has arrived whole; the source may reuse it.
+ * RELEASE: the chunk with this {@code order} arrived completely, so the source may reuse it.
  *
  * <pre>
  *  16      24            28     32

@@ -5,14 +5,14 @@ import java.util.List;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * The target's figures of a transfer, sent when it is prepared. Times are the target's monotonic clock.
+ * The target's figures of a transfer, sent with its vote. Times are the target's monotonic clock.
  *
- * @param arrivedBytes bytes of all files that have arrived
- * @param readBytes bytes that restarts have read
- * @param stagedBytes bytes that went to staging on their way
+ * @param arrivedBytes received bytes of all files
+ * @param readBytes bytes that restarts read
+ * @param stagedBytes bytes that were written to staging
  * @param peakResidentBytes the target service's peak resident memory
- * @param firstReadNs when the first byte was read; 0 if none was
- * @param samples how many bytes had been read when, ascending in time
+ * @param firstReadNs the time of the first read; 0 if there was none
+ * @param samples the read bytes at several times, in ascending order
  */
 public record TransferReport(
         long arrivedBytes,
@@ -21,17 +21,17 @@ public record TransferReport(
         long peakResidentBytes,
         long firstReadNs,
         List<ReadSample> samples) {
-    /** The report where nothing was transferred. */
+    /** The report of a migration without a transfer. */
     public static final TransferReport EMPTY = new TransferReport(0, 0, 0, 0, 0, List.of());
 
-    /** At {@code timeNs}, {@code readBytes} had been read. */
+    /** The total {@code readBytes} at {@code timeNs}. */
     public record ReadSample(long timeNs, long readBytes) {}
 
     public TransferReport {
         samples = List.copyOf(samples);
     }
 
-    /** Bytes that had certainly been read at {@code timeNs}: those of the last sample before it. */
+    /** Returns a lower bound of the bytes read by {@code timeNs}: the value of the last sample before it. */
     public long readBytesAt(long timeNs) {
         long bytes = 0;
         for (ReadSample sample : samples) {
@@ -43,7 +43,7 @@ public record TransferReport(
         return bytes;
     }
 
-    /** Writes it as fields of a message. */
+    /** Writes the report as fields of a message. */
     public void write(Bytes<?> out) {
         out.writeLong(arrivedBytes).writeLong(readBytes).writeLong(stagedBytes);
         out.writeLong(peakResidentBytes).writeLong(firstReadNs);
@@ -51,7 +51,7 @@ public record TransferReport(
         samples.forEach(sample -> out.writeLong(sample.timeNs()).writeLong(sample.readBytes()));
     }
 
-    /** Reads it out of a message. */
+    /** Reads the report from a message. */
     public static TransferReport read(Bytes<?> in) throws ProtocolException {
         long arrived = in.readLong();
         long read = in.readLong();

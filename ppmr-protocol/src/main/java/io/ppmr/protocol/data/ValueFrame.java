@@ -3,8 +3,8 @@ package io.ppmr.protocol.data;
 import org.agrona.MutableDirectBuffer;
 
 /**
- * TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT, RAIL and RESUME: one number, whose meaning the type
- * gives.
+ * TRUNCATE, SYNC, SYNCED, END_OF_FILE, END_OF_IMAGE, HEARTBEAT, RAIL and RESUME: one number, whose meaning depends
+ * on the type.
  *
  * <pre>
  *  16      24

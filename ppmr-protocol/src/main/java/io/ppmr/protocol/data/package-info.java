@@ -1,2 +1,5 @@
-/** The frames of the data plane: one class a frame, with its layout drawn, and what images are said to be like. */
+/**
+ * The frames and messages of the data plane, one class with a drawing of its layout for each frame, and the traits of
+ * images.
+ */
 package io.ppmr.protocol.data;

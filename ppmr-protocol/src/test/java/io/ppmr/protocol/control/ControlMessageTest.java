@@ -227,15 +227,15 @@ class ControlMessageTest {
 
     @ParameterizedTest
     @MethodSource("unsoundPlans")
-    void shouldRefuseWhenParticipantsPlacesOrWindowsAreNone(ControlMessage message) {
+    void shouldRefuseInvalidParticipantsRankNodesOrWindows(ControlMessage message) {
         DirectBuffer frame = message.frame(ATTEMPT);
         ProtocolException e = assertThrows(ProtocolException.class, () -> ControlMessage.read(frame, 0));
-        assertTrue(e.getMessage().contains("that is none"), e.getMessage());
+        assertTrue(e.getMessage().contains("invalid or repeated"), e.getMessage());
         assertTrue(e.getMessage().length() < 250 && !e.getMessage().contains("\n"), e.getMessage());
     }
 
     @Test
-    void shouldReadPodsAsTheyWereWrittenWhenTheJobIsMadeOfThem() throws ProtocolException {
+    void shouldReadTheWrittenPodsOfAJob() throws ProtocolException {
         PodFacts pod = new PodFacts(
                 new PodSpecification("ring", "rings", "mpi", List.of("A=b"), List.of("./ring", "5")),
                 1,
@@ -246,7 +246,7 @@ class ControlMessageTest {
                 List.of("/usr"),
                 7,
                 true);
-        JobFacts job = new JobFacts("criu", 7, 0, List.of(8)).asPods(Map.of(0, pod, 5, pod.answering(false)));
+        JobFacts job = new JobFacts("criu", 7, 0, List.of(8)).withPods(Map.of(0, pod, 5, pod.answering(false)));
         ControlMessage.Introduce introduce = new ControlMessage.Introduce(NODE, job);
         DirectBuffer frame = introduce.frame(ATTEMPT);
         assertEquals(introduce, ControlMessage.read(frame, 0));
@@ -300,7 +300,7 @@ class ControlMessageTest {
     }
 
     @Test
-    void shouldRefuseWordOfAnAddressThatIsNoneOrForLongerThanAMinute() throws ProtocolException {
+    void shouldRefuseAddressAwayWithAnInvalidAddressOrALongLease() throws ProtocolException {
         for (ControlMessage.AddressAway away : List.of(
                 new ControlMessage.AddressAway("10.20.0.12'; reboot", "m-1", 1, TOKEN),
                 new ControlMessage.AddressAway("", "m-1", 1, TOKEN),
@@ -313,7 +313,7 @@ class ControlMessageTest {
                 new ControlMessage.AddressAway("10.20.0.12", "m-1", 0, TOKEN.replace('a', 'A')))) {
             ProtocolException e =
                     assertThrows(ProtocolException.class, () -> ControlMessage.read(away.frame(ATTEMPT), 0));
-            assertTrue(e.getMessage().contains("that is none"), e.getMessage());
+            assertTrue(e.getMessage().contains("invalid or repeated"), e.getMessage());
         }
         ControlMessage.AddressAway sound = new ControlMessage.AddressAway("10.20.0.12", "m-1", 60_000, TOKEN);
         assertEquals(sound, ControlMessage.read(sound.frame(ATTEMPT), 0));
@@ -327,7 +327,7 @@ class ControlMessageTest {
     }
 
     @Test
-    void shouldRefuseAListThatClaimsMoreThanThereIs() {
+    void shouldRefuseAListWithTooLargeACount() {
         for (String count : new String[] {"ffffffff", "ffffff7f", "03000000", "01200000"}) {
             byte[] body = HexFormat.of().parseHex("08" + "00000000" + count + "0100000002000000");
             ProtocolException e = assertThrows(ProtocolException.class, () -> decode(body), count);
@@ -336,7 +336,7 @@ class ControlMessageTest {
     }
 
     @Test
-    void shouldRefuseATextThatClaimsMoreThanThereIs() {
+    void shouldRefuseATextWithTooLargeALength() {
         for (String length : new String[] {"05", "ff7f", "ffffffff7f", "ffffffffffffffff7f", "ffffffffffffffffff"}) {
             byte[] body = HexFormat.of().parseHex("03" + length + "61626364");
             assertThrows(ProtocolException.class, () -> decode(body), length);

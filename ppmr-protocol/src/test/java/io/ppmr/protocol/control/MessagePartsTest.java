@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 class MessagePartsTest {
     private static final int ATTEMPT = 3;
 
-    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
+    private final MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.forOneConnection());
 
     private static ControlMessage.Begin begin(int places) {
         List<Integer> ranks =
@@ -68,7 +68,7 @@ class MessagePartsTest {
     }
 
     @Test
-    void shouldCarryThePlacesOfTenThousandRanksInSeveralFrames() throws Exception {
+    void shouldSendTheNodesOfTenThousandRanksInSeveralFrames() throws Exception {
         ControlMessage.Begin begin = begin(10_000);
         List<DirectBuffer> frames = begin.frames(ATTEMPT);
         assertTrue(frames.size() > 4, frames.size() + " frames");
@@ -77,7 +77,7 @@ class MessagePartsTest {
     }
 
     @Test
-    void shouldCarryAsManyPlacesAsAListHasAndNoMore() throws Exception {
+    void shouldSendAListOfMaximumLengthOnly() throws Exception {
         ControlMessage.Begin most = begin(MessageFields.MAX_LIST_ENTRIES);
         assertEquals(most, take(most.frames(ATTEMPT)));
         ControlMessage.Begin tooMany = begin(MessageFields.MAX_LIST_ENTRIES + 1);
@@ -90,7 +90,7 @@ class MessagePartsTest {
     void shouldRefuseByNameToReadAListThatIsTooLong() throws Exception {
         List<DirectBuffer> frames = begin(MessageFields.MAX_LIST_ENTRIES).frames(ATTEMPT);
         UnsafeBuffer first = (UnsafeBuffer) frames.get(0);
-        // Behind the header, code, name, secret, job, checkpointer and two numbers: how many ranks there are.
+        // The count of ranks follows the header, code, name, secret, job, checkpointer and two numbers.
         int count = Frame.HEADER_BYTES + 1 + 4 + 16 + 4 + 5 + 8;
         assertEquals(10_000, first.getInt(count));
         first.putInt(count, MessageFields.MAX_LIST_ENTRIES + 1);
@@ -99,7 +99,7 @@ class MessagePartsTest {
     }
 
     @Test
-    void shouldSendInOneFrameWhatFitsOne() {
+    void shouldSendAShortMessageInOneFrame() {
         List<DirectBuffer> frames = begin(100).frames(ATTEMPT);
         assertEquals(1, frames.size());
         assertEquals(begin(100).frame(ATTEMPT), frames.get(0));
@@ -118,12 +118,12 @@ class MessagePartsTest {
 
     @Test
     void shouldRefuseAnEndWithoutABeginning() {
-        assertTrue(refusal(FrameType.MESSAGE_END, 64).contains("has not begun"));
+        assertTrue(refusal(FrameType.MESSAGE_END, 64).contains("a MESSAGE_END without a MESSAGE_PART"));
     }
 
     @Test
     void shouldRefuseAPartThatIsNotFull() {
-        assertTrue(refusal(FrameType.MESSAGE_PART, Frame.MAX_FRAME_BYTES - 1).contains("that is not its last"));
+        assertTrue(refusal(FrameType.MESSAGE_PART, Frame.MAX_FRAME_BYTES - 1).contains("which is not full"));
     }
 
     @Test
@@ -146,7 +146,7 @@ class MessagePartsTest {
     }
 
     @Test
-    void shouldBoundWhatTheMessagesOfAllConnectionsTake() throws Exception {
+    void shouldBoundTheMemoryOfAllConnectionsMessages() throws Exception {
         MessageParts.ReassemblyBudget room = new MessageParts.ReassemblyBudget(8 * Frame.MAX_FRAME_BYTES);
         DirectBuffer part = frame(FrameType.MESSAGE_PART, Frame.MAX_FRAME_BYTES);
         MessageParts one = new MessageParts(room);
@@ -157,8 +157,8 @@ class MessagePartsTest {
         String said = assertThrows(
                         ProtocolException.class, () -> third.add(FrameType.MESSAGE_PART, part, 0, ControlMessage::read))
                 .getMessage();
-        assertTrue(said.contains("has no room"), said);
-        one.drop();
+        assertTrue(said.contains("no memory for a message"), said);
+        one.discard();
         assertNull(third.add(FrameType.MESSAGE_PART, part, 0, ControlMessage::read));
     }
 }

@@ -24,7 +24,7 @@ import net.jqwik.api.constraints.Size;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** Tests what holds for messages whatever is in them, and for bytes that are none. */
+/** Tests properties of messages with any content, and of bytes that are not a message. */
 class MessagePropertyTest {
     private static final int AT = 24;
 

@@ -21,7 +21,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** {@code docs/protocol.md} says what the code does. */
+/** {@code docs/protocol.md} agrees with the code. */
 class ProtocolPageTest {
     private static final Pattern DRAWING_IN_JAVADOC = Pattern.compile("<pre>\\n(.*?) \\* </pre>", Pattern.DOTALL);
 
@@ -90,6 +90,6 @@ class ProtocolPageTest {
                 page.contains("| windows in a CREDIT_REQUEST | " + CreditRequestFrame.MAX_COUNT + " |"),
                 "the largest CREDIT_REQUEST");
         assertTrue(page.contains("There is one version, " + Frame.VERSION + ","), "the version");
-        assertTrue(page.contains("The first " + FilePrefixFrame.HEAD_BYTES + " bytes of each file"), "the head");
+        assertTrue(page.contains("The first " + FilePrefixFrame.PREFIX_BYTES + " bytes of each file"), "the head");
     }
 }

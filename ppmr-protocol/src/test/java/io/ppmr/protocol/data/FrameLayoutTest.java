@@ -78,7 +78,7 @@ class FrameLayoutTest {
     }
 
     @Test
-    void shouldWriteWantAsDrawn() throws ProtocolException {
+    void shouldWriteCreditRequestAsDrawn() throws ProtocolException {
         int length = CreditRequestFrame.encode(
                 buffer, AT, ATTEMPT, FILE, 0x1122334455667788L, 5, CreditRequestFrame.BLOCKED);
         requireBytes("20000000 06 02 0000 0d0c0b0a 04030201 8877665544332211 05000000 01000000", length);
@@ -92,7 +92,7 @@ class FrameLayoutTest {
 
     @ParameterizedTest
     @EnumSource(names = {"CREDIT_RETURN", "CREDIT", "CREDIT_DENIAL"})
-    void shouldWriteSlotFramesAsDrawn(FrameType type) throws ProtocolException {
+    void shouldWriteCreditFramesAsDrawn(FrameType type) throws ProtocolException {
         buffer.setMemory(0, buffer.capacity(), (byte) 0xFF);
         int length = CreditFrame.encode(buffer, AT, type, ATTEMPT, FILE, 0x1122334455667788L, 0x51525354);
         String code = String.format("%02x", type.code());
@@ -105,7 +105,7 @@ class FrameLayoutTest {
     }
 
     @Test
-    void shouldWriteHeadAsDrawn() throws ProtocolException {
+    void shouldWriteFilePrefixAsDrawn() throws ProtocolException {
         int length = FilePrefixFrame.encode(buffer, AT, ATTEMPT, FILE, 0x0FFC, 4);
         buffer.putBytes(AT + FilePrefixFrame.DATA_OFFSET, new byte[] {1, 2, 3, 4});
         requireBytes("1c000000 06 04 0000 0d0c0b0a 04030201 fc0f0000 04000000 01020304", length);
@@ -183,9 +183,9 @@ class FrameLayoutTest {
     void shouldRefuseAnotherVersion() {
         ValueFrame.encode(buffer, AT, FrameType.SYNC, ATTEMPT, FILE, 1);
         buffer.putByte(AT + 4, (byte) 1);
-        refused("speaks version 1 of the protocol, this service version 6: install the same release");
+        refused("uses version 1 of the protocol, this service version 6: install the same release");
         buffer.putByte(AT + 4, (byte) 255);
-        refused("speaks version 255");
+        refused("uses version 255");
     }
 
     @Test
@@ -226,7 +226,7 @@ class FrameLayoutTest {
     }
 
     @Test
-    void shouldFindHeadsThatLeaveTheHeadOrTheFrame() {
+    void shouldDetectPrefixesOutsideOfThePrefixOrTheFrame() {
         assertFalse(head(0, 0, 24), "no data");
         assertFalse(head(-1, 4, 28), "before the head");
         assertFalse(head(4093, 4, 28), "behind the head");

@@ -21,7 +21,7 @@ class TransferReportTest {
     }
 
     @Test
-    void shouldGiveWhatHadCertainlyBeenReadAtATime() {
+    void shouldReturnTheBytesReadByATime() {
         TransferReport report = report(1000);
         assertEquals(0, report.readBytesAt(999));
         assertEquals(10, report.readBytesAt(1000));

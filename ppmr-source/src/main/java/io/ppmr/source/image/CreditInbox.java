@@ -3,11 +3,11 @@ package io.ppmr.source.image;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The target's answers to one file's credit requests which its writers have not seen: added by the session's agent,
- * taken by the holder of the file's lock, without either waiting for the other.
+ * The target's replies to one file's credit requests that its writers did not process yet. The session's agent adds
+ * them and the holder of the file's lock removes them, without blocking each other.
  */
 final class CreditInbox {
-    /** More than a file asks for at once; a power of two. */
+    /** More than the pending requests of a file; a power of two. */
     private static final int CAPACITY = 64;
 
     private final long[] windows = new long[CAPACITY];

@@ -11,13 +11,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Gives one file's writers the receive slots that they need: asks the target, waits for its answer, asks ahead while a
- * writer continues in order, and gives back what is not used.
+ * Supplies one file's writers with receive slots. It requests credits from the target, waits for the replies, requests
+ * credits ahead while a writer continues in order, and returns unused ones.
  *
- * <p>Guarded by the file's lock, which is given up while waiting; {@link #offerReply} takes no lock.
+ * <p>Guarded by the file's lock, which is released while waiting. {@link #offerReply} takes no lock.
  */
 final class CreditSupply {
-    /** Instead of a receive slot: there will be none. */
+    /** Value in place of a receive slot: the request was denied. */
     static final int DENIED = -2;
 
     /** The end of a wait for a receive slot. */
@@ -30,7 +30,7 @@ final class CreditSupply {
     private static final Logger LOG = LoggerFactory.getLogger(CreditSupply.class);
     private static final int MAX_LOOKAHEAD = 8;
     private static final long NO_WINDOW = -1;
-    /** No 32-bit number, so that none that a target sends is taken for it. */
+    /** Not a 32-bit number, so that it differs from every slot of a target. */
     private static final long NO_SLOT = Long.MIN_VALUE;
 
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
@@ -39,13 +39,13 @@ final class CreditSupply {
     private final ReentrantLock lock;
     private final Condition changed;
     private final Outlet outlet;
-    /** The receive slots that the target has granted, by window: a handful at a time. */
+    /** The granted receive slots, by window; a few at a time. */
     private final Long2LongHashMap credits = new Long2LongHashMap(NO_SLOT);
 
-    private final CreditInbox answers = new CreditInbox();
+    private final CreditInbox replies = new CreditInbox();
     private volatile Thread waiting;
     private long deniedWindow = NO_WINDOW;
-    private long wantedTo = NO_WINDOW;
+    private long requestedTo = NO_WINDOW;
     private int inOrderCount;
 
     CreditSupply(OutgoingFile file, ReentrantLock lock, Condition changed, Outlet outlet) {
@@ -56,17 +56,17 @@ final class CreditSupply {
     }
 
     /**
-     * The session's agent: the target's answer, a receive slot or {@link #DENIED}.
+     * Called by the session's agent: adds the target's reply, a receive slot or {@link #DENIED}.
      *
-     * @return false if there are more answers than were asked for
+     * @return false if there are more replies than requests
      */
     boolean offerReply(long window, int slot) {
-        boolean kept = answers.offer(window, slot);
+        boolean added = replies.offer(window, slot);
         LockSupport.unpark(waiting);
-        return kept;
+        return added;
     }
 
-    /** Has all that wait look again. */
+    /** Wakes all waiting threads, which then check the state again. */
     void wake() {
         LockSupport.unpark(waiting);
     }
@@ -86,7 +86,7 @@ final class CreditSupply {
             return WaitResult.GRANTED;
         }
         while (waiting != null && file.failure() == null) {
-            // Another writer of this file is blocked: one asks at a time.
+            // Another writer of this file is blocked, and only one sends a blocked request at a time.
             changed.awaitNanos(WAIT_SLICE_NS);
         }
         waiting = Thread.currentThread();
@@ -95,11 +95,11 @@ final class CreditSupply {
         try {
             if (!credits.containsKey(window)) {
                 outlet.requestCredits(file, window, 1, CreditRequestFrame.BLOCKED);
-                wantedTo = Math.max(wantedTo, window);
+                requestedTo = Math.max(requestedTo, window);
             }
             while (!credits.containsKey(window) && file.failure() == null && deniedWindow != window) {
                 // A blocked writer returns credits that it does not need next, so that other files can use them.
-                returnHeld();
+                returnUnused();
                 awaitReply();
             }
         } finally {
@@ -112,50 +112,53 @@ final class CreditSupply {
         }
         if (deniedWindow == window) {
             file.logContext()
-                    .logging(() -> LOG.warn("file {}: no room for window {} at the target", file.name(), window));
+                    .logging(() -> LOG.warn("file {}: no space for window {} at the target", file.name(), window));
             return WaitResult.DENIED;
         }
         return WaitResult.GRANTED;
     }
 
-    /** Uses a window's receive slot, gives back those the writer is past, and asks ahead if it continues in order. */
+    /**
+     * Uses a window's receive slot, returns slots of earlier windows, and requests credits ahead if the writer
+     * continues in order.
+     */
     int use(long window, boolean inOrder) throws IOException {
         int slot = (int) credits.remove(window);
         returnBelow(window);
         inOrderCount = inOrder ? inOrderCount + 1 : 0;
-        if (wantedTo < window || inOrderCount == 0) {
-            wantedTo = window;
+        if (requestedTo < window || inOrderCount == 0) {
+            requestedTo = window;
         }
         long upTo = window + Math.min(inOrderCount, MAX_LOOKAHEAD);
-        if (upTo > wantedTo && wantedTo - window <= MAX_LOOKAHEAD / 2) {
-            outlet.requestCredits(file, wantedTo + 1, (int) (upTo - wantedTo), 0);
-            wantedTo = upTo;
+        if (upTo > requestedTo && requestedTo - window <= MAX_LOOKAHEAD / 2) {
+            outlet.requestCredits(file, requestedTo + 1, (int) (upTo - requestedTo), 0);
+            requestedTo = upTo;
         }
         return slot;
     }
 
-    /** Gives back everything, also what was granted meanwhile. */
+    /** Returns all credits, including those that were granted meanwhile. */
     void returnAll() throws IOException {
         processReplies();
-        returnHeld();
+        returnUnused();
     }
 
-    private void returnHeld() throws IOException {
+    private void returnUnused() throws IOException {
         if (!credits.isEmpty()) {
             returnBelow(Long.MAX_VALUE);
-            wantedTo = NO_WINDOW;
+            requestedTo = NO_WINDOW;
         }
     }
 
-    /** Gives back what is for windows before this one: the writer is past them. */
+    /** Returns credits for windows before this one, which the writer passed. */
     private void returnBelow(long window) throws IOException {
-        Long2LongHashMap.EntryIterator held = credits.entrySet().iterator();
-        while (held.hasNext()) {
-            held.next();
-            long unused = held.getLongKey();
+        Long2LongHashMap.EntryIterator unusedCredits = credits.entrySet().iterator();
+        while (unusedCredits.hasNext()) {
+            unusedCredits.next();
+            long unused = unusedCredits.getLongKey();
             if (unused < window) {
-                int slot = (int) held.getLongValue();
-                held.remove();
+                int slot = (int) unusedCredits.getLongValue();
+                unusedCredits.remove();
                 outlet.returnCredit(file, unused, slot);
             }
         }
@@ -164,7 +167,7 @@ final class CreditSupply {
     private void awaitReply() throws InterruptedException {
         lock.unlock();
         try {
-            if (answers.isEmpty() && file.failure() == null) {
+            if (replies.isEmpty() && file.failure() == null) {
                 LockSupport.parkNanos(this, WAIT_SLICE_NS);
             }
             if (Thread.interrupted()) {
@@ -177,14 +180,14 @@ final class CreditSupply {
     }
 
     private void processReplies() {
-        while (!answers.isEmpty()) {
-            int answer = answers.value();
-            if (answer == DENIED) {
-                deniedWindow = answers.window();
+        while (!replies.isEmpty()) {
+            int reply = replies.value();
+            if (reply == DENIED) {
+                deniedWindow = replies.window();
             } else {
-                credits.put(answers.window(), answer);
+                credits.put(replies.window(), reply);
             }
-            answers.remove();
+            replies.remove();
         }
     }
 }

@@ -3,13 +3,12 @@ package io.ppmr.source.image;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * Records the first failure of the images of one session, and decides what happens to later writes. Shared by all files
+ * Records the first failure of the images of one session, and decides the result of later writes. Shared by all files
  * of the session; any thread.
  *
- * <p>Only the first failure counts. It is final: the image can never be whole afterwards. From then on the calls of a
- * checkpointer that runs beside the process fail with EIO, so that it ends soon. The writes of a checkpointer inside
- * the process succeed and are discarded, until {@link #refuseWrites}: an error could end the process, which is the only
- * original.
+ * <p>Only the first failure counts. It is final: the image cannot become complete afterwards. After that the calls of a
+ * checkpointer beside the process fail with EIO, so that it ends soon. The writes of a checkpointer inside the process
+ * succeed and are discarded, until {@link #refuseWrites}: an error could end the process, which is the only original.
  */
 public final class ImageFailure {
     private final boolean writesInProcess;
@@ -22,7 +21,7 @@ public final class ImageFailure {
     }
 
     /**
-     * Records that the images can no longer become whole.
+     * Records that the images cannot become complete.
      *
      * @return whether this is the first failure
      */
@@ -45,7 +44,7 @@ public final class ImageFailure {
         return writesInProcess && !refused;
     }
 
-    /** From now on all calls fail with EIO. */
+    /** After this all calls fail with EIO. */
     void refuseWrites() {
         refused = true;
     }

@@ -1,35 +1,35 @@
 package io.ppmr.source.image;
 
 /**
- * Takes what is written to images a second time, for a copy of them. A call never fails, and a slow copy holds its
- * caller up for a bounded time over a whole migration: a copy that cannot keep up is lost, never the image.
+ * Receives the written bytes of images a second time, for a kept copy. A call never fails. A slow copy delays its
+ * callers for a bounded time in a whole migration. If it is too slow, the copy is discarded, but never the image.
  */
 public interface ImageTee {
-    /** Of a migration of which no copy is wanted. */
+    /** For a migration without a kept copy. */
     ImageTee NONE = () -> FileCopy.NONE;
 
-    /** A file begins; its name comes with the end. Any thread. */
+    /** Starts the copy of a file, whose name is known at the end. Any thread. */
     FileCopy newFile();
 
-    /** The copy of one file. Called in the order in which the file is changed, under its lock. */
+    /** The copy of one file. Called in the order of the file's changes, while holding its lock. */
     interface FileCopy {
-        /** Of a file of which no copy is wanted. */
+        /** For a file without a kept copy. */
         FileCopy NONE = new FileCopy() {
             @Override
             public void write(long address, int lengthBytes, long offset) {
-                // No copy is wanted.
+                // There is no copy.
             }
 
             @Override
             public void truncate(long sizeBytes) {
-                // No copy is wanted.
+                // There is no copy.
             }
         };
 
-        /** Bytes at a native address that is valid during the call. */
+        /** Writes bytes at a native address that is valid during the call. */
         void write(long address, int lengthBytes, long offset);
 
-        /** The file is cut or extended. */
+        /** Truncates or extends the file. */
         void truncate(long sizeBytes);
     }
 }

@@ -20,28 +20,28 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One image file while a checkpointer writes it (paper 1, section IV, step 2): gathers its bytes into a chunk of the
- * pool, and hands the chunk over when it is full, when the writer goes elsewhere, closes or pauses, or when others
- * starve for chunks.
+ * An image file while a checkpointer writes it (paper 1, section IV, step 2). It gathers the bytes in a chunk of the
+ * pool. It sends the chunk when it is full, when the writer continues elsewhere, closes or pauses, or when other
+ * writers wait for chunks.
  *
- * <p>A chunk covers one aligned window of the file and is claimed only for a receive slot that the target granted for
- * that window, so every full chunk can leave. The first 4 KiB leave at once and need none. Written by FUSE's threads;
- * the session's agent grants, releases and flushes; one lock guards all of it, and no lookup takes it.
+ * <p>A chunk covers one aligned window of the file. It is claimed only after the target granted a receive slot for that
+ * window, so every full chunk can be sent. The first 4 KiB are sent at once and need no slot. FUSE's threads write. The
+ * session's agent grants, releases and flushes. One lock guards all fields, and lookups do not take it.
  *
- * <p>After a failure it depends on the {@link ImageFailure} whether calls fail, or succeed and are thrown away. The
- * latter takes no chunk, no receive slot and no frame: the pool may be full and the link dead.
+ * <p>After a failure {@link ImageFailure} decides whether calls fail, or succeed and are discarded. Discarding needs no
+ * chunk, no receive slot and no frame, because the pool may be full and the link closed.
  */
 public final class OutgoingFile {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFile.class);
-    private static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
+    private static final int HEAD_BYTES = FilePrefixFrame.PREFIX_BYTES;
     /**
-     * From this size on the C library copies. It does not read the memory that it overwrites, as the JVM does, and the
+     * Minimum size of a copy by the C library. Unlike the JVM, it does not read the memory that it overwrites, and the
      * pool is larger than the processor's cache.
      */
     private static final int LARGE_COPY_BYTES = 16 << 10;
 
     private static final long WAIT_SLICE_NS = TimeUnit.SECONDS.toNanos(1);
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     private final int id;
     private final int rank;
@@ -72,9 +72,9 @@ public final class OutgoingFile {
     private boolean ended;
 
     /**
-     * @param copy takes what is written a second time
-     * @param failureState of all files of the session
-     * @param activity of all checkpoints of the attempt
+     * @param copy receives the written bytes a second time
+     * @param failureState shared by all files of the session
+     * @param activity shared by all checkpoints of the attempt
      */
     public OutgoingFile(
             int id,
@@ -112,12 +112,12 @@ public final class OutgoingFile {
         return name;
     }
 
-    /** Returns the kept copy to which its bytes go, too. */
+    /** Returns the file's kept copy. */
     ImageTee.FileCopy copy() {
         return copy;
     }
 
-    /** Returns the subject of log lines about it; its path begins with its migration and the attempt. */
+    /** Returns the fields of log lines about the file. Its path begins with its migration and the attempt. */
     LogContext logContext() {
         int end = name.indexOf('.');
         return LogContext.of(end < 1 ? name : name.substring(1, end), rank);
@@ -127,12 +127,12 @@ public final class OutgoingFile {
         name = newName;
     }
 
-    /** Returns why it has failed, or null; never waits. */
+    /** Returns the reason of the first failure, or null; never blocks. */
     String failure() {
         return failureState.failure();
     }
 
-    /** Never waits: a lookup of a file whose writer waits must go through. */
+    /** Never blocks, so that lookups succeed while a writer waits. */
     public long size() {
         return size;
     }
@@ -140,7 +140,7 @@ public final class OutgoingFile {
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
 
     /**
-     * Takes bytes from native memory, waiting for receive slots and chunks as it must.
+     * Copies bytes from native memory. Waits for receive slots and chunks if necessary.
      *
      * @return {@code lengthBytes}, or a negated errno
      */
@@ -149,27 +149,27 @@ public final class OutgoingFile {
         lock.lock();
         try {
             requireNotEnded();
-            int taken = 0;
-            while (taken < lengthBytes && failureState.failure() == null) {
-                int step = takeNext(address + taken, lengthBytes - taken, offset + taken);
+            int accepted = 0;
+            while (accepted < lengthBytes && failureState.failure() == null) {
+                int step = gatherNext(address + accepted, lengthBytes - accepted, offset + accepted);
                 if (step < 0 && !failureState.mayDiscard()) {
                     return step;
                 }
                 if (step < 0) {
                     failImage(
                             step == Errno.ENOSPC.negated()
-                                    ? "the target has no room for a write at " + (offset + taken)
-                                    : "a write at " + (offset + taken) + " was broken off");
+                                    ? "the target has no space for a write at " + (offset + accepted)
+                                    : "a write at " + (offset + accepted) + " was aborted");
                 }
-                taken += Math.max(0, step);
+                accepted += Math.max(0, step);
             }
-            return taken == lengthBytes ? taken : acceptAndDiscard(lengthBytes, offset);
+            return accepted == lengthBytes ? accepted : acceptAndDiscard(lengthBytes, offset);
         } catch (IOException e) {
             if (!failureState.mayDiscard()) {
-                logContext().logging(() -> LOG.warn("file {}: a write fails: {}", name, e.getMessage()));
+                logContext().logging(() -> LOG.warn("file {}: a write failed: {}", name, e.getMessage()));
                 return Errno.EIO.negated();
             }
-            failImage("a write fails: " + e.getMessage());
+            failImage("a write failed: " + e.getMessage());
             return acceptAndDiscard(lengthBytes, offset);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -180,7 +180,7 @@ public final class OutgoingFile {
         }
     }
 
-    /** Cuts or extends the file. */
+    /** Truncates or extends the file. */
     public void truncate(long newSize) throws IOException {
         change(
                 () -> {
@@ -195,14 +195,14 @@ public final class OutgoingFile {
                 () -> size = newSize);
     }
 
-    /** Sends what is gathered; a descriptor was closed. */
+    /** Sends the gathered bytes after a descriptor was closed. */
     public void flush() throws IOException {
         change(this::sendGathered, () -> {
-            // No bytes are gathered now.
+            // No bytes are gathered after a failure.
         });
     }
 
-    /** Returns when everything written so far is with the target. */
+    /** Blocks until all bytes written before arrived at the target. */
     public void sync() throws IOException, InterruptedException {
         flush();
         if (failureState.discards()) {
@@ -221,7 +221,7 @@ public final class OutgoingFile {
         }
     }
 
-    /** A handle was opened. */
+    /** Counts an opened handle. */
     public void opened() {
         lock.lock();
         try {
@@ -231,7 +231,7 @@ public final class OutgoingFile {
         }
     }
 
-    /** A handle was released; with the last one everything is sent, unless the image is no longer wanted. */
+    /** Counts a released handle. The last one sends all bytes, unless the image failed. */
     public void closed() throws IOException {
         lock.lock();
         try {
@@ -247,7 +247,7 @@ public final class OutgoingFile {
 
     private void sendRemaining() throws IOException {
         if (failureState.failure() != null) {
-            // The kernel releases a handle some time after its process has ended: the connection may be closed by now.
+            // The kernel releases a handle some time after its process ended, so the connection may be closed by now.
             return;
         }
         try {
@@ -264,24 +264,24 @@ public final class OutgoingFile {
     // ---- the migration ----------------------------------------------------------------------------------------
 
     /**
-     * Waits until the last handle is released and says that the file is whole: its checkpointer has reported success,
-     * or has said that it writes this file no more. Nothing may be written afterwards. The second call does nothing.
+     * Waits until the last handle is released and reports to the target that the file is complete. The checkpointer
+     * reported success before, or that it no longer writes this file. No write may follow. A second call does nothing.
      *
-     * @param calledOff asked meanwhile; the wait ends with an exception when the image is no longer wanted
-     * @return whether it was released in time
+     * @param calledOff queried while waiting; if true the wait ends with an exception
+     * @return whether all handles were released in time
      */
     public boolean end(long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         lock.lock();
         try {
             while (openHandles > 0 && failureState.failure() == null) {
-                long leftNs = deadlineNs - System.nanoTime();
-                if (leftNs <= 0) {
+                long remainingNs = deadlineNs - System.nanoTime();
+                if (remainingNs <= 0) {
                     return false;
                 }
                 if (calledOff.getAsBoolean()) {
-                    throw new IOException("file " + name + " was still open when the migration was called off");
+                    throw new IOException("file " + name + " was still open when the migration was cancelled");
                 }
-                changed.awaitNanos(Math.min(leftNs, LOOK_NS));
+                changed.awaitNanos(Math.min(remainingNs, CHECK_NS));
             }
             sendEnd();
             return true;
@@ -290,7 +290,7 @@ public final class OutgoingFile {
         }
     }
 
-    /** Says that the file is whole, though the kernel may not have told yet that its last handle is released. */
+    /** Reports the end of the file, even if the kernel did not report the release of its last handle yet. */
     void endClosed() throws IOException {
         lock.lock();
         try {
@@ -311,15 +311,14 @@ public final class OutgoingFile {
     }
 
     /**
-     * The session has failed, as the shared {@link ImageFailure} records: ends every wait, and gives back what is
-     * gathered.
+     * Ends every wait after a failure that the shared {@link ImageFailure} records, and releases the gathered chunk.
      */
     void wakeFailed() {
         lock.lock();
         try {
             supply.wake();
             if (chunk != BufferPool.NONE) {
-                claims.giveUp(chunk);
+                claims.releaseUnused(chunk);
                 chunk = BufferPool.NONE;
             }
             changed.signalAll();
@@ -331,22 +330,23 @@ public final class OutgoingFile {
     // ---- the session's agent ----------------------------------------------------------------------------------
 
     /**
-     * The target granted a receive slot. Takes no lock, since its holder may wait for the agent to send something.
+     * Adds a receive slot that the target granted. Takes no lock, since its holder may wait for the agent to send
+     * something.
      *
-     * @return false if the target grants more than was asked for
+     * @return false if the target grants more credits than were requested
      */
     public boolean granted(long grantedWindow, int grantedSlot) {
         return supply.offerReply(grantedWindow, grantedSlot);
     }
 
-    /** The target will not grant this receive slot; takes no lock. */
+    /** Adds the target's denial of a receive slot; takes no lock. */
     public boolean denied(long deniedWindow) {
         return supply.offerReply(deniedWindow, CreditSupply.DENIED);
     }
 
     /**
-     * Sends a chunk that has been gathered for long, and returns receive slots that no writer uses: a writer that
-     * pauses holds nothing. Skips a file that is busy.
+     * Sends a chunk that was gathered for longer than {@code chunkAgeNs}, and returns unused receive slots, so that a
+     * pausing writer keeps no resources. Skips a file whose lock is held.
      */
     public void flushIfOlder(long nowNs, long chunkAgeNs, long idleNs) throws IOException {
         if (!lock.tryLock()) {
@@ -369,11 +369,11 @@ public final class OutgoingFile {
 
     // ---- under the lock ---------------------------------------------------------------------------------------
 
-    private int takeNext(long address, int lengthBytes, long offset) throws IOException, InterruptedException {
+    private int gatherNext(long address, int lengthBytes, long offset) throws IOException, InterruptedException {
         if (offset < HEAD_BYTES) {
             int bytes = (int) Math.min(lengthBytes, HEAD_BYTES - offset);
             outlet.sendPrefix(this, (int) offset, address, bytes);
-            note(address, offset, bytes);
+            recordWrite(address, offset, bytes);
             return bytes;
         }
         long wanted = geometry.windowOf(offset);
@@ -383,18 +383,18 @@ public final class OutgoingFile {
             sendGathered();
         }
         if (chunk == BufferPool.NONE) {
-            int begun = begin(wanted, at, offset);
+            int begun = beginChunk(wanted, at, offset);
             if (begun <= 0) {
                 return begun;
             }
         }
         copyIn(address, pool.address(chunk) + at, bytes);
-        boolean goesUp = offset == lastWriteEnd;
+        boolean isSequential = offset == lastWriteEnd;
         from = Math.min(from, at);
         to = Math.max(to, at + bytes);
-        note(address, offset, bytes);
+        recordWrite(address, offset, bytes);
         int first = wanted == 0 ? HEAD_BYTES : 0;
-        if (to == geometry.chunkBytes() && (from == first || goesUp)) {
+        if (to == geometry.chunkBytes() && (from == first || isSequential)) {
             sendGathered();
         }
         return bytes;
@@ -408,7 +408,7 @@ public final class OutgoingFile {
         }
     }
 
-    private void note(long address, long offset, int bytes) {
+    private void recordWrite(long address, long offset, int bytes) {
         copy.write(address, bytes, offset);
         long end = offset + bytes;
         size = Math.max(size, end);
@@ -416,19 +416,19 @@ public final class OutgoingFile {
         lastWriteNs = System.nanoTime();
     }
 
-    /** Gets a receive slot and a chunk for a window: 1 if it has them, 0 to look again, or a negated errno. */
-    private int begin(long wanted, int at, long offset) throws IOException, InterruptedException {
-        CreditSupply.WaitResult answer = supply.await(wanted);
-        if (answer != CreditSupply.WaitResult.GRANTED) {
-            return answer == CreditSupply.WaitResult.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
+    /** Obtains a receive slot and a chunk for a window: returns 1 on success, 0 to retry, or a negated errno. */
+    private int beginChunk(long wanted, int at, long offset) throws IOException, InterruptedException {
+        CreditSupply.WaitResult result = supply.await(wanted);
+        if (result != CreditSupply.WaitResult.GRANTED) {
+            return result == CreditSupply.WaitResult.DENIED ? Errno.ENOSPC.negated() : Errno.EIO.negated();
         }
         int claimed = claim();
         if (claimed < 0) {
             return Errno.EIO.negated();
         }
         if (failureState.failure() != null || chunk != BufferPool.NONE || !supply.hasCredit(wanted)) {
-            // The lock was given up while the chunk was waited for.
-            claims.giveUp(claimed);
+            // The lock was released during the wait for the chunk.
+            claims.releaseUnused(claimed);
             return 0;
         }
         boolean inOrder = wanted == window + 1 && offset == lastWriteEnd;
@@ -441,10 +441,7 @@ public final class OutgoingFile {
         return 1;
     }
 
-    /**
-     * Claims a chunk; if it must wait it gives up the lock, and has the agent flush those who hold chunks and
-     * pause.
-     */
+    /** Claims a chunk. If it must wait, it releases the lock, and the agent flushes files whose writers pause. */
     private int claim() {
         int claimed = claims.claim(System.nanoTime());
         if (claimed != FairClaims.TIMED_OUT) {
@@ -469,9 +466,9 @@ public final class OutgoingFile {
     }
 
     /**
-     * Makes a change that is told to the target.
+     * Makes a change and reports it to the target.
      *
-     * @param unsent what is left of it when the image is no longer wanted
+     * @param unsent the part of the change that remains after a failure
      */
     private void change(Change change, Runnable unsent) throws IOException {
         activity.begin();
@@ -503,23 +500,23 @@ public final class OutgoingFile {
 
     private void requireNotEnded() throws IOException {
         if (ended && failureState.failure() == null) {
-            throw new IOException("file " + name + " is changed after its checkpointer has said that it is whole");
+            throw new IOException("file " + name + " was changed after its checkpointer reported it as complete");
         }
     }
 
-    /** A call has failed, so the image can never be whole; where writes are thrown away the writer is not told. */
+    /** A call failed, so the image cannot become complete. If writes are discarded the writer receives no error. */
     private void failImage(String reason) {
         if (failureState.fail("file " + name + ": " + reason) && failureState.mayDiscard()) {
             logContext()
                     .logging(() -> LOG.warn(
-                            "file {}: {}; the attempt has failed, and what is still written in it is thrown away: its"
+                            "file {}: {}; the attempt failed, and further writes in it are discarded: its"
                                     + " checkpointer writes from inside the process, which an error could end",
                             name,
                             reason));
         }
     }
 
-    /** The answer to a write after the failure: the file has the size that it would have. */
+    /** Returns the result of a write after the failure. The file gets the size that it would have. */
     private int acceptAndDiscard(int lengthBytes, long offset) {
         if (!failureState.discards()) {
             return Errno.EIO.negated();
@@ -528,7 +525,7 @@ public final class OutgoingFile {
         return lengthBytes;
     }
 
-    /** The CRC32C of a part of a chunk that is being sent; for the thread that does so. */
+    /** Returns the CRC32C of a part of a chunk that is being sent; for the sending thread. */
     public int crc32c(int chunk, int offsetInChunk, int lengthBytes) {
         ByteBuffer bytes = pool.buffer(chunk);
         bytes.limit(offsetInChunk + lengthBytes).position(offsetInChunk);
@@ -541,14 +538,14 @@ public final class OutgoingFile {
         if (chunk == BufferPool.NONE) {
             return;
         }
-        int sealed = chunk;
+        int full = chunk;
         chunk = BufferPool.NONE;
-        pool.ready(sealed);
+        pool.markReady(full);
         long offset = window * geometry.chunkBytes() + from;
         try {
-            outlet.sendChunk(this, sealed, from, offset, to - from, slot, chunkSinceNs);
+            outlet.sendChunk(this, full, from, offset, to - from, slot, chunkSinceNs);
         } catch (IOException e) {
-            // What was taken from the writer is lost: the file can never be whole.
+            // The writer's bytes are lost, so the file cannot become complete.
             failImage(String.valueOf(e.getMessage()));
             throw e;
         }

@@ -30,20 +30,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files that the checkpointers of one migration write: each rank into a directory of its own, {@code
- * /MIGRATION/rank-N}, which only its owner can enter: the user that the checkpointer writes the image as. Every change
- * of names is made here and told to the target in the same order, under one lock; looking a name up does not take it.
+ * The files that the checkpointers of one migration write. Each rank has a directory, {@code /MIGRATION/rank-N}, which
+ * only its owner can enter: the user as which the checkpointer writes the image. This class makes every change of names
+ * and sends it to the target in the same order, while holding one lock. Lookups do not take that lock.
  *
- * <p>After the first failure nothing more is told to the target, and nothing is sent: the {@link ImageFailure} says
- * what becomes of the calls that still come.
+ * <p>After the first failure nothing is sent to the target. {@link ImageFailure} decides the result of further calls.
  */
 public final class OutgoingFiles {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingFiles.class);
 
-    /** The kernel tells of a close some time after it; a file that is open for longer is still written. */
+    /** The kernel reports a close some time after it. A file that is open for longer is still being written. */
     private static final long RELEASE_LIMIT_NS = TimeUnit.SECONDS.toNanos(10);
 
-    private static final ImageTraits WHOLE_TOGETHER = () -> ReadingMode.STREAMED;
+    private static final ImageTraits COMPLETE_TOGETHER = () -> ReadingMode.STREAMED;
 
     private final String root;
     private final NodeTree<OutgoingFile> tree;
@@ -58,7 +57,10 @@ public final class OutgoingFiles {
     private final ImageFailure failureState;
     private volatile OutgoingFile[] files = new OutgoingFile[0];
 
-    /** Files of which no copy is wanted, that are whole when a rank is, and whose writers get EIO after a failure. */
+    /**
+     * Creates files without a kept copy, which are complete together with their rank, and whose writers get EIO after a
+     * failure.
+     */
     public OutgoingFiles(
             String directory,
             NodeTree<OutgoingFile> tree,
@@ -77,7 +79,7 @@ public final class OutgoingFiles {
                 outlet,
                 ImageTee.NONE,
                 new ImageFailure(false),
-                WHOLE_TOGETHER,
+                COMPLETE_TOGETHER,
                 new WriterActivity(),
                 ranks,
                 uid,
@@ -85,12 +87,12 @@ public final class OutgoingFiles {
     }
 
     /**
-     * Files of which a copy may be wanted.
+     * Creates files that may have a kept copy.
      *
-     * @param copy takes what is written a second time
-     * @param failureState what becomes of calls after a failure; no other files have it
-     * @param traits say which files are whole before their rank is
-     * @param activity of all checkpoints of the attempt
+     * @param copy receives the written bytes a second time
+     * @param failureState decides the result of calls after a failure; used only by these files
+     * @param traits determine which files are complete before their rank
+     * @param activity shared by all checkpoints of the attempt
      * @param uid the owner of the ranks' directories: the user that writes the image
      * @param gid the owner's group
      */
@@ -125,12 +127,12 @@ public final class OutgoingFiles {
         }
     }
 
-    /** All files so far; a file's number is its place plus one. */
+    /** Returns all files so far. A file's number is its index plus one. */
     public OutgoingFile[] snapshot() {
         return files;
     }
 
-    /** The file of a number, or null. */
+    /** Returns the file with this number, or null. */
     public OutgoingFile find(int id) {
         OutgoingFile[] current = files;
         return id > 0 && id <= current.length ? current[id - 1] : null;
@@ -140,32 +142,33 @@ public final class OutgoingFiles {
 
     public OutgoingFile create(String path, int mode, int uid, int gid) throws ErrnoException {
         int rank = rankOf(path);
-        return inOrder(
+        return changeInOrder(
                 () -> {
                     int id = files.length + 1;
-                    ImageTee.FileCopy second = failureState.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
+                    ImageTee.FileCopy fileCopy =
+                            failureState.failure() == null ? copy.newFile() : ImageTee.FileCopy.NONE;
                     OutgoingFile file =
-                            new OutgoingFile(id, path, rank, pool, claims, outlet, second, failureState, activity);
+                            new OutgoingFile(id, path, rank, pool, claims, outlet, fileCopy, failureState, activity);
                     tree.addFile(path, mode & ~FileType.MASK, uid, gid, file);
-                    return added(file);
+                    return register(file);
                 },
                 file -> new Created(file.id(), NodeKind.FILE, relative(path), mode & ~FileType.MASK, uid, gid, ""));
     }
 
-    private OutgoingFile added(OutgoingFile file) {
+    private OutgoingFile register(OutgoingFile file) {
         OutgoingFile[] more = Arrays.copyOf(files, file.id());
         more[file.id() - 1] = file;
         files = more;
         return file;
     }
 
-    /** Begins the stream of a rank's own files. It has no name here: only the migration writes it. */
-    public OutgoingFile carried(int rank) throws ErrnoException {
+    /** Starts the stream of a rank's own files. It has no name here, since only the migration writes it. */
+    public OutgoingFile createCarried(int rank) throws ErrnoException {
         String path = root + "/rank-" + rank + "/" + NodeKind.CARRIED;
-        return inOrder(
+        return changeInOrder(
                 () -> {
                     int id = files.length + 1;
-                    return added(new OutgoingFile(
+                    return register(new OutgoingFile(
                             id, path, rank, pool, claims, outlet, ImageTee.FileCopy.NONE, failureState, activity));
                 },
                 file -> new Created(file.id(), NodeKind.CARRIED, relative(path), 0, 0, 0, ""));
@@ -173,14 +176,14 @@ public final class OutgoingFiles {
 
     public void makeDirectory(String path, int mode, int uid, int gid) throws ErrnoException {
         rankOf(path);
-        inOrder(
+        changeInOrder(
                 () -> tree.addDirectory(path, mode & ~FileType.MASK, uid, gid),
                 made -> new Created(0, NodeKind.DIRECTORY, relative(path), mode & ~FileType.MASK, uid, gid, ""));
     }
 
     public void symlink(String target, String path, int uid, int gid) throws ErrnoException {
         rankOf(path);
-        inOrder(
+        changeInOrder(
                 () -> tree.addSymlink(path, target, uid, gid),
                 made -> new Created(0, NodeKind.SYMLINK, relative(path), 0777, uid, gid, target));
     }
@@ -193,7 +196,7 @@ public final class OutgoingFiles {
         if (traits.completionMarkerName().filter(nameIn(to)::equals).isPresent() && !failureState.discards()) {
             endRetained(rank, from, to);
         }
-        inOrder(
+        changeInOrder(
                 () -> {
                     TreeNode<OutgoingFile> node = tree.rename(from, to).node();
                     if (node.isFile()) {
@@ -204,26 +207,26 @@ public final class OutgoingFiles {
                 node -> new Renamed(relative(from), relative(to)));
     }
 
-    /** Says that the files of a rank that are not streamed are whole, before the mark of it can be seen. */
-    private void endRetained(int rank, String renamed, String mark) throws ErrnoException {
+    /** Reports the rank's retained files as complete, before their completion marker becomes visible. */
+    private void endRetained(int rank, String renamed, String marker) throws ErrnoException {
         long deadlineNs = System.nanoTime() + RELEASE_LIMIT_NS;
         try {
-            // Its writer has closed it, and libfuse tells of that only when the rename is over.
+            // Its writer closed it, but libfuse reports that only after the rename.
             tree.find(renamed).requireFile(renamed).endClosed();
             for (OutgoingFile file : files) {
                 boolean retained = file.rank() == rank && !traits.streams(nameIn(file.name()));
                 if (retained && !file.name().equals(renamed) && !file.end(deadlineNs, () -> false)) {
                     throw new ErrnoException(
                             Errno.EBUSY,
-                            mark + " says that all files but the streamed ones are whole, but " + file.name()
+                            marker + " marks all files except the streamed ones as complete, but " + file.name()
                                     + " is still open for writing");
                 }
             }
         } catch (IOException e) {
-            throw new ErrnoException(Errno.EIO, mark + ": " + e.getMessage(), e);
+            throw new ErrnoException(Errno.EIO, marker + ": " + e.getMessage(), e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new ErrnoException(Errno.EINTR, mark + ": the wait for files to be closed was interrupted", e);
+            throw new ErrnoException(Errno.EINTR, marker + ": the wait for files to be closed was interrupted", e);
         }
     }
 
@@ -234,15 +237,15 @@ public final class OutgoingFiles {
     public void remove(String path, boolean directory) throws ErrnoException {
         tree.find(path);
         rankOf(path);
-        inOrder(
+        changeInOrder(
                 () -> directory ? tree.removeDirectory(path) : tree.removeFile(path),
                 node -> new Removed(relative(path)));
     }
 
-    /** Tells the target what a name's mode, owner and time are now, after {@code change} has been made. */
+    /** Makes a change of a name's mode, owner or time, and sends the new values to the target. */
     public void change(String path, Runnable change) throws ErrnoException {
         rankOf(path);
-        inOrder(
+        changeInOrder(
                 () -> {
                     change.run();
                     return tree.find(path);
@@ -254,10 +257,11 @@ public final class OutgoingFiles {
     // ---- the migration ----------------------------------------------------------------------------------------
 
     /**
-     * A rank's checkpointer has reported success: its files are whole as soon as their last handles are released.
+     * Ends a rank's image after its checkpointer reported success: its files are complete when their last handles are
+     * released.
      *
-     * @param calledOff tells, while this waits, whether the image is no longer wanted
-     * @throws IOException if one is not released before the deadline, or the image is no longer wanted
+     * @param calledOff queried while this waits: whether the image is no longer wanted
+     * @throws IOException if a file is not released before the deadline, or the image is no longer wanted
      */
     public void endRank(int rank, long deadlineNs, BooleanSupplier calledOff) throws IOException, InterruptedException {
         for (OutgoingFile file : files) {
@@ -267,12 +271,12 @@ public final class OutgoingFiles {
             }
         }
         if (failureState.failure() != null) {
-            throw new IOException("the image of rank " + rank + " is not whole: " + failureState.failure());
+            throw new IOException("the image of rank " + rank + " is incomplete: " + failureState.failure());
         }
         outlet.sendValue(FrameType.END_OF_IMAGE, 0, rank);
     }
 
-    /** Every name that the images have now. */
+    /** Returns all present names of the images. */
     public List<ImageName> names() throws ErrnoException {
         synchronized (namesLock) {
             List<ImageName> names = new ArrayList<>();
@@ -301,14 +305,14 @@ public final class OutgoingFiles {
         }
     }
 
-    /** Returns why the images are no longer wanted, or null while they are; a call may have found out by itself. */
+    /** Returns the reason of the first failure, or null. A call may have recorded it. */
     public String failure() {
         return failureState.failure();
     }
 
-    /** Ends every wait; calls fail from then on, or what they write is thrown away, as {@link ImageFailure} decides. */
+    /** Ends every wait. Later calls fail, or their bytes are discarded, as {@link ImageFailure} decides. */
     public void fail(String reason) {
-        // Before the locks: a writer that holds one while it waits looks at this.
+        // Recorded before taking locks, because a waiting writer that holds one checks it.
         failureState.fail(reason);
         claims.fail();
         for (OutgoingFile file : files) {
@@ -316,14 +320,14 @@ public final class OutgoingFiles {
         }
     }
 
-    /** After {@link #fail}: what is still written is no longer taken, but answered with EIO. */
+    /** After {@link #fail}: later writes fail with EIO. */
     public void refuse() {
         failureState.refuseWrites();
     }
 
-    /** Removes every name and takes back every chunk; the transport must no longer read them. */
+    /** Removes all names and releases all chunks. The transport must no longer read them. */
     public void discard() throws ErrnoException {
-        fail("the migration is over");
+        fail("the migration ended");
         tree.removeTree(root);
         for (int chunk = 0; chunk < pool.geometry().chunkCount(); chunk++) {
             if (pool.state(chunk) == ChunkState.READY) {
@@ -337,40 +341,40 @@ public final class OutgoingFiles {
         T make() throws ErrnoException;
     }
 
-    /** Changes names, and tells the target as long as the images are wanted. */
-    private <T> T inOrder(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
+    /** Changes names, and sends the change to the target unless the images failed. */
+    private <T> T changeInOrder(Change<T> change, Function<T, NameChange> message) throws ErrnoException {
         activity.begin();
         try {
-            return inOrderAlone(change, told);
+            return changeInOrderCounted(change, message);
         } finally {
             activity.end();
         }
     }
 
-    private <T> T inOrderAlone(Change<T> change, Function<T, NameChange> told) throws ErrnoException {
+    private <T> T changeInOrderCounted(Change<T> change, Function<T, NameChange> message) throws ErrnoException {
         synchronized (namesLock) {
             if (failureState.failure() != null && !failureState.discards()) {
-                throw new ErrnoException(Errno.EIO, "the migration has failed: " + failureState.failure());
+                throw new ErrnoException(Errno.EIO, "the migration failed: " + failureState.failure());
             }
             T changed = change.make();
             if (failureState.failure() == null) {
                 try {
-                    outlet.sendNameChange(told.apply(changed));
+                    outlet.sendNameChange(message.apply(changed));
                 } catch (IOException e) {
-                    untold(e);
+                    handleUnsentChange(e);
                 }
             }
             return changed;
         }
     }
 
-    private void untold(IOException cause) throws ErrnoException {
-        String reason = "the target cannot be told of a name: " + cause.getMessage();
+    private void handleUnsentChange(IOException cause) throws ErrnoException {
+        String reason = "a change of names cannot be sent to the target: " + cause.getMessage();
         if (!failureState.mayDiscard()) {
             throw new ErrnoException(Errno.EIO, reason, cause);
         }
         if (failureState.fail(reason)) {
-            LOG.warn("{}: {}; the attempt has failed, and what is still written in it is thrown away", root, reason);
+            LOG.warn("{}: {}; the attempt failed, and further writes in it are discarded", root, reason);
         }
     }
 

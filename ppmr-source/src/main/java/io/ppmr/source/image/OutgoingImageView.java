@@ -16,16 +16,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's mount: it takes the images of the migration that is under way, to be written only. A migration that has
- * failed answers by its {@link ImageFailure}; a file that is still open answers so after its migration, too. Lives as
- * long as the service; called by FUSE's threads.
+ * The source's mount, which accepts the images of running migrations for writing only. After a failure {@link
+ * ImageFailure} decides the result of calls, also for a file that is still open after its migration. Exists as long as
+ * the service; called by FUSE's threads.
  */
 public final class OutgoingImageView implements FilesystemView {
     private static final Logger LOG = LoggerFactory.getLogger(OutgoingImageView.class);
     private static final int BLOCK_BYTES = 4096;
     /**
-     * The free space that statfs(2) reports: 4 PiB. Only the target knows the real one, and programs such as cp check
-     * before they write.
+     * The free space that statfs(2) reports: 4 PiB. Only the target knows the real value, and programs such as cp check
+     * it before they write.
      */
     private static final long FREE_BLOCKS = 1L << 40;
 
@@ -35,17 +35,17 @@ public final class OutgoingImageView implements FilesystemView {
     private final HandleTable<OpenImage> handles = new HandleTable<>();
     private final ConcurrentHashMap<String, OutgoingFiles> migrations = new ConcurrentHashMap<>();
 
-    /** The job's user can read as often as the user likes. */
+    /** The job's user can call read any number of times. */
     private final RareLog refusals = new RareLog(LOG::warn);
 
     private record OpenImage(OutgoingFile file, boolean appends) {}
 
-    /** The names of all migrations. */
+    /** Returns the names of all migrations. */
     public NodeTree<OutgoingFile> tree() {
         return tree;
     }
 
-    /** Lets a migration's images be written. */
+    /** Allows writing a migration's images. */
     public void add(String directory, OutgoingFiles files) {
         migrations.put(directory, files);
     }
@@ -84,15 +84,15 @@ public final class OutgoingImageView implements FilesystemView {
         if (flags.truncates()) {
             truncate(file, 0);
         }
-        return enter(file, flags, caller);
+        return openHandle(file, flags, caller);
     }
 
     @Override
     public long create(String path, OpenFlags flags, int mode, CallingProcess caller) throws ErrnoException {
-        return enter(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags, caller);
+        return openHandle(migrationOf(path).create(path, mode, caller.uid(), caller.gid()), flags, caller);
     }
 
-    private long enter(OutgoingFile file, OpenFlags flags, CallingProcess caller) throws ErrnoException {
+    private long openHandle(OutgoingFile file, OpenFlags flags, CallingProcess caller) throws ErrnoException {
         long handle = handles.add(new OpenImage(file, flags.appends()), caller.uid());
         file.opened();
         return handle;
@@ -113,15 +113,15 @@ public final class OutgoingImageView implements FilesystemView {
         if (open != null) {
             open.file
                     .logContext()
-                    .logging(() -> refusals.say(
+                    .logging(() -> refusals.write(
                             "read",
                             "file " + open.file.name() + ": a read of " + lengthBytes + " bytes at " + offset
-                                    + " is refused: what was written is on its way to the target"));
+                                    + " is refused: the written bytes are sent to the target and not kept here"));
         } else {
-            refusals.say(
+            refusals.write(
                     "handle",
                     "a read of " + lengthBytes + " bytes at " + offset + " is refused: handle " + handle
-                            + " is of no open file");
+                            + " does not belong to an open file");
         }
         return Errno.ENOTSUP.negated();
     }
@@ -185,7 +185,8 @@ public final class OutgoingImageView implements FilesystemView {
     public void allocate(long handle, int mode, long offset, long lengthBytes) throws ErrnoException {
         OutgoingFile file = handles.require(handle).file;
         if ((mode & ~KEEP_SIZE) != 0) {
-            throw new ErrnoException(Errno.ENOTSUP, file.name() + ": no holes are punched into what is on its way");
+            throw new ErrnoException(
+                    Errno.ENOTSUP, file.name() + ": holes cannot be punched into bytes that are being sent");
         }
         if ((mode & KEEP_SIZE) == 0 && offset + lengthBytes > file.size()) {
             truncate(file, offset + lengthBytes);

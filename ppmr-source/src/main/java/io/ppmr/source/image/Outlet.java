@@ -5,8 +5,8 @@ import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 
 /**
- * Sends an image's bytes to the target, or discards them in a benchmark. Called by writers and by the session's agent;
- * a call may block for a bounded time while the peer accepts nothing. The default methods do nothing.
+ * Sends an image's bytes to the target, or discards them in a benchmark. Called by writers and by the session's agent.
+ * A call may block for a bounded time while the peer accepts nothing. The default methods do nothing.
  */
 public interface Outlet {
 
@@ -20,29 +20,30 @@ public interface Outlet {
     void sendPrefix(OutgoingFile file, int position, long address, int lengthBytes) throws IOException;
 
     /**
-     * Sends a READY chunk for the slot. The chunk is released when the target has it. The file knows its CRC32C.
+     * Sends a READY chunk to the slot. The chunk is released when it arrived at the target. The file computes its
+     * CRC32C.
      *
-     * @param claimedNs when it was claimed, by {@link System#nanoTime}
+     * @param claimedNs the time of its claim, by {@link System#nanoTime}
      */
     void sendChunk(
             OutgoingFile file, int chunk, int offsetInChunk, long offset, int lengthBytes, int slot, long claimedNs)
             throws IOException;
 
-    /** Sends a frame that carries one number. */
+    /** Sends a frame that contains one number. */
     void sendValue(FrameType type, int file, long value) throws IOException;
 
-    /** A change of names. */
+    /** Sends a change of names. */
     void sendNameChange(NameChange change) throws IOException;
 
-    /** Returns when all of the file that was handed over so far has arrived. */
+    /** Blocks until all bytes of the file that were sent before arrived. */
     void sync(OutgoingFile file) throws IOException, InterruptedException;
 
-    /** Is called when a writer begins to wait for a chunk of the pool. */
+    /** Called when a writer begins to wait for a chunk of the pool. */
     default void onPoolEmpty() {}
 
-    /** Is called when a writer has waited for a chunk. */
+    /** Called after a writer waited for a chunk. */
     default void waitedForChunk(long tookNs) {}
 
-    /** Is called when a writer has waited for a slot. */
+    /** Called after a writer waited for a slot. */
     default void waitedForSlot(OutgoingFile file, long tookNs) {}
 }

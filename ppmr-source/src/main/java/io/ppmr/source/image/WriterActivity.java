@@ -1,16 +1,16 @@
 package io.ppmr.source.image;
 
 /**
- * Counts the time in which a job's checkpoints have no call into their files under way: they could write then, and
- * nothing of the migration holds them up. A call that waits for the pool, the network or the target is under way as
- * long as it waits. Made for an attempt, for all its sessions. Any thread.
+ * Counts the time in which no call of a job's checkpoints to their files is running. In this time the migration does
+ * not delay the checkpoints. A call that waits for the pool, the network or the target is running while it waits.
+ * Created for an attempt, for all its sessions. Any thread.
  */
 public final class WriterActivity {
     private int underWay;
     private long idleSinceNs = System.nanoTime();
     private long idleNs;
 
-    /** A call begins. */
+    /** Counts the beginning of a call. */
     synchronized void begin() {
         if (underWay == 0) {
             idleNs += System.nanoTime() - idleSinceNs;
@@ -18,7 +18,7 @@ public final class WriterActivity {
         underWay++;
     }
 
-    /** A call has ended. */
+    /** Counts the end of a call. */
     synchronized void end() {
         underWay--;
         if (underWay == 0) {
@@ -26,7 +26,7 @@ public final class WriterActivity {
         }
     }
 
-    /** Returns for how long no call was under way since this was made, in nanoseconds. */
+    /** Returns the total time without a running call since this object was created, in nanoseconds. */
     public synchronized long idleNs() {
         return underWay == 0 ? idleNs + System.nanoTime() - idleSinceNs : idleNs;
     }

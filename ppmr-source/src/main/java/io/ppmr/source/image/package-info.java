@@ -1,2 +1,2 @@
-/** Image files while they are written: gathered into chunks, each for a slot that the target granted. */
+/** Image files while they are written: their bytes are gathered in chunks, each for a granted slot of the target. */
 package io.ppmr.source.image;

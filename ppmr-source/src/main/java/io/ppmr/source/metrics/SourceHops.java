@@ -12,8 +12,8 @@ import jdk.jfr.Label;
 import jdk.jfr.Name;
 
 /**
- * Measures the hops of the bytes at the source, for the life of its service. Any thread; recording allocates nothing,
- * unless the flight recorder takes the event.
+ * Measures the stages of the bytes at the source while its service runs. Any thread. Recording allocates nothing,
+ * unless the flight recorder records the event.
  */
 public final class SourceHops {
     private final LongAdder writtenBytes;
@@ -56,7 +56,7 @@ public final class SourceHops {
     /**
      * Registers the meters.
      *
-     * @param chunkCount how many chunks the pool has
+     * @param chunkCount the number of chunks of the pool
      */
     public SourceHops(MeterRegistry registry, int chunkCount) {
         sentNs = new AtomicLongArray(chunkCount);
@@ -71,12 +71,12 @@ public final class SourceHops {
         flight = meters.timer(".chunk.flight", "from the sending of a chunk to its release by the target");
     }
 
-    /** Bytes that checkpointers wrote were handed over: in the head of a file, or in a chunk. */
+    /** Counts bytes of checkpointers that were sent, in the prefix of a file or in a chunk. */
     public void written(int lengthBytes) {
         writtenBytes.add(lengthBytes);
     }
 
-    /** A chunk is full, or is sent as it is. */
+    /** Records the time for filling a chunk that is about to be sent. */
     public void filled(long tookNs) {
         fill.record(tookNs, TimeUnit.NANOSECONDS);
     }
@@ -88,7 +88,7 @@ public final class SourceHops {
         sentChunks.increment();
     }
 
-    /** The target has fetched a chunk. */
+    /** Records the release of a chunk that arrived at the target. */
     public void released(int chunk) {
         long tookNs = System.nanoTime() - sentNs.get(chunk);
         releasedChunks.increment();
@@ -100,7 +100,7 @@ public final class SourceHops {
         }
     }
 
-    /** A writer has waited for a chunk. */
+    /** Records a writer's wait for a chunk. */
     public void waitedForChunk(long tookNs) {
         poolWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (PoolWait.PROBE.isEnabled()) {
@@ -108,7 +108,7 @@ public final class SourceHops {
         }
     }
 
-    /** Is called when a writer has waited for a slot. */
+    /** Records a writer's wait for a slot. */
     public void waitedForSlot(int file, long tookNs) {
         slotWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (SlotWait.PROBE.isEnabled()) {

@@ -1,2 +1,2 @@
-/** Measures the way of the bytes at the source: meters for scrapes, and events of the flight recorder. */
+/** Measures the data path at the source: meters for scrapes, and events of the flight recorder. */
 package io.ppmr.source.metrics;

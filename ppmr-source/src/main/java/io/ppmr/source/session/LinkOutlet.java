@@ -30,14 +30,15 @@ import java.util.concurrent.locks.LockSupport;
 import org.agrona.UnsafeApi;
 
 /**
- * The outlet to a target: frames on the session's control link, chunks by the transport. Any thread; what must stay in
- * order is written under one short lock.
+ * Sends frames on the session's control link, and chunks by the transport. Any thread. A short lock keeps the order of
+ * advertisements.
  *
- * <p>Where the target pulls, a chunk's advertisement is a frame of the control link and so in order with all others.
- * Where chunks are sent they overtake frames, and frames them. So what must come behind a file's chunks (its end, a
- * truncation, the end of an fsync, a further request for a window) waits here until those have arrived; this happens
- * seldom, and needs nothing but the network and the target's transport. What must come before a chunk is known at the
- * target before the chunk's receive slot is granted, except for a truncation, whose answer is waited for.
+ * <p>With RDMA Read a chunk's advertisement is a frame of the control link, and so in order with all other frames. If
+ * chunks are sent by the source, they can overtake frames, and frames can overtake chunks. So a frame that must follow
+ * a file's chunks waits here until these arrived. Such frames are the file's end, a truncation, the end of an fsync,
+ * and a further request for a window. They are rare, and the wait depends only on the network and the target's
+ * transport. Frames that must precede a chunk reach the target before it grants the chunk's receive slot. The exception
+ * is a truncation, whose answer is awaited.
  */
 public final class LinkOutlet implements Outlet {
     private static final long SYNC_SLICE_MS = 500;
@@ -54,11 +55,11 @@ public final class LinkOutlet implements Outlet {
     private final AtomicLong sentBytes = new AtomicLong();
     private final AtomicInteger underWay = new AtomicInteger();
     private final Object orderLock = new Object();
-    /** Of each chunk the file that it belongs to while it is under way; what follows is written before. */
+    /** Per chunk under way: its file. The following arrays are written before it. */
     private final AtomicIntegerArray fileOf;
 
     private final long[] windowOf;
-    /** The number of each chunk among all that were handed over. */
+    /** Per chunk: its number among all sent chunks. */
     private final long[] numberOf;
 
     private final AtomicLong lastNumber = new AtomicLong();
@@ -68,8 +69,8 @@ public final class LinkOutlet implements Outlet {
     private long nextOrder;
 
     /**
-     * @param path by which the chunks leave
-     * @param claims where they come back
+     * @param path sends the chunks
+     * @param claims receives the released chunks
      */
     public LinkOutlet(ControlLink link, SourcePath path, BufferPool pool, FairClaims claims, SourceHops hops) {
         this.link = link;
@@ -86,17 +87,17 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** Bytes handed over so far. */
+    /** Returns the number of bytes sent so far. */
     public long sentBytes() {
         return sentBytes.get();
     }
 
-    /** Returns when the last byte was handed over, by {@link System#nanoTime}; 0 if none was. */
+    /** Returns the time at which the last byte was sent, by {@link System#nanoTime}; 0 if none was. */
     public long lastBytesNs() {
         return lastBytesNs;
     }
 
-    /** The session's agent: a sync was answered. */
+    /** Called by the session's agent: handles the answer to a sync. */
     void synced(long token) {
         CountDownLatch waiter = syncs.get(token);
         if (waiter != null) {
@@ -104,29 +105,29 @@ public final class LinkOutlet implements Outlet {
         }
     }
 
-    /** The session's agent: the target says that it has pulled a chunk. */
-    void pulled(int chunk) throws ProtocolException {
+    /** Called by the session's agent: handles the release of a chunk that the target read. */
+    void onRelease(int chunk) throws ProtocolException {
         if (path instanceof ChunkSender) {
-            throw new ProtocolException("the target releases chunk " + chunk + " where it did not come");
+            throw new ProtocolException("the target releases chunk " + chunk + " on the wrong connection");
         }
         released(chunk);
     }
 
     private void released(int chunk) throws ProtocolException {
         if (chunk < 0 || chunk >= windowOf.length || fileOf.getAndSet(chunk, NO_FILE) == NO_FILE) {
-            throw new ProtocolException("the target releases chunk " + chunk + ", which is not on its way to it");
+            throw new ProtocolException("the target releases chunk " + chunk + ", which is not under way");
         }
         hops.released(chunk);
         underWay.decrementAndGet();
         claims.release(chunk);
     }
 
-    /** The session's agent: the target says that it has ended a rail. */
-    void railEnded(RailEnded word) throws IOException {
-        path.railEnded(word);
+    /** Called by the session's agent: handles the target's message that it ended a rail. */
+    void onRailEnded(RailEnded ended) throws IOException {
+        path.onRailEnded(ended);
     }
 
-    /** Ends every wait for the target, for good. */
+    /** Ends every wait for the target, permanently. */
     public void fail(String reason) {
         failure = reason;
         syncs.values().forEach(CountDownLatch::countDown);
@@ -135,7 +136,7 @@ public final class LinkOutlet implements Outlet {
     @Override
     public void requestCredits(OutgoingFile file, long window, int count, int flags) throws IOException {
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
-            // Else the target would take the credit that is used for one that is still to be used.
+            // Otherwise the target would take the used credit of this window for an unused one.
             awaitArrivalOf(file.id(), window);
         }
         int index = link.claim(CreditRequestFrame.LENGTH_BYTES);
@@ -171,18 +172,18 @@ public final class LinkOutlet implements Outlet {
         numberOf[chunk] = lastNumber.incrementAndGet();
         fileOf.set(chunk, file.id());
         if (path instanceof ChunkSender sender) {
-            boolean soon = underWay.incrementAndGet() > windowOf.length / 2 || claims.waiting() > 0;
-            sender.send(chunk, offsetInChunk, lengthBytes, file.id(), offset, slot, crc32c, soon);
+            boolean releaseSoon = underWay.incrementAndGet() > windowOf.length / 2 || claims.waiting() > 0;
+            sender.send(chunk, offsetInChunk, lengthBytes, file.id(), offset, slot, crc32c, releaseSoon);
         } else if (path instanceof RegionExporter exporter) {
             long deadlineNs = System.nanoTime() + link.silenceLimitNs();
             while (!trySendChunk(exporter, file, chunk, offsetInChunk, offset, lengthBytes, crc32c, slot)) {
-                link.awaitRoom(deadlineNs);
+                link.awaitSpace(deadlineNs);
             }
         }
         count(lengthBytes);
     }
 
-    /** Numbers and writes in one step, without waiting: the agent takes this lock, too. */
+    /** Assigns the order and writes the frame in one step, without blocking, because the agent takes this lock, too. */
     private boolean trySendChunk(
             RegionExporter exporter,
             OutgoingFile file,
@@ -218,12 +219,12 @@ public final class LinkOutlet implements Outlet {
 
     @Override
     public void sendValue(FrameType type, int file, long value) throws IOException {
-        boolean cuts = type == FrameType.TRUNCATE && path instanceof ChunkSender;
+        boolean mustAwait = type == FrameType.TRUNCATE && path instanceof ChunkSender;
         if (file != NO_FILE) {
             awaitArrivalOf(file, ANY_WINDOW);
         }
         link.sendValue(type, file, value);
-        if (cuts) {
+        if (mustAwait) {
             try {
                 awaitAnswer(file);
             } catch (InterruptedException e) {
@@ -243,7 +244,7 @@ public final class LinkOutlet implements Outlet {
         awaitAnswer(file.id());
     }
 
-    /** Waits until the target has taken all frames of a file so far. */
+    /** Waits until the target processed all frames of a file so far. */
     private void awaitAnswer(int file) throws IOException, InterruptedException {
         long token = lastToken.incrementAndGet();
         CountDownLatch answered = new CountDownLatch(1);
@@ -260,9 +261,9 @@ public final class LinkOutlet implements Outlet {
     }
 
     /**
-     * Waits, where chunks are sent, until those of a file have arrived, or those of one window: as far as they were
-     * sent before this call, so that a writer that continues does not prolong the wait. Chunks of other files count as
-     * progress only if they were sent before it, too: they may be in front of these on a connection.
+     * If chunks are sent, waits until those of a file, or of one window, arrived. Only chunks that were sent before
+     * this call count, so that a continuing writer does not prolong the wait. Chunks of other files count as progress
+     * only if they were sent before it, too, because they may precede these on a connection.
      */
     private void awaitArrival(int file, long window) throws IOException, InterruptedException {
         if (!(path instanceof ChunkSender)) {
@@ -273,15 +274,15 @@ public final class LinkOutlet implements Outlet {
         long deadlineNs = 0;
         while (isUnderWay(file, window, last)) {
             requireAlive();
-            int left = countUnderWay(last);
-            if (left < fewest) {
-                fewest = left;
+            int remaining = countUnderWay(last);
+            if (remaining < fewest) {
+                fewest = remaining;
                 deadlineNs = System.nanoTime() + link.silenceLimitNs();
             }
             if (System.nanoTime() - deadlineNs > 0) {
-                throw new IOException("the target has taken no chunk for "
+                throw new IOException("the target accepted no awaited chunk for "
                         + TimeUnit.NANOSECONDS.toMillis(link.silenceLimitNs())
-                        + " ms of those that a wait is for: it hangs or the network is cut");
+                        + " ms: it hangs or the network is down");
             }
             LockSupport.parkNanos(this, ARRIVAL_PAUSE_NS);
             if (Thread.interrupted()) {

@@ -18,13 +18,13 @@ import java.util.concurrent.TimeUnit;
 import org.agrona.DirectBuffer;
 
 /**
- * The source's end of a session: credits and releases in, and a look at files whose writers pause. Owned by the
- * session's agent; it takes no lock that a waiting thread holds.
+ * The source's end of a session: handles credits and releases, and flushes files whose writers pause. Owned by the
+ * session's agent. It takes no lock that a waiting thread holds.
  */
 public final class SourceEnd implements SessionAgent.End {
-    private static final long PACE_NS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(10);
     private static final long CHUNK_AGE_NS = TimeUnit.MILLISECONDS.toNanos(20);
-    private static final long STARVING_PACE_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    private static final long STARVING_CHECK_NS = TimeUnit.MILLISECONDS.toNanos(1);
     private static final long STARVING_AGE_NS = TimeUnit.MILLISECONDS.toNanos(2);
     private static final long QUIET_SLEEP_MS = 500;
 
@@ -36,14 +36,14 @@ public final class SourceEnd implements SessionAgent.End {
     private volatile LinkOutlet outlet;
     private volatile OutgoingFiles files;
     private volatile String lost;
-    private long lastLookNs;
+    private long lastCheckNs;
 
     public SourceEnd(FairClaims claims, SessionListener events) {
         this.claims = claims;
         this.events = events;
     }
 
-    /** From now on it serves these files; called before the first of them is written. */
+    /** Starts to serve these files; called before the first write. */
     public void begin(LinkOutlet begunOutlet, OutgoingFiles begunFiles) {
         outlet = begunOutlet;
         files = begunFiles;
@@ -56,10 +56,10 @@ public final class SourceEnd implements SessionAgent.End {
     public int doWork(long nowNs) throws IOException {
         OutgoingFiles current = files;
         boolean starving = claims.waiting() > 0;
-        if (current == null || nowNs - lastLookNs < (starving ? STARVING_PACE_NS : PACE_NS)) {
+        if (current == null || nowNs - lastCheckNs < (starving ? STARVING_CHECK_NS : CHECK_NS)) {
             return 0;
         }
-        lastLookNs = nowNs;
+        lastCheckNs = nowNs;
         for (OutgoingFile file : current.snapshot()) {
             file.flushIfOlder(nowNs, starving ? STARVING_AGE_NS : CHUNK_AGE_NS, CHUNK_AGE_NS);
         }
@@ -76,7 +76,7 @@ public final class SourceEnd implements SessionAgent.End {
         if (files == null) {
             return QUIET_SLEEP_MS;
         }
-        return TimeUnit.NANOSECONDS.toMillis(claims.waiting() > 0 ? STARVING_PACE_NS : PACE_NS);
+        return TimeUnit.NANOSECONDS.toMillis(claims.waiting() > 0 ? STARVING_CHECK_NS : CHECK_NS);
     }
 
     @Override
@@ -85,11 +85,12 @@ public final class SourceEnd implements SessionAgent.End {
             case CREDIT -> {
                 OutgoingFile file = file(credit.wrap(buffer, offset).file());
                 if (!file.granted(credit.window(), credit.slot())) {
-                    throw new ProtocolException("the target grants file " + file.name() + " more than was asked for");
+                    throw new ProtocolException(
+                            "the target grants file " + file.name() + " more credits than were requested");
                 }
             }
             case CREDIT_DENIAL -> file(credit.wrap(buffer, offset).file()).denied(credit.window());
-            case RELEASE -> outlet.pulled(release.wrap(buffer, offset).sourceChunk());
+            case RELEASE -> outlet.onRelease(release.wrap(buffer, offset).sourceChunk());
             case SYNCED -> outlet.synced(value.wrap(buffer, offset).value());
             default ->
                 throw new ProtocolException("frame " + type + " of " + lengthBytes + " bytes is not for a source");
@@ -99,23 +100,23 @@ public final class SourceEnd implements SessionAgent.End {
     @Override
     public void onMessage(Message message, int lengthBytes) throws IOException {
         LinkOutlet current = outlet;
-        if (message instanceof DataMessage.RailEnded word && current != null) {
-            current.railEnded(word);
+        if (message instanceof DataMessage.RailEnded ended && current != null) {
+            current.onRailEnded(ended);
             return;
         }
         events.onEvent(new SessionEvent.MessageReceived(message, lengthBytes));
     }
 
     /**
-     * The session's connection, or one of its transport, is lost: nothing more comes back, so every wait for the target
-     * ends. Set before the wake-up, so that every woken thread finds the reason. Any thread.
+     * The session's connection, or one of its transport, was lost. No further reply can arrive, so every wait for
+     * the target ends. The reason is set before the wake-up, so that every woken thread finds it. Any thread.
      */
     @Override
-    public void lost(String reason) {
+    public void onLost(String reason) {
         try {
             events.onEvent(new SessionEvent.LinkLost(reason));
         } catch (ProtocolException e) {
-            throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
+            throw new IllegalStateException("the loss of a connection is not a message and is always accepted", e);
         }
         lost = reason;
         LinkOutlet current = outlet;
@@ -128,7 +129,7 @@ public final class SourceEnd implements SessionAgent.End {
         OutgoingFiles current = files;
         OutgoingFile file = current == null ? null : current.find(id);
         if (file == null) {
-            throw new ProtocolException("the target speaks of file " + id + ", which this source never created");
+            throw new ProtocolException("the target names file " + id + ", which this source never created");
         }
         return file;
     }

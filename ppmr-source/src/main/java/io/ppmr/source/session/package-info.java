@@ -1,2 +1,2 @@
-/** One session at the source: its agent, and the outlet through which an image leaves. */
+/** One session at the source: its agent, and the outlet that sends an image. */
 package io.ppmr.source.session;

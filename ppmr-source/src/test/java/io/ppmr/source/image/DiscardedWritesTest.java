@@ -35,7 +35,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Tests what becomes of the calls of a checkpointer after a failure: taken and thrown away, or refused. */
+/** Tests the result of a checkpointer's calls after a failure: accepted and discarded, or refused. */
 class DiscardedWritesTest {
     private static final int CHUNK = 16 * 1024;
     private static final int CHUNKS = 4;
@@ -90,7 +90,7 @@ class DiscardedWritesTest {
             return view.attributes(RANK + name).sizeBytes();
         }
 
-        /** As the migration's thread gives an attempt up. */
+        /** Stops the attempt like the migration's thread. */
         void fail() {
             outlet.fail();
             files.fail("a test");
@@ -131,7 +131,7 @@ class DiscardedWritesTest {
             assertEquals(0, size("c"));
             view.release(again);
             view.release(open);
-            assertEquals(frames, outlet.frames(), "nothing is told to a target that has failed");
+            assertEquals(frames, outlet.frames(), "nothing is sent to a failed target");
             assertEquals(copiedSoFar, copied.get(), "nothing more goes to the kept copy");
         }
 
@@ -150,7 +150,7 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldTakeEveryCallAndThrowItAwayWhenTheAttemptWasGivenUp() throws Exception {
+    void shouldAcceptAndDiscardEveryCallAfterTheAttemptFailed() throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         assertEquals(20_000, source.write(open, 20_000, 0));
@@ -163,7 +163,7 @@ class DiscardedWritesTest {
     @EnumSource(
             value = Mood.class,
             names = {"DENIES", "CUT"})
-    void shouldTakeTheWriteThatMeetsTheFailureWhenItWritesFromWithin(Mood mood) throws Exception {
+    void shouldAcceptTheFailingWriteOfAnInProcessWriter(Mood mood) throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         assertEquals(20_000, source.write(open, 20_000, 0));
@@ -176,7 +176,7 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldTakeEachOtherCallThatMeetsTheFailureWhenItWritesFromWithin() throws Exception {
+    void shouldAcceptEachOtherFailingCallOfAnInProcessWriter() throws Exception {
         List<Call> calls = List.of(
                 (source, open) -> source.view.truncate(open, 5),
                 (source, open) -> source.view.flush(open),
@@ -208,7 +208,7 @@ class DiscardedWritesTest {
     @EnumSource(
             value = Mood.class,
             names = {"SILENT", "TAKES_NOTHING"})
-    void shouldWakeAWriterThatWaitsAndTakeItsWriteInFullWhenTheAttemptIsGivenUp(Mood mood) throws Exception {
+    void shouldWakeAWaitingWriterAndAcceptItsWriteWhenTheAttemptFails(Mood mood) throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.outlet.mood(mood);
@@ -225,7 +225,7 @@ class DiscardedWritesTest {
 
     @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
     @Test
-    void shouldWakeAnFsyncThatWaitsWhenTheAttemptIsGivenUp() throws Exception {
+    void shouldWakeAWaitingFsyncWhenTheAttemptFails() throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         assertEquals(5000, source.write(open, 5000, 0));
@@ -250,7 +250,7 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldGoOnTakingWritesOfAnOpenFileWhenItsAttemptIsOverAndThePoolServesTheNext() throws Exception {
+    void shouldAcceptWritesOfAnOpenFileAfterItsAttemptEnded() throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.fail();
@@ -269,7 +269,7 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldAnswerWithEioWhenTheTimeForThrowingAwayIsOver() throws Exception {
+    void shouldReturnEioAfterTheTimeForDiscarding() throws Exception {
         Source source = new Source(true);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.fail();
@@ -279,7 +279,7 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldAnswerWithEioWhenTheCheckpointerRunsBesideTheProcess() throws Exception {
+    void shouldReturnEioWhenTheCheckpointerRunsBesideTheProcess() throws Exception {
         Source source = new Source(false);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.fail();
@@ -316,18 +316,18 @@ class DiscardedWritesTest {
     }
 
     @Test
-    void shouldAnswerWithEnospcWhenThereIsNoRoomAndTheCheckpointerRunsBesideTheProcess() throws Exception {
+    void shouldReturnEnospcWhenThereIsNoSpaceAndTheCheckpointerRunsBesideTheProcess() throws Exception {
         Source source = new Source(false);
         long open = source.view.create(RANK + "a", WRITE, 0600, USER);
         source.outlet.mood(Mood.DENIES);
         assertEquals(Errno.ENOSPC.negated(), source.write(open, LARGE, 0));
     }
 
-    // ---- any calls, cut anywhere ---------------------------------------------------------------------------------
+    // ---- any calls, interrupted anywhere -------------------------------------------------------------------------
 
-    /** Names and sizes as a plain filesystem has them. */
+    /** Names and sizes as a plain filesystem shows them. */
     @Property(tries = 300, shrinking = ShrinkingMode.OFF)
-    void shouldShowNamesAndSizesAsIfNothingHadHappenedWhenItIsCutAnywhere(@ForAll long seed) throws Exception {
+    void shouldShowTheNamesAndSizesOfAPlainFilesystemWhenItFailsAnywhere(@ForAll long seed) throws Exception {
         Random random = new Random(seed);
         Source source = new Source(true);
         source.outlet.cutAfter(random.nextInt(60));

@@ -11,20 +11,20 @@ import java.nio.ByteBuffer;
 import org.agrona.BufferUtil;
 import org.junit.jupiter.api.Test;
 
-/** Tests what a source keeps of a file whose pieces are written in any order: nothing that grows with them. */
+/** Tests that a source with pieces in any order keeps no memory that grows with their number. */
 class ScatteredWritesTest {
     private static final int CHUNK_BYTES = 128 << 10;
-    /** A power of two, so that an odd step comes to each once. */
+    /** A power of two, so that an odd step reaches each piece once. */
     private static final int PIECES = 1 << 19;
 
     private static final long STEP = 388_211;
     /** Less than eight bytes for each piece. */
     private static final long HEAP_BYTES = 2 << 20;
-    /** The first pieces are written before the heap is measured: they load what is needed once. */
+    /** The first pieces are written before the measurement, because they load classes. */
     private static final int FIRST = 64;
 
     @Test
-    void shouldKeepNothingOfTheHeapWhenPiecesAreWrittenInAnyOrder() throws Exception {
+    void shouldKeepConstantHeapWhenPiecesAreWrittenInAnyOrder() throws Exception {
         BufferPool pool = new BufferPool(new PoolGeometry(CHUNK_BYTES, 4));
         FairClaims claims = new FairClaims(pool);
         OutgoingFile file = new OutgoingFile(
@@ -40,7 +40,7 @@ class ScatteredWritesTest {
         ByteBuffer piece = ByteBuffer.allocateDirect(8);
         file.opened();
         long before = 0;
-        // Half of the pieces, scattered over the file: no two of them need touch.
+        // Half of the pieces, scattered over the file, so that few of them are adjacent.
         for (int number = 0; number < PIECES / 2; number++) {
             if (number == FIRST) {
                 before = heapBytes();

@@ -6,15 +6,15 @@ import io.ppmr.protocol.data.FrameType;
 import java.io.IOException;
 import java.util.concurrent.CountDownLatch;
 
-/** A target that does as a test says: it grants every slot, denies every one, does not answer, or is cut off. */
+/** A target for tests: it grants every slot, denies every slot, does not answer, or is disconnected. */
 final class TestOutlet implements Outlet {
     /** Its behaviour. */
     enum Mood {
         GRANTS,
         DENIES,
-        /** Slots are granted and no chunk ever comes back; no fsync is answered. */
+        /** Slots are granted, but no chunk is released and no fsync is answered. */
         TAKES_NOTHING,
-        /** Nothing is answered. */
+        /** No request is answered. */
         SILENT,
         CUT
     }
@@ -34,24 +34,24 @@ final class TestOutlet implements Outlet {
         return this;
     }
 
-    /** The network is cut after so many more frames. */
+    /** Disconnects the network after this many more frames. */
     void cutAfter(int more) {
         untilCut = frames + more;
     }
 
-    /** Returns how many frames have come. */
+    /** Returns the number of received frames. */
     int frames() {
         return frames;
     }
 
-    /** As the session does it when the migration fails. */
+    /** Fails the files like the session of a failed migration. */
     void fail() {
         failed.countDown();
     }
 
     private synchronized void frame() throws IOException {
         if (mood == Mood.CUT || frames >= untilCut) {
-            throw new IOException("the network is cut");
+            throw new IOException("the network is down");
         }
         frames++;
     }
@@ -103,7 +103,7 @@ final class TestOutlet implements Outlet {
         frame();
         if (mood == Mood.TAKES_NOTHING) {
             failed.await();
-            throw new IOException("fsync: the migration has failed");
+            throw new IOException("fsync: the migration failed");
         }
     }
 }

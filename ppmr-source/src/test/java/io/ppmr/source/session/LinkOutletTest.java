@@ -44,7 +44,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Tests what a target may release, and what waits for it where chunks and frames overtake each other. */
+/** Tests the permitted releases of a target, and the order of frames and chunks that can overtake each other. */
 class LinkOutletTest {
     private static final int CHUNKS = 8;
     private static final int CHUNK_BYTES = 16 * 1024;
@@ -67,7 +67,7 @@ class LinkOutletTest {
     private OutgoingFile file;
     private volatile boolean answers = true;
 
-    /** Keeps what is sent until the test says that it has arrived. */
+    /** Keeps sent chunks until the test reports their arrival. */
     private static final class Sender implements ChunkSender {
         private final List<Integer> sent = new CopyOnWriteArrayList<>();
         private Releases releases;
@@ -91,7 +91,7 @@ class LinkOutletTest {
         }
 
         @Override
-        public long work() {
+        public long operations() {
             return sent.size();
         }
 
@@ -107,11 +107,11 @@ class LinkOutletTest {
 
         @Override
         public void close() {
-            // Nothing is open.
+            // There is nothing to close.
         }
     }
 
-    /** Notes the frames that come, and answers SYNC. */
+    /** Records received frames, and answers SYNC. */
     private final class Target implements SessionAgent.End {
         @Override
         public void onFrame(FrameType type, DirectBuffer buffer, int offset, int lengthBytes) throws IOException {
@@ -145,7 +145,7 @@ class LinkOutletTest {
         }
 
         @Override
-        public void lost(String reason) {
+        public void onLost(String reason) {
             frames.add("lost");
         }
     }
@@ -189,14 +189,14 @@ class LinkOutletTest {
                 new WriterActivity());
     }
 
-    /** Sends a chunk of a window, and gives it. */
+    /** Sends a chunk of a window, and returns it. */
     private int send(long window) throws Exception {
         return send(outlet, file, window);
     }
 
     private int send(LinkOutlet sends, OutgoingFile of, long window) throws Exception {
         int chunk = claims.claim(System.nanoTime());
-        pool.ready(chunk);
+        pool.markReady(chunk);
         sends.sendChunk(of, chunk, 0, window * CHUNK_BYTES, 100, 5, System.nanoTime());
         return chunk;
     }
@@ -224,7 +224,7 @@ class LinkOutletTest {
     }
 
     @Test
-    void shouldRefuseAReleaseWhenTheChunkIsNotOnItsWayToThatTarget() throws Exception {
+    void shouldRefuseAReleaseOfAChunkThatIsNotUnderWay() throws Exception {
         int chunk = send(0);
         assertEquals(List.of(chunk), sender.sent);
         sender.releases.released(chunk);
@@ -232,21 +232,21 @@ class LinkOutletTest {
         for (int other : new int[] {chunk, chunk + 1, -1, CHUNKS, Integer.MIN_VALUE, Integer.MAX_VALUE}) {
             String message = assertThrows(ProtocolException.class, () -> sender.releases.released(other))
                     .getMessage();
-            assertTrue(message.contains("chunk " + other + ", which is not on its way to it"), message);
+            assertTrue(message.contains("chunk " + other + ", which is not under way"), message);
         }
     }
 
     @Test
-    void shouldRefuseAReleaseThatComesWhereTheChunkDidNot() throws Exception {
+    void shouldRefuseAReleaseOnTheWrongConnection() throws Exception {
         int chunk = send(0);
-        assertThrows(ProtocolException.class, () -> outlet.pulled(chunk));
+        assertThrows(ProtocolException.class, () -> outlet.onRelease(chunk));
         assertEquals(ChunkState.READY, pool.state(chunk));
         sender.releases.released(chunk);
     }
 
     @ParameterizedTest
     @EnumSource(names = {"END_OF_FILE", "TRUNCATE", "SYNC"})
-    void shouldSayWhatComesBehindAFilesChunksWhenTheyHaveArrived(FrameType type) throws Exception {
+    void shouldSendAFollowingFrameAfterTheFilesChunksArrived(FrameType type) throws Exception {
         int first = send(0);
         int second = send(1);
         CompletableFuture<Void> said = begin(() -> {
@@ -265,7 +265,7 @@ class LinkOutletTest {
     }
 
     @Test
-    void shouldReturnFromATruncationWhenTheTargetHasMadeIt() throws Exception {
+    void shouldReturnFromATruncationAfterTheTargetTruncated() throws Exception {
         answers = false;
         CompletableFuture<Void> cut = begin(() -> outlet.sendValue(FrameType.TRUNCATE, 1, 7));
         comes(FrameType.TRUNCATE);
@@ -290,7 +290,7 @@ class LinkOutletTest {
     }
 
     @Test
-    void shouldAskAgainForAWindowWhenItsChunkHasArrived() throws Exception {
+    void shouldRequestAWindowAgainAfterItsChunkArrived() throws Exception {
         int chunk = send(3);
         CompletableFuture<Void> asked = begin(() -> outlet.requestCredits(file, 3, 1, CreditRequestFrame.BLOCKED));
         nothingComes();
@@ -300,7 +300,7 @@ class LinkOutletTest {
     }
 
     @Test
-    void shouldEndAnFsyncThoughTheFileIsWrittenOn() throws Exception {
+    void shouldEndAnFsyncWhileTheFileIsStillWritten() throws Exception {
         int first = send(0);
         CompletableFuture<Void> said = begin(() -> outlet.sync(file));
         nothingComes();
@@ -311,9 +311,9 @@ class LinkOutletTest {
         sender.releases.released(later);
     }
 
-    /** As long as anybody wrote, a wait for a chunk on a connection that brings nothing continued. */
+    /** In an earlier version, writes of other files prolonged the wait for a chunk on a blocked connection. */
     @Test
-    void shouldFailByNameWhenOnlyWhatWasSentLaterArrives() throws Exception {
+    void shouldFailByNameWhenOnlyLaterChunksArrive() throws Exception {
         ControlLink quiet = new ControlLink(far, 1, TimeUnit.SECONDS.toNanos(1));
         LinkOutlet other =
                 new LinkOutlet(quiet, sender, pool, claims, new SourceHops(new SimpleMeterRegistry(), CHUNKS));
@@ -329,7 +329,8 @@ class LinkOutletTest {
             sender.releases.released(send(other, written, window));
         }
         ExecutionException failed = assertThrows(ExecutionException.class, () -> said.get(LONG_S, TimeUnit.SECONDS));
-        assertTrue(failed.getMessage().contains("the target has taken no chunk for 1000 ms"), failed.getMessage());
+        assertTrue(
+                failed.getMessage().contains("the target accepted no awaited chunk for 1000 ms"), failed.getMessage());
     }
 
     private List<CompletableFuture<Void>> waits() throws Exception {
@@ -352,8 +353,8 @@ class LinkOutletTest {
     @Test
     void shouldEndEveryWaitByNameWhenTheSessionFails() throws Exception {
         List<CompletableFuture<Void>> waits = waits();
-        outlet.fail("the target is gone");
-        endByName(waits, "the target is gone");
+        outlet.fail("the target was lost");
+        endByName(waits, "the target was lost");
     }
 
     /** The silence limit is longer than this test waits. */
@@ -367,15 +368,15 @@ class LinkOutletTest {
     @Test
     void shouldEndEveryWaitByNameWhenADataConnectionFails() throws Exception {
         List<CompletableFuture<Void>> waits = waits();
-        end.lost("data connection to the target failed: cut");
+        end.onLost("data connection to the target failed: cut");
         endByName(waits, "data connection to the target failed: cut");
         assertEquals(new SessionEvent.LinkLost("data connection to the target failed: cut"), events.poll());
     }
 
     @Test
-    void shouldEndEveryWaitByNameWhenTheSessionWasLostBeforeItsFilesBegan() throws Exception {
+    void shouldEndEveryWaitByNameWhenTheSessionWasLostBeforeItsFirstFile() throws Exception {
         SourceEnd lost = new SourceEnd(claims, events::add);
-        lost.lost("cut");
+        lost.onLost("cut");
         lost.begin(outlet, null);
         send(3);
         endByName(List.of(begin(() -> outlet.sendValue(FrameType.END_OF_FILE, 1, 7))), "cut");

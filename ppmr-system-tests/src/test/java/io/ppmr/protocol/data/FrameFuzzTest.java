@@ -189,7 +189,7 @@ class FrameFuzzTest {
 
     private void readParts(byte[] input) throws ProtocolException {
         List<DirectBuffer> frames = LONG_FRAMES;
-        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
+        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.forOneConnection());
         for (int at = 0; at + 4 <= input.length; at += 4) {
             DirectBuffer from = frames.get((input[at + 2] & 0xFF) % frames.size());
             int shorter = (input[at + 1] & 0xFF) * 257;
@@ -213,7 +213,7 @@ class FrameFuzzTest {
     /** As ControlLink goes through what it has received. */
     private void readFrames(byte[] input) throws Exception {
         UnsafeBuffer in = new UnsafeBuffer(input);
-        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.ofOne());
+        MessageParts parts = new MessageParts(MessageParts.ReassemblyBudget.forOneConnection());
         int offset = 0;
         while (input.length - offset >= Frame.HEADER_BYTES) {
             FrameType type = Frame.requireValid(in, offset);

@@ -82,7 +82,7 @@ class RdmaFailuresInGuest {
         try (Transport.TransportListener listener = transport.listen(targetPool, RdmaPair.target())) {
             Thread stranger = new Thread(() -> {
                 String said = refusedHere(listener.port());
-                answers.pullFailed(0, said);
+                answers.onPullFailed(0, said);
             });
             stranger.start();
             assertThrows(IOException.class, () -> listener.accept(RdmaPair.address(9), SHORT, () -> false));
@@ -147,14 +147,14 @@ class RdmaFailuresInGuest {
         RdmaPair pair = RdmaPair.join(transport, sourcePool, targetPool, exporterFailures::add);
         ChunkPuller puller = pair.puller(new PullListener() {
             @Override
-            public void pulled(long pullId) {
-                answers.pulled(pullId);
+            public void onPullCompleted(long pullId) {
+                answers.onPullCompleted(pullId);
                 throw new AssertionError("a listener that throws an Error");
             }
 
             @Override
-            public void pullFailed(long pullId, String reason) {
-                answers.pullFailed(pullId, reason);
+            public void onPullFailed(long pullId, String reason) {
+                answers.onPullFailed(pullId, reason);
                 throw new IllegalStateException("a listener that throws");
             }
         });
@@ -174,7 +174,7 @@ class RdmaFailuresInGuest {
                 }
                 Loopback.until("pull " + pull + " is answered", LONG, () -> answers.answer(pull) != null);
             } while (answers.answer(pulls - 1).equals(AnswerBook.PULLED) && pulls < CHUNKS);
-            assertTrue(answers.answer(pulls - 1).contains("what becomes of pull 0"), answers.answer(pulls - 1));
+            assertTrue(answers.answer(pulls - 1).contains("the result of pull 0"), answers.answer(pulls - 1));
             answers.requireEachOnce(pulls);
         } finally {
             puller.close();

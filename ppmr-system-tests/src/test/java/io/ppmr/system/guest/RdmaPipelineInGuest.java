@@ -21,7 +21,7 @@ class RdmaPipelineInGuest {
             PipelinePropertyTest.run(seed, (source, target, onFailure) -> {
                 RdmaPair pair = RdmaPair.join(RdmaTransport.load(mode), source, target, onFailure);
                 if (pair.peer().writable().isPresent()) {
-                    pair.path().mayWrite(pair.peer().writable().get());
+                    pair.path().onWritable(pair.peer().writable().get());
                 }
                 return new Pipeline.Joined(pair.path(), pair.peer()::open);
             });

@@ -121,13 +121,13 @@ class RdmaRailsInGuest {
         }
 
         @Override
-        public void pulled(long pullId) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullCompleted(long pullId) {
+            throw new AssertionError("this transport does not pull");
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullFailed(long pullId, String reason) {
+            throw new AssertionError("this transport does not pull");
         }
     }
 
@@ -175,7 +175,7 @@ class RdmaRailsInGuest {
                     if (type == FrameType.MESSAGE && ControlMessage.read(buffer, offset) instanceof RailEnded word) {
                         ended.add(word);
                         if (rails != null) {
-                            rails.railEnded(word);
+                            rails.onRailEnded(word);
                         }
                     }
                 });
@@ -194,7 +194,7 @@ class RdmaRailsInGuest {
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
         ValueFrame.encode(frame, 0, FrameType.RAIL, ATTEMPT, rail, (long) generation << Integer.SIZE);
         pair.near().write(frame.byteBuffer());
-        receiver.take(pair.far());
+        receiver.accept(pair.far());
         return rail == RDMA
                 ? DirectRails.join(sourcePool, transport, pair.near(), ATTEMPT, onFailure)
                 : new TcpChunkSender(sourcePool, List.of(pair.near()), onFailure);

@@ -62,7 +62,7 @@ class RdmaSpeedInGuest {
         private volatile boolean checking;
 
         @Override
-        public void pulled(long pullId) {
+        public void onPullCompleted(long pullId) {
             if (checking) {
                 ByteBuffer bytes = targetPool.buffer((int) pullId % CHUNKS).clear();
                 crc.reset();
@@ -72,7 +72,7 @@ class RdmaSpeedInGuest {
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
+        public void onPullFailed(long pullId, String reason) {
             failures.add(reason);
         }
     }

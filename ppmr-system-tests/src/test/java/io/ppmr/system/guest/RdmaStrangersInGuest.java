@@ -79,7 +79,7 @@ class RdmaStrangersInGuest {
     void shouldJoinWhenTheSourcesAddressAsksMoreOftenThanThereIsRoomAndLeavesIt() throws Exception {
         joinsDespite(port -> {
             asks("10.77.0.1", port, 12);
-            Loopback.until("room is made", LONG, () -> log.says("was asked for and not established"));
+            Loopback.until("room is made", LONG, () -> log.says("was not established in time"));
         });
     }
 

@@ -63,7 +63,7 @@ class RdmaWriteInGuest extends SendContract {
         ChunkReceiver taking = (ChunkReceiver) pair.peer().open(arrivals);
         Writable real = pair.peer().writable().orElseThrow();
         pair.path()
-                .mayWrite(new Writable(
+                .onWritable(new Writable(
                         real.address() + poolShift,
                         real.key(),
                         real.ringAddress(),
@@ -124,7 +124,7 @@ class RdmaWriteInGuest extends SendContract {
             sender.send(chunk, 0, 1000, 1, 0, slot, 0, false);
             expected.append(chunk).append(' ');
         }
-        taken.goOn();
+        taken.unblock();
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             awaitRelease(chunk);
         }
@@ -170,7 +170,7 @@ class RdmaWriteInGuest extends SendContract {
         receiver = (ChunkReceiver) next.peer().open(taken);
         sender = (ChunkSender) next.path();
         Writable own = next.peer().writable().orElseThrow();
-        sender.mayWrite(
+        sender.onWritable(
                 new Writable(ended.address(), ended.key(), own.ringAddress(), own.ringKey(), own.ringEntries()));
         begin();
         send(1, CHUNK_BYTES);
@@ -206,7 +206,10 @@ class RdmaWriteInGuest extends SendContract {
     void shouldRefuseByNameWhenTheFrameIsNotWhereTheImmediateDataTells() throws Exception {
         join(1, 0);
         send(0, 100);
-        Loopback.until("the target says so", LONG, () -> taken.onProtocolError().size() == 1);
+        Loopback.until(
+                "the target reports the error",
+                LONG,
+                () -> taken.onProtocolError().size() == 1);
         assertTrue(
                 taken.onProtocolError().get(0).contains("ProtocolException"),
                 taken.onProtocolError().get(0));
@@ -222,9 +225,12 @@ class RdmaWriteInGuest extends SendContract {
         }
         // The next one is told of in entry 0, where the last entry was due.
         send(entries, 100);
-        Loopback.until("the target says so", LONG, () -> taken.onProtocolError().size() == 1);
+        Loopback.until(
+                "the target reports the error",
+                LONG,
+                () -> taken.onProtocolError().size() == 1);
         String broken = taken.onProtocolError().get(0);
-        assertTrue(broken.contains("entry 0 by opcode 129, where entry " + entries), broken);
+        assertTrue(broken.contains("entry 0 by opcode 129 instead of a write to entry " + entries), broken);
         assertEquals(entries, taken.count());
     }
 
@@ -236,7 +242,7 @@ class RdmaWriteInGuest extends SendContract {
         Writable real = pair.peer().writable().orElseThrow();
         int entries = real.ringEntries() - fewer;
         long ring = real.ringAddress() + shift * RING_ENTRY_BYTES;
-        sender.mayWrite(new Writable(real.address(), real.key(), ring, real.ringKey(), entries));
+        sender.onWritable(new Writable(real.address(), real.key(), ring, real.ringKey(), entries));
         begin();
         return entries;
     }
@@ -247,10 +253,10 @@ class RdmaWriteInGuest extends SendContract {
         pair = RdmaPair.join(transport, sourcePool, targetPool, failures::add);
         sender = (ChunkSender) pair.path();
         IOException unsaid = assertThrows(IOException.class, () -> send(0, 100));
-        assertTrue(unsaid.getMessage().contains("has not said where"), unsaid.getMessage());
+        assertTrue(unsaid.getMessage().contains("sent no message Writable"), unsaid.getMessage());
         ProtocolException refused =
-                assertThrows(ProtocolException.class, () -> sender.mayWrite(new Writable(1, 2, 3, 4, entries)));
-        assertTrue(refused.getMessage().contains("which is no ring"), refused.getMessage());
+                assertThrows(ProtocolException.class, () -> sender.onWritable(new Writable(1, 2, 3, 4, entries)));
+        assertTrue(refused.getMessage().contains("which is not a valid ring"), refused.getMessage());
         pair.peer().close();
     }
 
@@ -260,7 +266,7 @@ class RdmaWriteInGuest extends SendContract {
         try {
             GuestLink.downFor(RdmaMode.WRITE);
             send(0, CHUNK_BYTES);
-            Loopback.until("the source says so", LONG, () -> !failures.isEmpty());
+            Loopback.until("the source reports the error", LONG, () -> !failures.isEmpty());
             assertTrue(failures.get(0).contains("has not ended within 500 ms"), failures.get(0));
         } finally {
             GuestLink.up();
@@ -345,12 +351,12 @@ class RdmaWriteInGuest extends SendContract {
         }
 
         @Override
-        public void pulled(long pullId) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullCompleted(long pullId) {
+            throw new AssertionError("this transport does not pull");
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
+        public void onPullFailed(long pullId, String reason) {
             throw new AssertionError(reason);
         }
     }

@@ -201,7 +201,7 @@ public final class Pipeline implements AutoCloseable {
             case WRITTEN -> {
                 MemoryChunkReceiver receiver = new MemoryChunkReceiver(target, far.get(0));
                 MemoryChunkSender sender = new MemoryChunkSender(source, near.get(0), onFailure);
-                sender.mayWrite(receiver.writable());
+                sender.onWritable(receiver.writable());
                 return new Joined(
                         sender, arrivals -> receiver.open(new FaultyArrivals(target, arrivals, shape.faults)));
             }

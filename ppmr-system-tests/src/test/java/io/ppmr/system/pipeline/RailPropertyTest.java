@@ -187,7 +187,7 @@ class RailPropertyTest {
             AtomicReference<RailSender> made = new AtomicReference<>();
             RailSender.RailControl word = order == Order.TARGET_ENDS_FIRST
                     ? sourceLink::send
-                    : end -> made.get().railEnded(answer(end));
+                    : end -> made.get().onRailEnded(answer(end));
             rails = new RailSender(pool, 1, ways, this::open, word, onFailure, LIMITS);
             made.set(rails);
             rails.open();
@@ -222,7 +222,7 @@ class RailPropertyTest {
             if (receiver == null) {
                 early.add(far);
             } else {
-                receiver.take(far);
+                receiver.accept(far);
             }
         }
 
@@ -231,7 +231,7 @@ class RailPropertyTest {
                     .mapToObj(rail -> new OfferedRail("r" + rail, "127.0.0.1", 1, rail == WRITTEN))
                     .toList();
             receiver = new RailReceiver(all, direct, targetPool, arrivals, targetLink);
-            early.forEach(receiver::take);
+            early.forEach(receiver::accept);
             return receiver;
         }
 

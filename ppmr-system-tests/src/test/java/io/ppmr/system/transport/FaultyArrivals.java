@@ -65,12 +65,12 @@ public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> dr
     }
 
     @Override
-    public void pulled(long pullId) {
-        inner.pulled(pullId);
+    public void onPullCompleted(long pullId) {
+        inner.onPullCompleted(pullId);
     }
 
     @Override
-    public void pullFailed(long pullId, String reason) {
-        inner.pullFailed(pullId, reason);
+    public void onPullFailed(long pullId, String reason) {
+        inner.onPullFailed(pullId, reason);
     }
 }

@@ -70,24 +70,24 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
     }
 
     @Override
-    public void pulled(long pullId) {
+    public void onPullCompleted(long pullId) {
         UnderWay pull = underWay.remove(pullId);
         switch (pull.drawn.fault()) {
-            case NONE -> listener.pulled(pullId);
+            case NONE -> listener.onPullCompleted(pullId);
             case CORRUPT -> {
                 var chunk = pool.buffer(pull.chunk);
                 chunk.put(pull.offset, (byte) (chunk.get(pull.offset) ^ 1));
-                listener.pulled(pullId);
+                listener.onPullCompleted(pullId);
             }
-            case FAIL -> listener.pullFailed(pullId, "a fault was injected into this pull");
+            case FAIL -> listener.onPullFailed(pullId, "a fault was injected into this pull");
             case DELAY -> delay(pullId, pull.drawn.delayMs());
         }
     }
 
     @Override
-    public void pullFailed(long pullId, String reason) {
+    public void onPullFailed(long pullId, String reason) {
         underWay.remove(pullId);
-        listener.pullFailed(pullId, reason);
+        listener.onPullFailed(pullId, reason);
     }
 
     @Override
@@ -96,7 +96,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
         timer.cancel();
         for (Long pullId : Set.copyOf(delayed)) {
             if (delayed.remove(pullId)) {
-                listener.pullFailed(pullId, "the transport was closed while the pull was delayed");
+                listener.onPullFailed(pullId, "the transport was closed while the pull was delayed");
             }
         }
     }
@@ -107,7 +107,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
             @Override
             public void run() {
                 if (delayed.remove(pullId)) {
-                    listener.pulled(pullId);
+                    listener.onPullCompleted(pullId);
                 }
             }
         };
@@ -115,7 +115,7 @@ public final class FaultyPuller implements ChunkPuller, PullListener {
             timer.schedule(arrival, delayMs);
         } catch (IllegalStateException e) {
             if (delayed.remove(pullId)) {
-                listener.pullFailed(pullId, "the transport was closed while the pull was delayed: " + e.getMessage());
+                listener.onPullFailed(pullId, "the transport was closed while the pull was delayed: " + e.getMessage());
             }
         }
     }

@@ -40,17 +40,17 @@ class FaultyPullerTest {
         @Override
         public void pull(long pullId, RemoteBlock from, int localChunk, int localOffset, boolean more) {
             if (from.key() == 1) {
-                listener.pullFailed(pullId, "broken");
+                listener.onPullFailed(pullId, "broken");
             } else if (from.key() == 2) {
                 open.add(pullId);
             } else {
-                listener.pulled(pullId);
+                listener.onPullCompleted(pullId);
             }
         }
 
         @Override
         public void close() {
-            open.forEach(pullId -> listener.pullFailed(pullId, "closed"));
+            open.forEach(pullId -> listener.onPullFailed(pullId, "closed"));
             open.clear();
         }
     }
@@ -58,12 +58,12 @@ class FaultyPullerTest {
     private FaultyPuller puller(Map<Long, Drawn> faults) {
         PullListener listener = new PullListener() {
             @Override
-            public void pulled(long pullId) {
+            public void onPullCompleted(long pullId) {
                 answers.add(pullId + " pulled");
             }
 
             @Override
-            public void pullFailed(long pullId, String reason) {
+            public void onPullFailed(long pullId, String reason) {
                 answers.add(pullId + " " + reason);
             }
         };

@@ -57,7 +57,7 @@ public final class MemoryChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public synchronized void mayWrite(Writable where) {
+    public synchronized void onWritable(Writable where) {
         target = where;
     }
 
@@ -131,7 +131,7 @@ public final class MemoryChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public long work() {
+    public long operations() {
         return work.get();
     }
 

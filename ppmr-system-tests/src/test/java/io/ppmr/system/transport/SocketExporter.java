@@ -67,7 +67,7 @@ public final class SocketExporter implements RegionExporter {
     }
 
     @Override
-    public long work() {
+    public long operations() {
         return work.get();
     }
 

@@ -169,7 +169,7 @@ public final class SocketPuller implements ChunkPuller {
             chunk.limit(offsets[entry] + lengthBytes).position(offsets[entry]);
             readFully(chunk);
             head.set(head.get() + 1);
-            listener.pulled(pullId);
+            listener.onPullCompleted(pullId);
         }
 
         private void readFully(ByteBuffer into) throws IOException {
@@ -184,7 +184,7 @@ public final class SocketPuller implements ChunkPuller {
             while (underWay() > 0) {
                 long pullId = pullIds[head.get() & (DEPTH_A_CONNECTION - 1)];
                 head.set(head.get() + 1);
-                listener.pullFailed(pullId, failure);
+                listener.onPullFailed(pullId, failure);
             }
         }
     }

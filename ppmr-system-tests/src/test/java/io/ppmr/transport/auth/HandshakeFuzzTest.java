@@ -34,7 +34,7 @@ class HandshakeFuzzTest {
         }
 
         @Override
-        public boolean hasPlace() {
+        public boolean hasCapacity() {
             return true;
         }
 

@@ -104,12 +104,12 @@ class ChunkFuzzTest {
         }
 
         @Override
-        public void pulled(long pullId) {
+        public void onPullCompleted(long pullId) {
             end.complete("java.lang.AssertionError: a pull");
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
+        public void onPullFailed(long pullId, String reason) {
             end.complete("java.lang.AssertionError: a pull");
         }
     }

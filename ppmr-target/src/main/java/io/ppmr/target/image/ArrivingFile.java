@@ -6,19 +6,19 @@ import io.ppmr.protocol.data.FilePrefixFrame;
 import org.agrona.UnsafeApi;
 
 /**
- * One image file on its way (paper 1, section IV, step 4: the linked list of a process's chunks): puts the pieces in
- * order and gives them to readers, who wait for what has not come.
+ * An image file that is arriving (paper 1, section IV, step 4: the linked list of a process's chunks). It orders the
+ * pieces and serves readers, who wait for missing bytes.
  *
- * <p>Written to by the session's agent (what is advertised, cut, ended) and by the transport's threads (what has
- * arrived), read by FUSE's threads; its monitor guards all of it and is given up while waiting. Every wait ends with
- * the bytes, the end of the file, or the failure of the migration, which the session's watch causes when nothing moves.
+ * <p>The session's agent reports advertisements, truncations and the end. The transport's threads report arrivals.
+ * FUSE's threads read. The monitor guards all fields and is released while waiting. Every wait ends with the bytes, the
+ * end of the file, or the failure of the migration. The session's watch fails the migration if there is no progress.
  *
- * <p>A <i>streamed</i> file is read front to back: what has been read is free at once, except for the head. A
- * <i>retained</i> file keeps everything until the restart is over.
+ * <p>A <i>streamed</i> file is read from front to back: bytes are freed after they were read, except for the prefix. A
+ * <i>retained</i> file keeps all bytes until the restart ends.
  */
 public final class ArrivingFile {
     private static final long WAIT_SLICE_MS = 1_000;
-    private static final long NOBODY_WAITS = -1;
+    private static final long NO_READER = -1;
 
     private final int id;
     private final RankImage rank;
@@ -34,18 +34,18 @@ public final class ArrivingFile {
     private boolean removed;
     private boolean uncovered;
     private String failure;
-    private long handedTo = FilePrefix.BYTES;
-    /** Up to here every byte was written, or a reader has gone past it. */
+    private long readTo = FilePrefix.BYTES;
+    /** All bytes before this offset were written, or passed by a reader. */
     private long writtenTo;
 
     private int readersWaiting;
     private int openHandles;
     private long changes;
-    private volatile long waitingOffset = NOBODY_WAITS;
+    private volatile long waitingOffset = NO_READER;
 
     /**
-     * @param headAddress native address of room for its prefix
-     * @param staging where bytes are kept that the pool does not keep
+     * @param headAddress native address of the memory for its prefix
+     * @param staging the storage for bytes that the pool does not keep
      */
     public ArrivingFile(
             int id,
@@ -63,7 +63,7 @@ public final class ArrivingFile {
         this.prefix = new FilePrefix(headAddress);
         this.listener = listener;
         this.bytes = new FileBytes(this, geometry, staging, new SlotEvents());
-        noteCoverage();
+        updateCoverage();
     }
 
     public int id() {
@@ -78,12 +78,12 @@ public final class ArrivingFile {
         return streamed;
     }
 
-    /** Returns whether its writer can be held back for as long as it takes: no reader of another file waits for it. */
+    /** Returns whether its writer may be blocked for any time, because no reader of another file waits for it. */
     boolean canBlockWriter() {
-        return streamed && rank.streamsAtOnce();
+        return streamed && rank.writesStreamsConcurrently();
     }
 
-    /** Returns whether what is not read may go to staging; for the agent. */
+    /** Returns whether unread bytes may be moved to staging; for the agent. */
     boolean mayStage() {
         return !streamed || rank.stagingAllowed();
     }
@@ -97,7 +97,7 @@ public final class ArrivingFile {
         name = newName;
     }
 
-    /** The size known so far; the true one once the file has ended. */
+    /** Returns the size known so far, which is final after the end of the file. */
     public synchronized long size() {
         return size;
     }
@@ -108,21 +108,21 @@ public final class ArrivingFile {
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Returns whether a chunk of the pool holds a window, or is granted for it. */
+    /** Returns whether a chunk of the pool contains a window, or is granted for it. */
     public synchronized boolean isHeld(long window) {
         return bytes.isHeld(window);
     }
 
     /**
-     * Returns whether bytes before a window were never written, so that no reader can come to it yet. Each part of the
-     * file is looked at once, however often this is asked, except for windows whose bytes may be on their way.
+     * Returns whether bytes before a window were never written, so that no reader can reach it yet. Repeated calls
+     * check each part of the file only once, except for windows whose bytes may be under way.
      */
     public synchronized boolean hasGapBefore(long window) {
         if (isUnreachable()) {
             return false;
         }
-        if (handedTo > FilePrefix.BYTES) {
-            writtenTo = Math.max(writtenTo, handedTo);
+        if (readTo > FilePrefix.BYTES) {
+            writtenTo = Math.max(writtenTo, readTo);
         }
         long start = window * geometry.chunkBytes();
         writtenTo = coveredTo(writtenTo, start);
@@ -133,7 +133,7 @@ public final class ArrivingFile {
         return at < start;
     }
 
-    /** Gives the end of the bytes that are there from {@code offset} on, or {@code limit} or more. */
+    /** Returns the end of the present bytes from {@code offset} on, or {@code limit} or more. */
     private long coveredTo(long offset, long limit) {
         long at = offset;
         while (at < limit) {
@@ -146,38 +146,38 @@ public final class ArrivingFile {
         return at;
     }
 
-    /** Returns how much room staging needs for what is still missing of a window. */
+    /** Returns how much space staging needs for the missing bytes of a window. */
     synchronized long missingBytes(long window) {
         return bytes.missingBytes(window);
     }
 
-    /** This chunk is granted for a window of a stream: it holds the window, or its bytes must be staged. */
+    /** Assigns a chunk that is granted for a window of a stream: its bytes stay in the chunk, or must be staged. */
     public synchronized void hold(ReceiveSlot slot) {
         bytes.hold(slot);
-        noteCoverage();
+        updateCoverage();
     }
 
     /**
-     * Points a bounce buffer at the receive slot that holds its window, if one does.
+     * Links a bounce buffer to the receive slot of its window, if there is one.
      *
-     * @return whether one does; it stays until the piece has come or {@link #giveUp} was called
+     * @return whether there is one; it stays until the piece arrived or {@link #returnCredit} was called
      */
     public synchronized boolean addPiece(ReceiveSlot bounce) {
         return bytes.addPiece(bounce);
     }
 
-    /** A credit was not needed. */
-    public synchronized void giveUp(ReceiveSlot slot) {
-        bytes.giveUp(slot);
-        noteCoverage();
+    /** Handles an unused credit. */
+    public synchronized void returnCredit(ReceiveSlot slot) {
+        bytes.returnCredit(slot);
+        updateCoverage();
     }
 
-    /** Bytes were advertised: they are part of the file now, and readers of them wait for the pull. */
+    /** Bytes were advertised: they belong to the file now, and their readers wait for the RDMA Read. */
     public synchronized void onPieceAnnounced(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
         long end = offset + lengthBytes;
-        if (streamed && offset < handedTo) {
+        if (streamed && offset < readTo) {
             throw new ImageException("file " + name + ": bytes from " + offset + " to " + end
-                    + " were written again after a restart had read up to " + handedTo
+                    + " were written again after a restart had read up to " + readTo
                     + "; a streamed image cannot be rewritten behind its reader: "
                     + "configure the checkpointer as retained");
         }
@@ -186,8 +186,8 @@ public final class ArrivingFile {
         dropIfUnreachable();
     }
 
-    /** Bytes of the head have come with a frame. */
-    public synchronized void prefixArrived(FilePrefixFrame frame) throws ImageException {
+    /** Bytes of the prefix arrived in a frame. */
+    public synchronized void onPrefixArrived(FilePrefixFrame frame) throws ImageException {
         if (streamed && prefix.contradicts(frame)) {
             throw new ImageException("file " + name + ": its first " + FilePrefix.BYTES
                     + " bytes were changed after a restart had read them; configure the checkpointer as retained");
@@ -196,11 +196,11 @@ public final class ArrivingFile {
         signal();
     }
 
-    /** The file was cut or extended. */
-    public synchronized void truncated(long newSize) throws ImageException {
-        boolean cutsHanded = newSize < prefix.handedTo() || (handedTo > FilePrefix.BYTES && newSize < handedTo);
-        if (streamed && cutsHanded) {
-            throw new ImageException("file " + name + " was cut to " + newSize
+    /** The file was truncated or extended. */
+    public synchronized void truncate(long newSize) throws ImageException {
+        boolean removesReadBytes = newSize < prefix.readTo() || (readTo > FilePrefix.BYTES && newSize < readTo);
+        if (streamed && removesReadBytes) {
+            throw new ImageException("file " + name + " was truncated to " + newSize
                     + " bytes after a restart had read further; configure the checkpointer as retained");
         }
         bytes.remove(newSize, Long.MAX_VALUE);
@@ -210,30 +210,30 @@ public final class ArrivingFile {
         signal();
     }
 
-    /** Marks the file complete: reads at {@code finalSize} are at its end. */
+    /** Marks the file as complete: a read at {@code finalSize} is at its end. */
     public synchronized void end(long finalSize) throws ImageException {
         if (finalSize != size) {
             throw new ImageException("file " + name + " ends with " + finalSize + " bytes at the source but with "
-                    + size + " here: a frame was lost or doubled");
+                    + size + " here: a frame was lost or duplicated");
         }
         ended = true;
         signal();
-        noteCoverage();
+        updateCoverage();
     }
 
-    /** Its last name was removed: it can no longer be opened. Open descriptors can still be read. */
+    /** Its last name was removed, so it can no longer be opened. Open descriptors remain readable. */
     public synchronized void remove() {
         removed = true;
         dropIfUnreachable();
     }
 
-    /** Counts a descriptor that is opened; false if the last name was removed in the meantime. */
+    /** Counts an opened descriptor; returns false if the last name was removed meanwhile. */
     public synchronized boolean opened() {
         openHandles += removed ? 0 : 1;
         return !removed;
     }
 
-    /** Counts a descriptor that was closed. */
+    /** Counts a closed descriptor. */
     public synchronized void closed() {
         openHandles--;
         dropIfUnreachable();
@@ -241,13 +241,13 @@ public final class ArrivingFile {
 
     private void dropIfUnreachable() {
         if (isUnreachable()) {
-            forget(0, Long.MAX_VALUE);
-            noteCoverage();
+            removeBytes(0, Long.MAX_VALUE);
+            updateCoverage();
         }
     }
 
-    /** These bytes are the file's no more. */
-    private void forget(long from, long to) {
+    /** Removes bytes from the file. */
+    private void removeBytes(long from, long to) {
         try {
             bytes.remove(from, to);
         } catch (ImageException e) {
@@ -255,7 +255,7 @@ public final class ArrivingFile {
         }
     }
 
-    /** Its bytes are dropped as they come. */
+    /** Returns whether arriving bytes are discarded. */
     private boolean isUnreachable() {
         return removed && openHandles == 0;
     }
@@ -266,33 +266,39 @@ public final class ArrivingFile {
         signal();
     }
 
-    /** Frees every receive slot; for the end of a session, after the transport has ended. */
+    /** Frees every receive slot; for the end of a session, after the transport ended. */
     public synchronized void discard() {
         bytes.discard();
-        noteCoverage();
+        updateCoverage();
     }
 
     /** Returns true if a reader waits for a byte of this window. */
     public boolean readerWaitsIn(long window) {
         long offset = waitingOffset;
-        return offset != NOBODY_WAITS && geometry.windowOf(offset) == window;
+        return offset != NO_READER && geometry.windowOf(offset) == window;
     }
 
     public boolean readerWaits() {
-        return waitingOffset != NOBODY_WAITS;
+        return waitingOffset != NO_READER;
     }
 
-    /** Returns whether a receive slot may move to staging: its bytes arrived, and no reader waits in its window. */
+    /**
+     * Returns whether the bytes of a receive slot may be moved to staging: they arrived, and no reader waits in its
+     * window.
+     */
     public synchronized boolean canEvict(ReceiveSlot slot) {
         return !readerWaitsIn(slot.window()) && bytes.canEvict(slot);
     }
 
-    /** Moves a receive slot's bytes to staging, which has room for them, and frees it; false if it may not. */
+    /**
+     * Moves the bytes of a receive slot to staging, which has space for them, and frees it. Returns false if that is
+     * not allowed.
+     */
     public synchronized boolean evict(ReceiveSlot slot) {
         boolean possible = canEvict(slot);
         if (possible) {
             bytes.evict(slot);
-            noteCoverage();
+            updateCoverage();
         }
         return possible;
     }
@@ -300,31 +306,31 @@ public final class ArrivingFile {
     // ---- the transport's threads ------------------------------------------------------------------------------
 
     /**
-     * Bytes that were sent without an advertisement arrived in a receive slot: they are part of the file, and can be
-     * read after {@link #arrived}. Bytes that a reader skipped in the meantime are dropped.
+     * Bytes that were sent without an advertisement arrived in a receive slot. They belong to the file, and are
+     * readable after {@link #onArrived}. Bytes that a reader skipped meanwhile are discarded.
      */
     public synchronized void onPieceReceived(ReceiveSlot slot, long offset, int lengthBytes) throws ImageException {
         long end = offset + lengthBytes;
-        if (streamed && offset < handedTo && slot.wasSkippedFrom(offset)) {
+        if (streamed && offset < readTo && slot.wasSkippedFrom(offset)) {
             size = Math.max(size, end);
             return;
         }
         onPieceAnnounced(slot, offset, lengthBytes);
     }
 
-    /** The bytes that were advertised for a receive slot, or came unasked, are in it. */
-    public synchronized void arrived(ReceiveSlot slot) {
-        bytes.arrived(slot);
+    /** All bytes that were advertised or sent for a receive slot are in it. */
+    public synchronized void onArrived(ReceiveSlot slot) {
+        bytes.onArrived(slot);
         signal();
-        noteCoverage();
+        updateCoverage();
     }
 
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
 
     /**
-     * Copies bytes to native memory, waiting for those that have not come. Short only at the end of the file.
+     * Copies bytes to native memory, and waits for missing ones. Returns fewer bytes only at the end of the file.
      *
-     * @return the bytes copied, or a negated errno
+     * @return the number of copied bytes, or a negated errno
      */
     public synchronized int read(long address, int lengthBytes, long offset) {
         int copied = 0;
@@ -347,23 +353,23 @@ public final class ArrivingFile {
         return copied;
     }
 
-    /** Throws away a range that the reader no longer needs, where it is kept. */
+    /** Discards a range that the reader no longer needs. */
     public synchronized void punchHole(long offset, long lengthBytes) throws ImageException {
         bytes.remove(offset, offset + lengthBytes);
-        noteCoverage();
+        updateCoverage();
     }
 
     /** Updates the reader count before the freed slot can be granted again. */
     private final class SlotEvents implements FileBytes.Events {
         @Override
         public void slotFree(ReceiveSlot slot) {
-            noteCoverage();
+            updateCoverage();
             listener.slotFree(slot);
         }
 
         @Override
         public void stagingFree() {
-            noteCoverage();
+            updateCoverage();
             listener.stagingFree();
         }
 
@@ -373,8 +379,8 @@ public final class ArrivingFile {
         }
     }
 
-    private void noteCoverage() {
-        boolean now = streamed && !ended && !isUnreachable() && !bytes.isCovered(handedTo);
+    private void updateCoverage() {
+        boolean now = streamed && !ended && !isUnreachable() && !bytes.isCovered(readTo);
         if (now != uncovered) {
             uncovered = now;
             listener.uncoveredStreams(now ? 1 : -1);
@@ -385,14 +391,14 @@ public final class ArrivingFile {
         return ended && offset >= size;
     }
 
-    /** Copies one run of bytes that are there; 0 if the first of them has not come, or the file ends here. */
+    /** Copies one run of present bytes. Returns 0 if the first byte did not arrive, or the file ends here. */
     private int copyNext(long address, int lengthBytes, long offset) {
         if (offset < FilePrefix.BYTES) {
-            int inHead = (int) Math.min(lengthBytes, FilePrefix.BYTES - offset);
-            int length = prefix.copy(address, inHead, offset);
-            return length > 0 ? length : copyHole(address, inHead, offset, prefix.nextFrom(offset));
+            int inPrefix = (int) Math.min(lengthBytes, FilePrefix.BYTES - offset);
+            int length = prefix.copy(address, inPrefix, offset);
+            return length > 0 ? length : copyHole(address, inPrefix, offset, prefix.nextFrom(offset));
         }
-        if (streamed && offset < handedTo && offset < size) {
+        if (streamed && offset < readTo && offset < size) {
             listener.seekRefused(this, offset);
             return Errno.ESPIPE.negated();
         }
@@ -409,32 +415,32 @@ public final class ArrivingFile {
             listener.stagingFailed(this, e.getMessage());
             return Errno.EIO.negated();
         }
-        if (streamed && offset > handedTo) {
-            bytes.skip(handedTo, offset);
+        if (streamed && offset > readTo) {
+            bytes.skip(readTo, offset);
         }
-        handOver(offset + length);
+        advanceReader(offset + length);
         return length;
     }
 
-    /** A gap is zeros, but only once the file has ended: until then it may be filled. */
+    /** Copies zeros for a gap, but only after the end of the file: before that the gap may be filled. */
     private int copyHole(long address, int lengthBytes, long offset, long gapEnd) {
         if (!ended || offset >= size) {
             return 0;
         }
         int length = (int) Math.min(lengthBytes, Math.min(gapEnd, size) - offset);
         UnsafeApi.setMemory(address, length, (byte) 0);
-        handOver(offset + length);
+        advanceReader(offset + length);
         return length;
     }
 
-    private void handOver(long to) {
-        if (streamed && to > handedTo) {
-            // Also what was skipped by a seek forward: a stream is not read twice.
-            long from = handedTo;
-            handedTo = to;
-            forget(from, to);
+    private void advanceReader(long to) {
+        if (streamed && to > readTo) {
+            // Includes bytes that a forward seek skipped, because a stream is not read twice.
+            long from = readTo;
+            readTo = to;
+            removeBytes(from, to);
         }
-        noteCoverage();
+        updateCoverage();
     }
 
     private boolean awaitChange(long offset) {
@@ -458,7 +464,7 @@ public final class ArrivingFile {
             rank.readerResumed();
             readersWaiting--;
             if (readersWaiting == 0) {
-                waitingOffset = NOBODY_WAITS;
+                waitingOffset = NO_READER;
             }
         }
     }

@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 
 /**
- * The target's mount: it shows the images of the migrations that are under way, to be read only. Lives as long as the
- * service; called by FUSE's threads.
+ * The target's mount, which shows the images of running migrations read-only. Exists as long as the service; called by
+ * FUSE's threads.
  */
 public final class ArrivingImageView implements FilesystemView {
     private static final int PUNCH_HOLE = 2;
@@ -25,37 +25,37 @@ public final class ArrivingImageView implements FilesystemView {
     private final HandleTable<ArrivingFile> handles = new HandleTable<>();
     private final ConcurrentHashMap<String, ArrivingImages> migrations = new ConcurrentHashMap<>();
 
-    private final Supplier<StorageUse> room;
+    private final Supplier<StorageUse> storage;
 
     /**
-     * The places of arriving bytes.
+     * The storage of arriving bytes.
      *
-     * @param totalBytes of the pools and of staging, as far as there is disk for it
-     * @param usedBytes of that, what is taken now
+     * @param totalBytes the size of the pools and of staging, limited by the disk
+     * @param usedBytes the part that is in use
      */
     public record StorageUse(long totalBytes, long usedBytes) {}
 
-    /** A view that has no room to speak of. */
+    /** Creates a view that reports no storage. */
     public ArrivingImageView() {
         this(() -> new StorageUse(0, 0));
     }
 
-    /** A view whose statfs(2) tells of this room; it is asked by FUSE's threads. */
-    public ArrivingImageView(Supplier<StorageUse> room) {
-        this.room = room;
+    /** Creates a view whose statfs(2) reports this storage. FUSE's threads call the supplier. */
+    public ArrivingImageView(Supplier<StorageUse> storage) {
+        this.storage = storage;
     }
 
-    /** The names of all migrations. */
+    /** Returns the names of all migrations. */
     public NodeTree<ArrivingFile> tree() {
         return tree;
     }
 
-    /** Lets a migration's expected names be found. */
+    /** Adds a migration, whose expected names can be looked up from then on. */
     public void add(String directory, ArrivingImages images) {
         migrations.put(directory, images);
     }
 
-    /** Takes away what is left of a migration that could not begin. */
+    /** Removes the names of a migration that could not start. */
     public void removeTree(String directory) throws IOException {
         try {
             tree.removeTree("/" + directory);
@@ -107,8 +107,8 @@ public final class ArrivingImageView implements FilesystemView {
         ArrivingImages images = migrationOf(path);
         TreeNode<ArrivingFile> node = images == null ? tree.find(path) : images.awaitFile(path);
         ArrivingFile file = node.requireFile(path);
-        // The kernel allows holes only through descriptors that are open for writing, and opening for writing is
-        // refused.
+        // The kernel allows holes only through descriptors that are open for writing. So only streamed files refuse
+        // such an open.
         if (flags.writes() && file.streamed()) {
             throw readOnly(path);
         }
@@ -128,7 +128,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public void fsync(long handle) {
-        // Nothing was written, so nothing must be synced.
+        // Nothing was written, so there is nothing to sync.
     }
 
     @Override
@@ -159,7 +159,7 @@ public final class ArrivingImageView implements FilesystemView {
 
     @Override
     public Capacity capacity() {
-        StorageUse now = room.get();
+        StorageUse now = storage.get();
         long blocks = now.totalBytes() / BLOCK_BYTES;
         long used = (now.usedBytes() + BLOCK_BYTES - 1) / BLOCK_BYTES;
         return new Capacity(
@@ -182,6 +182,6 @@ public final class ArrivingImageView implements FilesystemView {
     }
 
     private static ErrnoException readOnly(String path) {
-        return new ErrnoException(Errno.EROFS, path + ": images at the target can only be read");
+        return new ErrnoException(Errno.EROFS, path + ": images at the target are read-only");
     }
 }

@@ -22,14 +22,14 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import org.agrona.collections.Int2ObjectHashMap;
 
 /**
- * The files of one migration at the target: their names, which follow those at the source, and who waits for one that
- * has not come.
+ * The files of one migration at the target: their names, which follow those at the source, and the openers that wait
+ * for a missing file.
  *
- * <p>Each rank has a directory of its own, {@code /MIGRATION/rank-N}, which only its owner can enter: the user that the
- * restart runs as. Names that the restart may open before they exist are expected names: a lookup finds them at once,
- * and an open of one blocks until it arrives.
+ * <p>Each rank has a directory, {@code /MIGRATION/rank-N}, which only its owner can enter: the user as which the
+ * restart runs. Names that the restart opens before they exist are expected names: a lookup succeeds at once, and an
+ * open waits.
  *
- * <p>The session's agent applies what the source did; FUSE's threads look up and open.
+ * <p>The session's agent applies the source's changes. FUSE's threads look up and open.
  */
 public final class ArrivingImages {
     private static final long WAIT_SLICE_MS = 1_000;
@@ -46,7 +46,7 @@ public final class ArrivingImages {
     private final int gid;
     private final Int2ObjectHashMap<ArrivingFile> files = new Int2ObjectHashMap<>();
     private final Map<Integer, RankImage> ranks = new TreeMap<>();
-    /** The same by their directories below the root, so that a path is looked up without going through all ranks. */
+    /** The ranks by their directories below the root, so that a lookup does not iterate over all ranks. */
     private final Map<String, RankImage> ranksByPath = new HashMap<>();
 
     /** Streams of the job's own files, by rank; they have no names here. */
@@ -56,7 +56,7 @@ public final class ArrivingImages {
     private volatile String failure;
 
     /**
-     * The setting in which one migration's images are served.
+     * The settings of one migration's images.
      *
      * @param uid the owner of the ranks' directories: the user that reads the images
      * @param gid the owner's group
@@ -71,7 +71,7 @@ public final class ArrivingImages {
             int gid,
             List<Integer> ranks) {}
 
-    /** @param staging for bytes that the pool does not keep; outlives this */
+    /** @param staging the storage for bytes that the pool does not keep; closed later than this object */
     public ArrivingImages(ImagesContext setting, Staging staging, ImageListener listener) throws ErrnoException {
         root = "/" + setting.directory;
         traits = setting.traits;
@@ -92,23 +92,23 @@ public final class ArrivingImages {
         }
     }
 
-    /** The directory of a rank inside its migration's. */
+    /** Returns the directory of a rank inside its migration's. */
     public static String rankPath(int rank) {
         return "/rank-" + rank;
     }
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** The file of this number. */
+    /** Returns the file with this number. */
     public ArrivingFile file(int id) throws ImageException {
         ArrivingFile file = files.get(id);
         if (file == null) {
-            throw new ImageException("the source speaks of file " + id + ", which it never created");
+            throw new ImageException("the source names file " + id + ", which it never created");
         }
         return file;
     }
 
-    /** A name was created; gives the file if it is one. */
+    /** Applies a created name; returns the file if it is one. */
     public ArrivingFile apply(Created created) throws ImageException, ErrnoException {
         String path = shownPath(created.path());
         ArrivingFile file = null;
@@ -141,7 +141,7 @@ public final class ArrivingImages {
         return file;
     }
 
-    /** Returns the stream of a rank's own files, if the source has begun it. Any thread. */
+    /** Returns the stream of a rank's own files, if the source started it. Any thread. */
     public Optional<ArrivingFile> carried(int rank) {
         return Optional.ofNullable(carried.get(rank));
     }
@@ -182,7 +182,7 @@ public final class ArrivingImages {
         tree.changeModificationTime(node, change.modifiedEpochNs());
     }
 
-    /** Every file of a rank is whole. */
+    /** Marks all files of a rank as complete. */
     public void endRank(int rank) throws ImageException {
         RankImage image = ranks.get(rank);
         if (image == null) {
@@ -191,12 +191,12 @@ public final class ArrivingImages {
         image.end();
     }
 
-    /** Returns true if there are ranks and the image of each is whole. */
+    /** Returns true if there are ranks and the image of each is complete. */
     public boolean isComplete() {
         return !ranks.isEmpty() && ranks.values().stream().allMatch(RankImage::hasEnded);
     }
 
-    /** Ends every wait with EIO, for good. */
+    /** Ends every wait with EIO, permanently. */
     public void fail(String reason) {
         failure = reason;
         for (ArrivingFile file : all) {
@@ -205,15 +205,15 @@ public final class ArrivingImages {
         ranks.values().forEach(RankImage::changed);
     }
 
-    /** The service ends: fails everything from a thread that is not the agent's. */
+    /** Fails all images when the service ends; not called by the agent. */
     void abort() {
         fail("the service ends");
     }
 
-    /** Removes every name and frees every slot; no chunk may arrive afterwards. */
+    /** Removes every name and frees every slot. No chunk may arrive afterwards. */
     public void discard() throws ErrnoException {
-        fail("the migration is over");
-        // Before anything that can fail, because a later close of a file must find nothing in it.
+        fail("the migration ended");
+        // Done before any call that can fail, because a later close of a file must find no bytes in it.
         for (ArrivingFile file : all) {
             file.discard();
         }
@@ -227,13 +227,13 @@ public final class ArrivingImages {
 
     // ---- FUSE's threads ---------------------------------------------------------------------------------------
 
-    /** Attributes of an expected name that has not come; null if the name is not expected. */
+    /** Returns the attributes of an expected name that did not arrive; null if the name is not expected. */
     FileAttributes expected(String path) {
         Announced name = announcedName(path);
         return name == null ? null : new FileAttributes(ANNOUNCED_INODE, FileType.REGULAR | 0400, 1, uid, gid, 0, 0);
     }
 
-    /** Waits until a file can be opened: it has come, and is complete if its restart wants it so. */
+    /** Waits until a file can be opened: it arrived, and is complete if its restart requires that. */
     TreeNode<ArrivingFile> awaitFile(String path) throws ErrnoException {
         Announced name = announcedName(path);
         if (name == null) {
@@ -243,7 +243,7 @@ public final class ArrivingImages {
         synchronized (name.rank) {
             while (true) {
                 if (failure != null) {
-                    throw new ErrnoException(Errno.EIO, path + ": the migration has failed: " + failure);
+                    throw new ErrnoException(Errno.EIO, path + ": the migration failed: " + failure);
                 }
                 if (name.rank.hasEnded() || (!completion && exists(path))) {
                     return tree.find(path);
@@ -253,7 +253,7 @@ public final class ArrivingImages {
                     name.rank.wait(WAIT_SLICE_MS);
                 } catch (InterruptedException e) {
                     Thread.currentThread().interrupt();
-                    throw new ErrnoException(Errno.EINTR, path + ": the thread that waits for it was interrupted", e);
+                    throw new ErrnoException(Errno.EINTR, path + ": the waiting thread was interrupted", e);
                 } finally {
                     name.rank.readerResumed();
                 }
@@ -281,7 +281,7 @@ public final class ArrivingImages {
     }
 
     /**
-     * Returns where a name of the source is shown: below this migration's root, and a temporary name under its final
+     * Maps a name of the source to the name shown here: below this migration's root, and a temporary name to its final
      * one.
      */
     private String shownPath(String path) throws ImageException {
@@ -299,7 +299,7 @@ public final class ArrivingImages {
         return rank;
     }
 
-    /** The rank in whose directory a path below this migration's root is; null if it is in none. */
+    /** Returns the rank whose directory contains a path below this migration's root; null if there is none. */
     private RankImage rankIn(String path) {
         int slash = path.indexOf('/', 1);
         return slash < 0 ? null : ranksByPath.get(path.substring(0, slash));

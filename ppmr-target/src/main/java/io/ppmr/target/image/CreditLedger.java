@@ -12,49 +12,51 @@ import org.agrona.collections.LongArrayQueue;
 import org.agrona.collections.LongHashSet;
 
 /**
- * Decides who gets which receive slot. A writer at the source fills a chunk only for a receive slot that this ledger
- * granted to its file, so what is under way always has a place to go to.
+ * Grants receive slots to files. A writer at the source fills a chunk only for a slot that was granted to its file. So
+ * every chunk under way has a destination.
  *
- * <p>The chunks of the pool are given out in two classes. At most half are <i>reserved</i>: each only for the offset
- * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
- * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
- * staging, pass through one and leave it as soon as they have come. All bytes of a retained file go to staging, by a
- * general chunk or, if none is free, a bounce buffer. {@code docs/architecture.md} argues why this cannot lock up.
+ * <p>The chunks of the pool have two classes. At most half are <i>reserved</i>: each only for the offset that a waiting
+ * reader needs next. The rest are <i>general</i>, granted in the order of requests. A few additional chunks are
+ * <i>bounce buffers</i>. They receive bytes for a slot that is already assigned, or for staging, and are freed when the
+ * bytes were copied. All bytes of a retained file go to staging, by a general chunk or, if none is free, a bounce
+ * buffer. {@code docs/architecture.md} explains why this cannot deadlock.
  *
- * <p>A transfer can stall because its programs wait for each other: a restart for a file that its checkpointer writes
- * later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.
+ * <p>A transfer can stall because its programs wait for each other. A restart may wait for a file that its checkpointer
+ * writes later, or restarts for chunks that other restarts read only in part. {@link #relieve} resolves such stalls.
  *
- * <p>Owned by the session's agent; no other thread calls it.
+ * <p>Owned by the session's agent. No other thread calls it.
  */
 public final class CreditLedger {
     private static final long NO_WINDOW = -1;
-    /** A writer that is blocked wants none further away than one request reaches; this is four times as much. */
-    private static final int MOST_AHEAD = 4 * CreditRequestFrame.MAX_COUNT;
+    /** Four times the range of one request: a blocked writer needs no window that is further away. */
+    private static final int MAX_AHEAD = 4 * CreditRequestFrame.MAX_COUNT;
 
-    /** Of all files together. A window beyond is not noted: its writer asks for it when it is blocked there. */
-    private static final int MOST_AHEAD_IN_ALL = 1 << 16;
+    /**
+     * The limit for all files together. Further windows are not stored: their writer requests them when it is blocked
+     * there.
+     */
+    private static final int MAX_AHEAD_TOTAL = 1 << 16;
 
-    /** Hears what was decided. */
+    /** Receives the decisions. */
     public interface Decisions {
         void granted(ArrivingFile file, ReceiveSlot slot);
 
         /**
-         * There will be no receive slot: {@code reason} goes to the writer, {@code message} to the log and the
-         * migration.
+         * A receive slot is denied: {@code reason} goes to the writer, {@code message} to the log and the migration.
          */
         void denied(ArrivingFile file, long window, DenyReason reason, String message);
     }
 
-    /** The credits that the writer of one file has asked for and been given. */
+    /** The requested and granted credits of one file's writer. */
     private final class Requests {
         private final ArrivingFile file;
-        /** Windows whose receive slot is granted and not advertised yet. */
+        /** Windows whose receive slot is granted and unused. */
         private final LongHashSet granted = new LongHashSet();
         /** Windows that the writer will probably need next. */
         private final LongArrayQueue ahead = new LongArrayQueue();
         /** The window for which a writer is blocked. */
         private long blockedWindow = NO_WINDOW;
-        /** It stands in the ledger's queue. */
+        /** The file is in the ledger's queue. */
         private boolean queued;
 
         private Requests(ArrivingFile file) {
@@ -65,19 +67,19 @@ public final class CreditLedger {
             return blockedWindow != NO_WINDOW;
         }
 
-        /** Notes a window that the writer will probably need, once. */
-        private void note(long window) throws ProtocolException {
-            LongArrayQueue.LongIterator noted = ahead.iterator();
-            while (noted.hasNext()) {
-                if (noted.nextValue() == window) {
+        /** Stores a window that the writer will probably need, once. */
+        private void addAhead(long window) throws ProtocolException {
+            LongArrayQueue.LongIterator stored = ahead.iterator();
+            while (stored.hasNext()) {
+                if (stored.nextValue() == window) {
                     return;
                 }
             }
-            if (ahead.size() == MOST_AHEAD) {
-                throw new ProtocolException("the writer of file " + file.name() + " wants more than " + MOST_AHEAD
-                        + " windows that it is not blocked at: the source is broken");
+            if (ahead.size() == MAX_AHEAD) {
+                throw new ProtocolException("the writer of file " + file.name() + " requests more than " + MAX_AHEAD
+                        + " windows ahead: the source is broken");
             }
-            if (windowsAhead < MOST_AHEAD_IN_ALL) {
+            if (windowsAhead < MAX_AHEAD_TOTAL) {
                 windowsAhead++;
                 ahead.addLong(window);
             }
@@ -89,10 +91,10 @@ public final class CreditLedger {
         }
 
         /**
-         * The writer is blocked at this window: it is past what it was to need before, and what it was to need far from
-         * here was a guess that has not come true.
+         * The writer is blocked at this window. Earlier windows are no longer needed, and a request far from here was a
+         * wrong guess.
          */
-        private void forgetFarFrom(long window) {
+        private void removeFarFrom(long window) {
             for (int left = ahead.size(); left > 0; left--) {
                 long wanted = pollAhead();
                 if (wanted > window && wanted - window <= CreditRequestFrame.MAX_COUNT) {
@@ -102,8 +104,8 @@ public final class CreditLedger {
             }
         }
 
-        /** The writer is at this window: what it was to need before it is past. */
-        private void forgetUpTo(long window) {
+        /** Removes the windows up to this one, at which the writer is. */
+        private void removeUpTo(long window) {
             while (!ahead.isEmpty() && ahead.peekLong() <= window) {
                 pollAhead();
             }
@@ -127,13 +129,13 @@ public final class CreditLedger {
     private int bounceUsed;
 
     private int blockedCount;
-    /** The windows that the writers of all files will probably need next. */
+    /** The total number of windows that the writers of all files will probably need next. */
     private int windowsAhead;
 
     /**
-     * @param bounceBuffers how many of the pool's chunks are bounce buffers
-     * @param expectedStreams how many streams the plan of the migration announces
-     * @param uncoveredStreams how many streams' readers need a receive slot next that is not granted yet
+     * @param bounceBuffers the number of the pool's chunks that are bounce buffers
+     * @param expectedStreams the number of streams that the plan of the migration announces
+     * @param uncoveredStreams the number of streams whose readers need an ungranted receive slot next
      */
     public CreditLedger(
             BufferPool pool,
@@ -156,7 +158,7 @@ public final class CreditLedger {
         }
     }
 
-    /** Returns whether a writer is blocked for want of a receive slot. */
+    /** Returns whether a writer is blocked because it has no receive slot. */
     public boolean hasBlockedWriter() {
         return blockedCount > 0;
     }
@@ -166,7 +168,7 @@ public final class CreditLedger {
         createdStreams += file.streamed() ? 1 : 0;
     }
 
-    /** The file will want nothing more. */
+    /** Removes the file, which needs no more slots. */
     public void fileEnded(ArrivingFile file) {
         Requests requests = files.get(file.id());
         if (requests != null && requests.file == file) {
@@ -177,34 +179,34 @@ public final class CreditLedger {
         }
     }
 
-    /** Notes for which window a writer is blocked. */
+    /** Sets the window for which a writer is blocked. */
     private void block(Requests requests, long window) {
         blockedCount += (window == NO_WINDOW ? 0 : 1) - (requests.isBlocked() ? 1 : 0);
         requests.blockedWindow = window;
     }
 
-    // ---- what the source asks ---------------------------------------------------------------------------------
+    // ---- requests of the source ------------------------------------------------------------------------------
 
-    /** The writer of a file asks for windows. */
+    /** Handles a request for windows by the writer of a file. */
     public void requestCredits(ArrivingFile file, long window, int count, int flags) throws ProtocolException {
         long lastWindow = pool.geometry().windowOf(Long.MAX_VALUE) - CreditRequestFrame.MAX_COUNT;
         if (window < 0 || window > lastWindow || count < 1 || count > CreditRequestFrame.MAX_COUNT) {
-            throw new ProtocolException("file " + file.name() + " wants " + count + " windows from " + window
-                    + " on: it must want 1 to " + CreditRequestFrame.MAX_COUNT);
+            throw new ProtocolException("file " + file.name() + " requests " + count + " windows from " + window
+                    + " on: a request has 1 to " + CreditRequestFrame.MAX_COUNT);
         }
         Requests requests = files.get(file.id());
         if (requests == null) {
-            decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " has ended or is gone");
+            decisions.denied(file, window, DenyReason.NO_FILE, "file " + file.name() + " ended or was removed");
             return;
         }
         if ((flags & CreditRequestFrame.BLOCKED) != 0) {
             block(requests, requests.granted.contains(window) ? NO_WINDOW : window);
-            requests.forgetFarFrom(window);
+            requests.removeFarFrom(window);
         } else {
-            requests.note(window);
+            requests.addAhead(window);
         }
         for (int further = 1; further < count; further++) {
-            requests.note(window + further);
+            requests.addAhead(window + further);
         }
         if (requests.isBlocked()) {
             serveBlocked(requests);
@@ -213,32 +215,33 @@ public final class CreditLedger {
         serve();
     }
 
-    /** Returns a credit that is not needed. */
-    public void returned(ArrivingFile file, int index) throws ProtocolException {
+    /** Handles the return of an unused credit. */
+    public void onCreditReturned(ArrivingFile file, int index) throws ProtocolException {
         ReceiveSlot slot = requireGranted(file, index);
-        forgetGrant(file, slot);
-        file.giveUp(slot);
+        useGrant(file, slot);
+        file.returnCredit(slot);
     }
 
-    /** A credit is about to be filled. */
-    public ReceiveSlot advertised(ArrivingFile file, int index, long offset, int lengthBytes) throws ProtocolException {
+    /** Handles the use of a credit by an advertised chunk. */
+    public ReceiveSlot onAdvertised(ArrivingFile file, int index, long offset, int lengthBytes)
+            throws ProtocolException {
         ReceiveSlot slot = requireGranted(file, index);
         requireInWindow(file, slot, offset, lengthBytes);
-        forgetGrant(file, slot);
-        used(file, slot);
+        useGrant(file, slot);
+        updateRequests(file, slot);
         return slot;
     }
 
     /**
-     * A chunk begins to arrive without an advertisement: its credit is used. On the transport's threads; {@link
-     * #onChunkReceived} follows.
+     * Handles the use of a credit by a chunk that begins to arrive without an advertisement. On the transport's
+     * threads. {@link #onChunkReceived} follows.
      *
-     * @return the slot, which is the chunk's now
+     * @return the slot, which now belongs to the chunk
      */
     public ReceiveSlot onChunkStart(int fileId, int index, long offset, int lengthBytes) throws ProtocolException {
         ReceiveSlot slot = slot(index);
         ArrivingFile file = slot == null ? null : slot.file();
-        // Used first: from then on the slot is no other process's.
+        // Used first, because after that no other thread changes the slot.
         if (file == null || file.id() != fileId || !slot.use() || slot.file() != file) {
             throw notGranted(index, "file " + fileId);
         }
@@ -246,16 +249,16 @@ public final class CreditLedger {
         return slot;
     }
 
-    /** Notes that a credit was used by a chunk that has come. */
+    /** Records that an arrived chunk used a credit. */
     public void onChunkReceived(ArrivingFile file, ReceiveSlot slot) {
-        forgetUse(file, slot);
-        used(file, slot);
+        removeGrant(file, slot);
+        updateRequests(file, slot);
     }
 
-    private void used(ArrivingFile file, ReceiveSlot slot) {
+    private void updateRequests(ArrivingFile file, ReceiveSlot slot) {
         Requests requests = files.get(file.id());
         if (requests != null) {
-            requests.forgetUpTo(slot.window());
+            requests.removeUpTo(slot.window());
         }
     }
 
@@ -269,31 +272,31 @@ public final class CreditLedger {
         }
     }
 
-    /** The receive slot with this index, or null. */
+    /** Returns the receive slot with this index, or null. */
     public ReceiveSlot slot(int index) {
         return index >= 0 && index < chunkSlots.length ? chunkSlots[index] : null;
     }
 
-    /** Takes back every chunk that is still out; for the end of a session. */
+    /** Releases every chunk that is still granted; for the end of a session. */
     public void reclaimAll() {
         for (ReceiveSlot slot : chunkSlots) {
             if (pool.state(slot.chunk()) == ChunkState.FILLING) {
                 slot.revoke();
-                pool.giveUp(slot.chunk());
+                pool.releaseUnused(slot.chunk());
             }
         }
     }
 
-    // ---- what happens here ------------------------------------------------------------------------------------
+    // ---- local events ----------------------------------------------------------------------------------------
 
-    /** A chunk's receive slot is empty again. */
-    public void freed(ReceiveSlot slot) {
+    /** Handles a chunk whose receive slot is empty. */
+    public void onSlotFree(ReceiveSlot slot) {
         count(slot.kind(), -1);
-        pool.ready(slot.chunk());
+        pool.markReady(slot.chunk());
         pool.release(slot.chunk());
     }
 
-    /** Readers wait, or receive slots are free: grants what can be granted now. */
+    /** Grants all possible slots, after readers began to wait or slots became free. */
     public void serve() {
         boolean progress = true;
         while (progress) {
@@ -308,35 +311,34 @@ public final class CreditLedger {
     }
 
     /**
-     * Nothing has moved for a while: denies what can never fit, and helps readers who wait for a writer that is blocked
-     * at another file of the same rank, and readers for whom there is no receive slot.
+     * Handles a stall: denies requests that can never fit. Also helps readers that wait for a writer blocked at another
+     * file of the same rank, and readers without a receive slot.
      *
-     * @return null if there was nothing to do or it was done, else what would have helped and could not be had
+     * @return null if nothing was necessary or it succeeded; otherwise the missing resource
      */
     public String relieve() {
         serve();
         if (unusedGrants == 0) {
             denyUnservable();
         }
-        String wanting = null;
+        String problem = null;
         for (Requests requests : queue) {
             if (!requests.isBlocked() || !requests.file.rank().hasWaitingReader()) {
                 continue;
             }
             if (requests.file.readerWaitsIn(requests.blockedWindow)) {
-                wanting = evictOne() || tryGrantAnyChunk(requests) ? wanting : stuckAtPool(requests.file);
+                problem = evictOne() || tryGrantAnyChunk(requests) ? problem : stuckAtPool(requests.file);
             } else if (!requests.file.readerWaits() && !requests.file.canBlockWriter()) {
-                // Its reader, if there is one, waits for bytes that are on their way. Another reader waits for another
-                // file.
+                // Its reader, if there is one, waits for bytes under way. Another reader waits for another file.
                 requests.file.rank().allowStaging();
-                wanting = serveOne(requests) || tryGrantAnyChunk(requests) ? wanting : stuckAtOrder(requests.file);
+                problem = serveOne(requests) || tryGrantAnyChunk(requests) ? problem : stuckAtOrder(requests.file);
             }
         }
         serve();
-        return wanting;
+        return problem;
     }
 
-    /** Moves a chunk that has no reader to staging. */
+    /** Moves the bytes of a chunk without a reader to staging. */
     private boolean evictOne() {
         for (ReceiveSlot slot : chunkSlots) {
             ArrivingFile file = slot.file();
@@ -357,8 +359,8 @@ public final class CreditLedger {
     }
 
     private String stuckAtPool(ArrivingFile file) {
-        return "a restart waits for file " + file.name() + ", but every chunk of the pool holds bytes that no "
-                + "restart reads on, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
+        return "a restart waits for file " + file.name() + ", but every chunk of the pool contains bytes that no "
+                + "restart reads, and " + staging.whyNone() + ": raise pool.size or staging.limit of the target";
     }
 
     private String stuckAtOrder(ArrivingFile file) {
@@ -386,7 +388,7 @@ public final class CreditLedger {
         }
     }
 
-    /** Returns whether what is to come stays, whatever readers do: only more room would help. */
+    /** Returns whether the requested bytes are kept regardless of readers, so that only more space would help. */
     private static boolean isKept(Requests requests) {
         return !requests.file.streamed() || requests.file.hasGapBefore(requests.blockedWindow);
     }
@@ -425,7 +427,7 @@ public final class CreditLedger {
             if (granted || file.isHeld(window)) {
                 return granted;
             }
-            // A reader emptied the holder in between: the window needs a receive slot of its own after all.
+            // A reader emptied the slot meanwhile, so the window needs its own receive slot.
         }
         if (!file.streamed()) {
             return grantStaged(requests, window, mayUseGeneral());
@@ -469,7 +471,7 @@ public final class CreditLedger {
         }
     }
 
-    /** Grants a bounce buffer whose bytes go into the receive slot that holds the window, if one still does. */
+    /** Grants a bounce buffer whose bytes go to the receive slot of the window, if there still is one. */
     private boolean grantPiece(Requests requests, long window) {
         int chunk = bounceUsed == bounceBuffers ? BufferPool.NONE : pool.tryClaim();
         if (chunk == BufferPool.NONE) {
@@ -479,7 +481,7 @@ public final class CreditLedger {
         bounce.grant(ReceiveSlot.SlotKind.BOUNCE, requests.file, window);
         if (!requests.file.addPiece(bounce)) {
             bounce.revoke();
-            pool.giveUp(chunk);
+            pool.releaseUnused(chunk);
             return false;
         }
         bounceUsed++;
@@ -487,7 +489,7 @@ public final class CreditLedger {
         return true;
     }
 
-    /** Grants a chunk whose bytes go to staging, if that has room for them. */
+    /** Grants a chunk whose bytes go to staging, if that has space for them. */
     private boolean grantStaged(Requests requests, long window, boolean general) {
         if (!general && bounceUsed == bounceBuffers) {
             return false;
@@ -518,10 +520,12 @@ public final class CreditLedger {
         decisions.granted(requests.file, slot);
     }
 
-    /** Chunks that are kept for readers: one for each stream that may need one, but at most half. */
+    /**
+     * Returns the number of chunks that are kept for readers: one for each stream that may need one, but at most half.
+     */
     private int reserveLimit() {
-        int toCome = Math.max(0, expectedStreams - createdStreams);
-        return Math.min(poolChunks / 2, uncoveredStreams.getAsInt() + toCome);
+        int uncreated = Math.max(0, expectedStreams - createdStreams);
+        return Math.min(poolChunks / 2, uncoveredStreams.getAsInt() + uncreated);
     }
 
     private void enqueue(Requests requests) {
@@ -547,14 +551,14 @@ public final class CreditLedger {
         return new ProtocolException("slot " + index + " is not granted to " + file + ": the source is broken");
     }
 
-    private void forgetGrant(ArrivingFile file, ReceiveSlot slot) throws ProtocolException {
+    private void useGrant(ArrivingFile file, ReceiveSlot slot) throws ProtocolException {
         if (!slot.use()) {
             throw notGranted(slot.index(), "file " + file.name() + " now");
         }
-        forgetUse(file, slot);
+        removeGrant(file, slot);
     }
 
-    private void forgetUse(ArrivingFile file, ReceiveSlot slot) {
+    private void removeGrant(ArrivingFile file, ReceiveSlot slot) {
         Requests requests = files.get(file.id());
         if (requests != null) {
             requests.granted.remove(slot.window());
@@ -562,15 +566,15 @@ public final class CreditLedger {
         unusedGrants--;
     }
 
-    /** The last help: a chunk out of the reserve, which is better used than kept when nothing moves. */
+    /** The last measure in a stall: grants a chunk of the reserve. */
     private boolean tryGrantAnyChunk(Requests requests) {
-        boolean given = requests.file.streamed()
+        boolean granted = requests.file.streamed()
                 && !requests.file.isHeld(requests.blockedWindow)
                 && reservedUsed + generalUsed < poolChunks
                 && grantChunk(requests, requests.blockedWindow, ReceiveSlot.SlotKind.RESERVED);
-        if (given) {
+        if (granted) {
             block(requests, NO_WINDOW);
         }
-        return given;
+        return granted;
     }
 }

@@ -4,11 +4,11 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 
 /**
- * Knows which receive slot holds which bytes of a file: sorted, disjoint runs. A later write takes the place of an
- * earlier one as soon as it is advertised, so the order of writes is kept whatever order the pulls end in.
+ * Maps the bytes of a file to receive slots: sorted, disjoint runs. A later write replaces an earlier one as soon as it
+ * is advertised. So the order of writes is kept for any order of the arrivals.
  *
- * <p>Guarded by the file's lock. Counts the live bytes of each {@link ReceiveSlot} and tells when one has lost its last
- * byte. Adding at the end, as a sequential writer does, costs a constant time and allocates nothing.
+ * <p>Guarded by the file's lock. Counts the live bytes of each {@link ReceiveSlot} and reports the removal of its last
+ * byte. Adding at the end, as a sequential writer does, takes constant time and allocates nothing.
  */
 final class Extents {
     private final Consumer<ReceiveSlot> whenEmptied;
@@ -38,19 +38,19 @@ final class Extents {
         return slots[extent];
     }
 
-    /** The extent that holds a byte, or -1. */
+    /** Returns the extent that contains a byte, or -1. */
     int find(long offset) {
         int extent = firstEndingAfter(offset);
         return extent < count && starts[extent] <= offset ? extent : -1;
     }
 
-    /** Returns where the first extent behind {@code offset} starts, or {@link Long#MAX_VALUE}. */
+    /** Returns the start of the first extent after {@code offset}, or {@link Long#MAX_VALUE}. */
     long nextStart(long offset) {
         int extent = firstEndingAfter(offset);
         return extent < count ? Math.max(offset, starts[extent]) : Long.MAX_VALUE;
     }
 
-    /** Gives the end of the bytes that are there from {@code offset} on, whosever; {@code offset} if none is. */
+    /** Returns the end of the present bytes from {@code offset} on, in any slots; {@code offset} if there is none. */
     long coveredTo(long offset) {
         long to = offset;
         for (int extent = firstEndingAfter(offset); extent < count && starts[extent] <= to; extent++) {
@@ -59,7 +59,7 @@ final class Extents {
         return to;
     }
 
-    /** From now on these bytes are the receive slot's. */
+    /** Assigns these bytes to the receive slot. */
     void put(long start, long end, ReceiveSlot slot) {
         remove(start, end);
         int at = firstEndingAfter(start);
@@ -72,7 +72,7 @@ final class Extents {
         slot.changeLiveBytes(end - start);
     }
 
-    /** Forgets these bytes. */
+    /** Removes these bytes. */
     void remove(long start, long end) {
         int extent = firstEndingAfter(start);
         while (extent < count && starts[extent] < end) {
@@ -82,7 +82,9 @@ final class Extents {
         }
     }
 
-    /** The first extent of a receive slot that starts before {@code end} and ends behind {@code start}, or -1. */
+    /**
+     * Returns the first extent of a receive slot that starts before {@code end} and ends after {@code start}, or -1.
+     */
     int next(ReceiveSlot slot, long start, long end) {
         int extent = firstEndingAfter(start);
         while (extent < count && starts[extent] < end && slots[extent] != slot) {
@@ -91,7 +93,7 @@ final class Extents {
         return extent < count && starts[extent] < end ? extent : -1;
     }
 
-    /** The bytes of one receive slot, all of which lie in this window, are another's now, at the same places. */
+    /** Reassigns the bytes of one receive slot, which all lie in this window, to another one. */
     void move(ReceiveSlot from, ReceiveSlot to, long windowStart, long windowEnd) {
         for (int extent = firstEndingAfter(windowStart); extent < count && starts[extent] < windowEnd; extent++) {
             if (slots[extent] == from) {
@@ -103,7 +105,7 @@ final class Extents {
         }
     }
 
-    /** Cuts a part out of one extent and gives the index of the extent that follows the cut. */
+    /** Removes a part of one extent and returns the index of the extent after the removed part. */
     private int cut(int extent, long cutStart, long cutEnd) {
         ReceiveSlot slot = slots[extent];
         boolean keepsHead = starts[extent] < cutStart;

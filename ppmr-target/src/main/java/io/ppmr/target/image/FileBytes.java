@@ -7,24 +7,23 @@ import org.agrona.UnsafeApi;
 import org.agrona.collections.Long2ObjectHashMap;
 
 /**
- * The place of each byte of one image file: in the receive slot into which it comes, or staged. Tells when a receive
- * slot is empty.
+ * The location of each byte of one image file: a receive slot, or staging. Reports empty receive slots.
  *
- * <p>What comes into a chunk of the pool for a stream stays there until it is read: the chunk <i>holds</i> its window.
- * A piece of a window that is held already comes through a bounce buffer and is joined to the holder. All else leaves
- * its chunk for the {@link StagedFile} as soon as it has come. So what is on the heap is bounded by the pool, however
- * large the file is. Guarded by the file's lock.
+ * <p>For a stream the bytes of a chunk stay in the chunk until they are read: the chunk <i>holds</i> its window. A
+ * further piece of a held window arrives in a bounce buffer and is copied to the holder. All other bytes move to the
+ * {@link StagedFile} when they arrived. So the heap is bounded by the pool, for any size of the file. Guarded by the
+ * file's lock.
  */
 final class FileBytes {
-    /** Hears of receive slots and staging, under the file's lock. */
+    /** Receives the events of receive slots and staging, while holding the file's lock. */
     interface Events {
         /** A chunk is empty. */
         void slotFree(ReceiveSlot slot);
 
-        /** There is more room in staging. */
+        /** Staging has more space. */
         void stagingFree();
 
-        /** Bytes that have come cannot be staged. */
+        /** Arrived bytes cannot be staged. */
         void stagingFailed(ImageException reason);
     }
 
@@ -35,7 +34,7 @@ final class FileBytes {
     private final Extents extents = new Extents(this::freeIfEmpty);
     private final Long2ObjectHashMap<ReceiveSlot> holders = new Long2ObjectHashMap<>();
     private final StagedFile staged;
-    /** The bounce buffers of a stream whose bytes must be staged, and have not come. */
+    /** The bounce buffers of a stream whose bytes must be staged, and did not arrive. */
     private final List<ReceiveSlot> toStage = new ArrayList<>();
 
     private ReceiveSlot foundSlot;
@@ -49,26 +48,28 @@ final class FileBytes {
         staged = new StagedFile(staging);
     }
 
-    /** Returns whether a chunk holds a window, or is granted for it. */
+    /** Returns whether a chunk contains a window, or is granted for it. */
     boolean isHeld(long window) {
         return holders.containsKey(window);
     }
 
-    /** Returns whether all bytes from {@code offset} to its window's end are here, or it has a receive slot. */
+    /**
+     * Returns whether all bytes from {@code offset} to its window's end are present, or the window has a receive slot.
+     */
     boolean isCovered(long offset) {
         long window = geometry.windowOf(offset);
         long end = startOf(window + 1);
         return isHeld(window) || isToBeStaged(window) || staged.coveredTo(offset, end) >= end;
     }
 
-    /** Returns whether bytes of a window may be on their way: a credit for it is out, or its chunk has not come. */
+    /** Returns whether bytes of a window may be under way: a credit for it is unused, or its chunk did not arrive. */
     boolean isExpected(long window) {
         ReceiveSlot holder = holders.get(window);
         return (holder != null && holder.expectsBytes()) || isToBeStaged(window);
     }
 
     private boolean isToBeStaged(long window) {
-        // By index: an iterator would be allocated for each chunk.
+        // By index, because an iterator would be allocated for each chunk.
         for (int i = 0; i < toStage.size(); i++) {
             if (toStage.get(i).window() == window) {
                 return true;
@@ -77,7 +78,7 @@ final class FileBytes {
         return false;
     }
 
-    /** Returns how much room staging needs for what is still missing of a window. */
+    /** Returns how much space staging needs for the missing bytes of a window. */
     long missingBytes(long window) {
         return staged.missingBytes(startOf(window), startOf(window + 1));
     }
@@ -86,14 +87,14 @@ final class FileBytes {
         return window * geometry.chunkBytes();
     }
 
-    // ---- its bytes --------------------------------------------------------------------------------------------
+    // ---- bytes -----------------------------------------------------------------------------------------------
 
-    /** Bytes were advertised for a receive slot. */
+    /** Adds bytes that were advertised for a receive slot. */
     void put(long start, long end, ReceiveSlot slot) {
         extents.put(start, end, slot);
     }
 
-    /** These bytes are the file's no more. */
+    /** Removes these bytes from the file. */
     void remove(long start, long end) throws ImageException {
         extents.remove(start, end);
         if (staged.remove(start, end)) {
@@ -101,20 +102,20 @@ final class FileBytes {
         }
     }
 
-    /** Gives the start of the first bytes behind {@code offset}, or {@link Long#MAX_VALUE}. */
+    /** Returns the start of the first bytes after {@code offset}, or {@link Long#MAX_VALUE}. */
     long nextStart(long offset) {
         return Math.min(extents.nextStart(offset), staged.nextFrom(offset));
     }
 
     /**
-     * Gives the end of the bytes that were advertised from {@code offset} on, an earlier such place behind it, or one
-     * behind {@code limit}.
+     * Returns the end of the expected bytes from {@code offset} on, or of the first part of them, or a position after
+     * {@code limit}.
      */
     long coveredTo(long offset, long limit) {
         return find(offset, limit - offset) ? offset + foundBytes : offset;
     }
 
-    /** Finds a byte and up to the given number behind it; if it is expected, the methods below describe it. */
+    /** Finds a byte and up to the given number after it. If it is expected, the methods below describe it. */
     boolean find(long offset, long lengthBytes) {
         int extent = extents.find(offset);
         if (extent >= 0) {
@@ -122,23 +123,23 @@ final class FileBytes {
             foundBytes = extents.end(extent) - offset;
             return true;
         }
-        // What comes into a receive slot takes the place of what is staged.
+        // Bytes in a receive slot replace staged ones.
         foundSlot = null;
         foundBytes = Math.min(staged.coveredTo(offset, offset + lengthBytes), extents.nextStart(offset)) - offset;
         return foundBytes > 0;
     }
 
-    /** Returns true if the byte that was found has come. */
+    /** Returns true if the found byte arrived. */
     boolean foundArrived() {
         return foundSlot == null || foundSlot.hasArrived();
     }
 
-    /** Returns how many bytes follow it in one piece, itself included, as far as was looked for. */
+    /** Returns the length of the found run, within the requested number. */
     long foundBytes() {
         return foundBytes;
     }
 
-    /** Copies the bytes that were found at {@code offset} to native memory. */
+    /** Copies the found bytes at {@code offset} to native memory. */
     void copyFound(long address, int lengthBytes, long offset) throws ImageException {
         if (foundSlot == null) {
             staged.read(address, lengthBytes, offset);
@@ -148,8 +149,8 @@ final class FileBytes {
     }
 
     /**
-     * A reader seeks from one byte to another. What is on its way into the windows that it leaves with that is skipped:
-     * chunks overtake each other, so it may have been written before what is read next.
+     * A reader seeks forward. Bytes under way to the windows that it leaves are skipped. Chunks overtake each other, so
+     * these bytes may have been written before the bytes that are read next.
      */
     void skip(long from, long to) {
         holders.values().forEach(holder -> skip(holder, from, to));
@@ -162,9 +163,9 @@ final class FileBytes {
         }
     }
 
-    // ---- its receive slots ------------------------------------------------------------------------------------
+    // ---- receive slots ---------------------------------------------------------------------------------------
 
-    /** A chunk is granted for a window of a stream; its bytes stay in it, or must be staged. */
+    /** Assigns a chunk that is granted for a window of a stream. Its bytes stay in it, or must be staged. */
     void hold(ReceiveSlot slot) {
         if (slot.isStaged()) {
             toStage.add(slot);
@@ -181,7 +182,7 @@ final class FileBytes {
         return holder != null;
     }
 
-    void giveUp(ReceiveSlot slot) {
+    void returnCredit(ReceiveSlot slot) {
         if (slot.isStaged()) {
             leaveStaging(slot);
         }
@@ -192,9 +193,9 @@ final class FileBytes {
         freeIfEmpty(slot);
     }
 
-    void arrived(ReceiveSlot slot) {
+    void onArrived(ReceiveSlot slot) {
         if (slot.isStaged()) {
-            // It is not free before it is marked as arrived.
+            // The slot is not free before it is marked as arrived.
             stage(slot);
             leaveStaging(slot);
         }
@@ -213,12 +214,12 @@ final class FileBytes {
         return slot.isSettledIn(file) && holders.get(slot.window()) == slot;
     }
 
-    /** Moves a chunk's bytes to staging, which has room for them, and frees it. */
+    /** Moves the bytes of a chunk to staging, which has space for them, and frees it. */
     void evict(ReceiveSlot slot) {
         stage(slot);
     }
 
-    /** Frees everything; for the end of a session, when no transport writes into a receive slot. */
+    /** Frees everything; for the end of a session, when no transport writes to a receive slot. */
     void discard() {
         extents.remove(0, Long.MAX_VALUE);
         staged.close();
@@ -236,7 +237,7 @@ final class FileBytes {
             freeIfEmpty(bounce);
             freeIfEmpty(destination);
         } else {
-            // The transport still writes into the destination; the end of that pull adds this piece as well.
+            // The transport still writes to the destination. Its completion also adds this piece.
             bounce.awaitDestination();
         }
     }
@@ -254,7 +255,7 @@ final class FileBytes {
         extents.move(from, to, windowStart, windowEnd);
     }
 
-    /** Copies the bytes of a receive slot that belong to the file to staging; afterwards the slot has none of them. */
+    /** Copies the live bytes of a receive slot to staging, and removes them from the slot. */
     private void stage(ReceiveSlot slot) {
         long windowStart = startOf(slot.window());
         long windowEnd = startOf(slot.window() + 1);
@@ -267,7 +268,7 @@ final class FileBytes {
             } catch (ImageException e) {
                 events.stagingFailed(e);
             }
-            // With its last byte a slot that has arrived is free, and may be granted again at once.
+            // After the removal of its last byte an arrived slot is free, and may be granted again at once.
             extents.remove(start, end);
             extent = extents.next(slot, end, windowEnd);
         }

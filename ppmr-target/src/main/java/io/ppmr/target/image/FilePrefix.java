@@ -5,28 +5,28 @@ import io.ppmr.protocol.data.FilePrefixFrame;
 import org.agrona.UnsafeApi;
 
 /**
- * The first 4 KiB of a file, which come at once and stay readable to the end: restarts read the heads of all files
- * before they read on in any, and read a head more than once. Guarded by the file's lock.
+ * The first 4 KiB of a file, which arrive at once and stay readable to the end. Restarts read the prefixes of all files
+ * first, and may read a prefix more than once. Guarded by the file's lock.
  */
 final class FilePrefix {
-    static final int BYTES = FilePrefixFrame.HEAD_BYTES;
+    static final int BYTES = FilePrefixFrame.PREFIX_BYTES;
 
     private final long address;
     private final ByteRangeSet present = new ByteRangeSet();
-    private long handedTo;
+    private long readTo;
 
     FilePrefix(long address) {
         this.address = address;
     }
 
-    /** Returns how far readers have read. */
-    long handedTo() {
-        return handedTo;
+    /** Returns the offset up to which readers read. */
+    long readTo() {
+        return readTo;
     }
 
     /** Returns true if a frame changes bytes that were read before. */
     boolean contradicts(FilePrefixFrame frame) {
-        long overlap = Math.min(frame.position() + frame.dataLengthBytes(), handedTo) - frame.position();
+        long overlap = Math.min(frame.position() + frame.dataLengthBytes(), readTo) - frame.position();
         for (long i = 0; i < overlap; i++) {
             if (UnsafeApi.getByte(address + frame.position() + i) != UnsafeApi.getByte(frame.dataAddress() + i)) {
                 return true;
@@ -35,7 +35,7 @@ final class FilePrefix {
         return false;
     }
 
-    /** Takes a frame's bytes and gives the offset behind them. */
+    /** Stores a frame's bytes and returns the offset after them. */
     long put(FilePrefixFrame frame) {
         UnsafeApi.copyMemory(frame.dataAddress(), address + frame.position(), frame.dataLengthBytes());
         long end = frame.position() + (long) frame.dataLengthBytes();
@@ -47,22 +47,24 @@ final class FilePrefix {
         present.truncate(size);
     }
 
-    /** Copies what is there from {@code offset} on, at most {@code lengthBytes}; 0 if the first byte is not. */
+    /**
+     * Copies present bytes from {@code offset} on, at most {@code lengthBytes}. Returns 0 if the first byte is missing.
+     */
     int copy(long to, int lengthBytes, long offset) {
         int bytes = (int) Math.min(lengthBytes, present.coveredTo(offset) - offset);
         if (bytes > 0) {
             UnsafeApi.copyMemory(address + offset, to, bytes);
-            handedTo = Math.max(handedTo, offset + bytes);
+            readTo = Math.max(readTo, offset + bytes);
         }
         return bytes;
     }
 
-    /** Gives the end of the bytes that are there from {@code offset} on; {@code offset} if none is. */
+    /** Returns the end of the present bytes from {@code offset} on; {@code offset} if there is none. */
     long coveredTo(long offset) {
         return present.coveredTo(offset);
     }
 
-    /** The first byte from {@code offset} on that is there, or the head's end. */
+    /** Returns the first present byte from {@code offset} on, or the prefix's end. */
     long nextFrom(long offset) {
         return Math.min(present.nextFrom(offset), BYTES);
     }

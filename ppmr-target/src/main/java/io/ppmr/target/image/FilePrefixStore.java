@@ -6,35 +6,35 @@ import java.util.List;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Room for the heads of all files of a migration, outside the pool and with a budget of its own. Owned by the session's
- * agent; kept for the next migration.
+ * Memory for the prefixes of all files of a migration, outside of the pool and with a separate budget. Owned by the
+ * session's agent; kept for the next migration.
  */
 public final class FilePrefixStore {
-    private static final int PREFIXES_A_SLAB = 256;
+    private static final int PREFIXES_PER_SLAB = 256;
 
-    private final int maxHeads;
+    private final int maxPrefixes;
     private final List<UnsafeBuffer> slabs = new ArrayList<>();
     private int used;
 
-    /** @param budgetBytes how much memory all heads together may take */
+    /** @param budgetBytes the memory limit for all prefixes together */
     public FilePrefixStore(long budgetBytes) {
-        maxHeads = (int) Math.min(budgetBytes / FilePrefix.BYTES, Integer.MAX_VALUE / FilePrefix.BYTES);
+        maxPrefixes = (int) Math.min(budgetBytes / FilePrefix.BYTES, Integer.MAX_VALUE / FilePrefix.BYTES);
     }
 
-    /** Native address of room for one head. */
+    /** Returns the native address of the memory for one prefix. */
     public long claim(String fileName) throws ImageException {
-        if (used == maxHeads) {
-            throw new ImageException("file " + fileName + ": the image has more than " + maxHeads
-                    + " files, whose heads fill their budget: raise prefixes.limit of the target");
+        if (used == maxPrefixes) {
+            throw new ImageException("file " + fileName + ": the image has more than " + maxPrefixes
+                    + " files, whose prefixes fill their budget: raise prefixes.limit of the target");
         }
-        int slab = used / PREFIXES_A_SLAB;
+        int slab = used / PREFIXES_PER_SLAB;
         if (slab == slabs.size()) {
-            slabs.add(new UnsafeBuffer(ByteBuffer.allocateDirect(PREFIXES_A_SLAB * FilePrefix.BYTES)));
+            slabs.add(new UnsafeBuffer(ByteBuffer.allocateDirect(PREFIXES_PER_SLAB * FilePrefix.BYTES)));
         }
-        return slabs.get(slab).addressOffset() + (long) (used++ % PREFIXES_A_SLAB) * FilePrefix.BYTES;
+        return slabs.get(slab).addressOffset() + (long) (used++ % PREFIXES_PER_SLAB) * FilePrefix.BYTES;
     }
 
-    /** Frees everything. Addresses that were given out before must no longer be used. */
+    /** Frees everything. Addresses that were returned before must no longer be used. */
     public void reset() {
         used = 0;
     }

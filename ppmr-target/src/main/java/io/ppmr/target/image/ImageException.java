@@ -1,9 +1,6 @@
 package io.ppmr.target.image;
 
-/**
- * Says that an image does something that cannot be served, so that its migration fails; the message names file, cause
- * and remedy.
- */
+/** An image that cannot be served, which fails its migration. The message names file, cause and remedy. */
 public final class ImageException extends Exception {
     private static final long serialVersionUID = 1L;
 

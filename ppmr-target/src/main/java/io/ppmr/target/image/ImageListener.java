@@ -1,34 +1,32 @@
 package io.ppmr.target.image;
 
 /**
- * Hears from files what the session's agent must know. Called under a file's lock by any thread; never blocks. One
- * that waits for nothing and counts nothing need not override what does nothing here.
+ * Receives the events of files for the session's agent. Called while holding a file's lock, by any thread; never
+ * blocks. The default methods do nothing.
  */
 public interface ImageListener {
 
-    /** Is called when the chunk holds no byte of the file: the agent may grant it again. */
+    /** The chunk contains no byte of the file, so the agent may grant it again. */
     void slotFree(ReceiveSlot slot);
 
-    /** There is more room in staging: the agent may grant it. */
+    /** Staging has more space, which the agent may grant. */
     default void stagingFree() {}
 
-    /** Bytes that have come cannot be staged, or not be read from there: the image can never be whole. */
+    /** Arrived bytes cannot be staged, or not be read from staging, so the image cannot become complete. */
     void stagingFailed(ArrivingFile file, String reason);
 
-    /** A reader waits for bytes that have not come. */
+    /** A reader waits for missing bytes. */
     default void readerWaits(ArrivingFile file) {}
 
-    /** A reader has waited for bytes, or for a while, and looks again. */
+    /** A reader ended a wait, because bytes arrived or its time slice ended, and checks again. */
     default void readerWaited(ArrivingFile file, long tookNs) {}
 
-    /**
-     * The number of streams whose reader's next window has no slot has changed: each of them may need one at any time.
-     */
+    /** The number of streams whose reader's next window has no slot changed. Each of them may need one at any time. */
     void uncoveredStreams(int change);
 
-    /** So many bytes were given to readers. */
+    /** Counts bytes that were copied to readers. */
     default void bytesRead(long bytes) {}
 
-    /** A reader asked for bytes that a streamed file gave away before. */
+    /** A reader requested bytes of a streamed file that were read before. */
     void seekRefused(ArrivingFile file, long offset);
 }

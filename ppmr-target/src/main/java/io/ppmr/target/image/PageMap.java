@@ -4,9 +4,9 @@ import java.util.Arrays;
 import org.agrona.UnsafeApi;
 
 /**
- * A set of pages of one file: a bit for each page, off the heap, in leaves that cover 32 MiB of the file each. A leaf
- * is there only while a bit of it is set, so a sparse file takes little. Guarded by the file's lock; a lookup allocates
- * nothing.
+ * A set of pages of one file. Each page is a bit outside of the heap, in leaves that cover 32 MiB of the file each. A
+ * leaf exists only while one of its bits is set, so a sparse file needs little memory. Guarded by the file's lock. A
+ * lookup allocates nothing.
  */
 final class PageMap {
     static final int PAGE_BYTES = 4096;
@@ -19,13 +19,13 @@ final class PageMap {
     private static final int FIRST_LEAVES = 4;
 
     private final Staging staging;
-    // The leaves in the order of their pages: each one's number, address, and how many of its bits are set.
+    // The leaves in the order of their pages: number, address, and number of set bits of each.
     private long[] numbers = new long[FIRST_LEAVES];
     private long[] addresses = new long[FIRST_LEAVES];
     private int[] setBits = new int[FIRST_LEAVES];
     private int leaves;
 
-    /** @param staging bounds the leaves of all files together */
+    /** @param staging limits the leaves of all files together */
     PageMap(Staging staging) {
         this.staging = staging;
     }
@@ -38,7 +38,7 @@ final class PageMap {
     /**
      * Adds the pages from {@code from} up to, not including, {@code to}.
      *
-     * @return how many of them it did not have
+     * @return how many of them were not in the set
      */
     long add(long from, long to) throws ImageException {
         long added = 0;
@@ -56,12 +56,12 @@ final class PageMap {
     /**
      * Removes the pages from {@code from} up to, not including, {@code to}.
      *
-     * @return how many of them it had
+     * @return how many of them were in the set
      */
     long remove(long from, long to) {
         long removed = 0;
         int leaf = firstAtOrAfter(from >> LEAF_SHIFT);
-        // Leaves that stay move once, behind those that stay before them.
+        // Each remaining leaf moves once, to the position after the previous remaining one.
         int kept = leaf;
         while (leaf < leaves && (numbers[leaf] << LEAF_SHIFT) < to) {
             long start = Math.max(from, numbers[leaf] << LEAF_SHIFT);
@@ -92,7 +92,7 @@ final class PageMap {
         return leaves == 0;
     }
 
-    /** Returns the first page from {@code page} on that it has, or {@link Long#MAX_VALUE}. */
+    /** Returns the first page of the set from {@code page} on, or {@link Long#MAX_VALUE}. */
     long nextIn(long page) {
         for (int leaf = firstAtOrAfter(page >> LEAF_SHIFT); leaf < leaves; leaf++) {
             long start = Math.max(page, numbers[leaf] << LEAF_SHIFT);
@@ -104,7 +104,7 @@ final class PageMap {
         return NO_PAGE;
     }
 
-    /** Returns the first page from {@code page} on that it does not have, or one behind {@code limit}. */
+    /** Returns the first page from {@code page} on that is not in the set, or one after {@code limit}. */
     long nextOut(long page, long limit) {
         long at = page;
         int leaf = firstAtOrAfter(at >> LEAF_SHIFT);
@@ -143,7 +143,7 @@ final class PageMap {
         }
     }
 
-    /** Gives the first page from {@code page} on in its leaf whose bit is as wanted. */
+    /** Returns the first page from {@code page} on in its leaf whose bit has the wanted value. */
     private long scan(int leaf, long page, boolean wanted) {
         int word = wordOf(page);
         long bits = (wanted ? word(leaf, word) : ~word(leaf, word)) & (-1L << page);

@@ -4,49 +4,50 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 
 /**
- * The state that the files of one rank share: one checkpointer writes them and one restart reads them. That both may do
- * so in turn is why a reader of one file can wait for a writer who is blocked at another.
+ * The state that the files of one rank share. One checkpointer writes them and one restart reads them. Both may process
+ * the files in turn, so a reader of one file can wait for a writer that is blocked at another.
  *
- * <p>Any thread; the agent alone uses {@link #allowStaging}.
+ * <p>Any thread. Only the agent uses {@link #allowStaging}.
  */
 public final class RankImage {
     private final int rank;
     private final Predicate<String> streams;
-    private final boolean streamsAtOnce;
+    private final boolean writesStreamsConcurrently;
     private final AtomicInteger readersWaiting = new AtomicInteger();
     private volatile boolean ended;
     private boolean staging;
 
-    /** One whose checkpointer writes one file after the other. */
+    /** Creates the state of a rank whose checkpointer writes one file after the other. */
     public RankImage(int rank, Predicate<String> streams) {
         this(rank, streams, false);
     }
 
     /**
-     * @param streams tells of a file, by its name, whether it is read front to back, once
-     * @param streamsAtOnce whether these are written at the same time, so that none waits for another one's reader
+     * @param streams returns for a file's name whether it is read once, from front to back
+     * @param writesStreamsConcurrently whether these files are written concurrently, so that none waits for another
+     *     one's reader
      */
-    RankImage(int rank, Predicate<String> streams, boolean streamsAtOnce) {
+    RankImage(int rank, Predicate<String> streams, boolean writesStreamsConcurrently) {
         this.rank = rank;
         this.streams = streams;
-        this.streamsAtOnce = streamsAtOnce;
+        this.writesStreamsConcurrently = writesStreamsConcurrently;
     }
 
-    /** Returns whether its streams are written at the same time. */
-    boolean streamsAtOnce() {
-        return streamsAtOnce;
+    /** Returns whether its streams are written concurrently. */
+    boolean writesStreamsConcurrently() {
+        return writesStreamsConcurrently;
     }
 
     public int rank() {
         return rank;
     }
 
-    /** Returns whether the file at this path is read front to back, once. */
+    /** Returns whether the file at this path is read once, from front to back. */
     boolean streams(String path) {
         return streams.test(path.substring(path.lastIndexOf('/') + 1));
     }
 
-    /** Every file of it is whole and no other will come. */
+    /** Marks all its files as complete. No other file follows. */
     synchronized void end() {
         ended = true;
         notifyAll();
@@ -61,7 +62,7 @@ public final class RankImage {
         notifyAll();
     }
 
-    /** A reader of a file, or the opener of a file that has not arrived, begins to wait. */
+    /** Counts a reader of a file, or an opener of a missing file, that begins to wait. */
     public void readerBlocked() {
         readersWaiting.incrementAndGet();
     }
@@ -74,7 +75,7 @@ public final class RankImage {
         return readersWaiting.get() > 0;
     }
 
-    /** From now on writers of this rank need not wait for a reader of the same file: what is not read is staged. */
+    /** Allows unread bytes to be staged, so that writers of this rank need not wait for a reader of the same file. */
     public void allowStaging() {
         staging = true;
     }

@@ -3,20 +3,20 @@ package io.ppmr.target.image;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Room for one window of one file at the target: a chunk of the pool. A byte of the file lies at its own offset in the
- * window, so pieces of a window can be put together in one receive slot.
+ * The target's memory for one window of one file: a chunk of the pool. A byte of the file has its own offset in the
+ * window, so pieces of a window can be combined in one receive slot.
  *
- * <p>The {@link CreditLedger} grants it, on the session's agent, to a file; until the file has given it up its
- * contents are the file's, and guarded by the file's lock.
+ * <p>The {@link CreditLedger} grants it to a file, on the session's agent. Until the file frees it, its contents belong
+ * to the file and are guarded by the file's lock.
  */
 public final class ReceiveSlot {
-    /** The memory from which a receive slot is granted, which decides what may happen to it. */
+    /** The class of memory from which a receive slot is granted, which decides its use. */
     public enum SlotKind {
-        /** The half of the pool kept for what a reader waits for. */
+        /** The half of the pool that is kept for waiting readers. */
         RESERVED,
         /** The rest of the pool. */
         GENERAL,
-        /** Chunks beside the pool through which bytes pass on their way into another receive slot, or to staging. */
+        /** Additional chunks through which bytes pass to another receive slot, or to staging. */
         BOUNCE
     }
 
@@ -24,15 +24,17 @@ public final class ReceiveSlot {
     private final int chunk;
     private final long address;
 
-    // Written by the session's agent, before the file has it.
+    // Written by the session's agent before the slot is granted.
     private SlotKind kind;
     private long window;
     private boolean staged;
-    /** The room in staging that is set aside for its bytes; who takes it gives it back. */
+    /** The space in staging that is reserved for its bytes; released once by {@link #takeReserved}. */
     private long reservedBytes;
-    /** Its credit is neither used nor given back; who makes that false has used it. */
+    /** Its credit was neither used nor returned. The thread that sets this to false used the credit. */
     private final AtomicBoolean open = new AtomicBoolean();
-    /** Null while it is free: set by the session's agent, and null again under the file's lock. Read by any thread. */
+    /**
+     * Null while it is free: set by the session's agent, and reset while holding the file's lock. Read by any thread.
+     */
     private volatile ArrivingFile file;
 
     // Guarded by the file's lock.
@@ -50,7 +52,7 @@ public final class ReceiveSlot {
         this.address = address;
     }
 
-    /** Names it on the wire and in pulls. */
+    /** The number of the slot on the wire and in pulls. */
     public int index() {
         return index;
     }
@@ -69,12 +71,12 @@ public final class ReceiveSlot {
         return kind;
     }
 
-    /** The window that it is granted for. */
+    /** The window for which it is granted. */
     public long window() {
         return window;
     }
 
-    /** The file that it is granted to; null while it is free. */
+    /** The file to which it is granted; null while it is free. */
     public ArrivingFile file() {
         return file;
     }
@@ -85,19 +87,19 @@ public final class ReceiveSlot {
         grant(grantedKind, grantedFile, grantedWindow, false, 0);
     }
 
-    /** Grants the slot for bytes that move to staging on arrival; room for them is reserved there. */
+    /** Grants the slot for bytes that move to staging on arrival, for which space is reserved. */
     void grantStaged(SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow, long reserved) {
         grant(grantedKind, grantedFile, grantedWindow, true, reserved);
     }
 
     private void grant(
-            SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow, boolean leaves, long reserved) {
+            SlotKind grantedKind, ArrivingFile grantedFile, long grantedWindow, boolean isStaged, long reserved) {
         kind = grantedKind;
         window = grantedWindow;
         liveBytes = 0;
         pieces = 0;
         arrived = false;
-        staged = leaves;
+        staged = isStaged;
         reservedBytes = reserved;
         skippedFrom = Long.MAX_VALUE;
         destination = null;
@@ -107,46 +109,47 @@ public final class ReceiveSlot {
         open.set(true);
     }
 
-    /** Takes the slot back from its file, which never received it or has ended. */
+    /** Takes the slot back from its file, which never received it or ended. */
     void revoke() {
         open.set(false);
         file = null;
     }
 
-    /** Returns whether it is granted to the file and its credit is neither used nor given back. */
-    boolean isUnusedGrantOf(ArrivingFile asked) {
-        return file == asked && open.get();
+    /** Returns whether it is granted to the file and its credit was neither used nor returned. */
+    boolean isUnusedGrantOf(ArrivingFile expected) {
+        return file == expected && open.get();
     }
 
     /**
-     * Uses the credit, or gives it back. The session's agent, or where chunks are sent unasked the transport's threads.
+     * Uses or returns the credit. Called by the session's agent, or by the transport's threads if the source sends
+     * chunks.
      *
-     * @return whether it was neither until now
+     * @return whether the credit was open until now
      */
     public boolean use() {
         return open.compareAndSet(true, false);
     }
 
-    /** The chunk that used the credit does not come by its connection; it may come by another one. */
+    /** The chunk that used the credit does not arrive on its connection, but may arrive on another one. */
     public void reopen() {
         open.set(true);
     }
 
     // ---- the file, under its lock -----------------------------------------------------------------------------
 
-    /** Returns whether its bytes leave it for staging. */
+    /** Returns whether its bytes move to staging. */
     boolean isStaged() {
         return staged;
     }
 
-    /** Takes the room in staging that was set aside for it. */
+    /** Returns the reserved space in staging and sets it to 0, so that it is released once. */
     long takeReserved() {
-        long taken = reservedBytes;
+        long reserved = reservedBytes;
         reservedBytes = 0;
-        return taken;
+        return reserved;
     }
 
-    /** Its own pull has ended, or there will be none. */
+    /** Marks its own bytes as arrived, or not expected. */
     void arrive() {
         arrived = true;
     }
@@ -155,52 +158,52 @@ public final class ReceiveSlot {
         return arrived;
     }
 
-    /** A reader has left its window at this offset for a later one, while bytes were on their way into it. */
+    /** A reader skipped from this offset to a later window while bytes were under way to this one. */
     void skipFrom(long offset) {
         skippedFrom = offset;
     }
 
-    /** Returns whether a reader has skipped what comes into it, or through it, from this offset on. */
+    /** Returns whether a reader skipped the bytes from this offset on that arrive in it, or through it. */
     boolean wasSkippedFrom(long offset) {
         return offset >= (destination == null ? this : destination).skippedFrom;
     }
 
     /**
-     * Counts bytes in it that belong to the file as it is now: neither overwritten, cut off, nor read away.
+     * Changes the number of bytes in it that belong to the file now: neither overwritten, truncated, nor read.
      *
-     * @return how many there are after the change
+     * @return the number after the change
      */
     int changeLiveBytes(long change) {
         liveBytes += (int) change;
         return liveBytes;
     }
 
-    /** From now on its bytes go to this one, which is not freed before they have come or {@link #detach} was called. */
+    /** Sets the slot to which its bytes go, which is not freed before they arrived or {@link #detach} was called. */
     void attachTo(ReceiveSlot holder) {
         holder.pieces++;
         destination = holder;
     }
 
-    /** For a bounce buffer: where its bytes go; null for others. */
+    /** Returns the destination of a bounce buffer's bytes; null for other slots. */
     ReceiveSlot destination() {
         return destination;
     }
 
-    /** Its bytes are in its destination, or will not come; gives that. */
+    /** Removes and returns its destination, because its bytes are there, or will not arrive. */
     ReceiveSlot detach() {
-        ReceiveSlot left = destination;
-        left.pieces--;
+        ReceiveSlot old = destination;
+        old.pieces--;
         destination = null;
-        return left;
+        return old;
     }
 
-    /** A bounce buffer waits until its destination has arrived itself. */
+    /** Queues a bounce buffer until its destination's own bytes arrived. */
     void awaitDestination() {
         nextWaiting = destination.firstWaiting;
         destination.firstWaiting = this;
     }
 
-    /** Takes the next bounce buffer that waits for this one; null if none does. */
+    /** Removes and returns the next queued bounce buffer; null if there is none. */
     ReceiveSlot pollWaiting() {
         ReceiveSlot waiting = firstWaiting;
         if (waiting != null) {
@@ -210,22 +213,22 @@ public final class ReceiveSlot {
         return waiting;
     }
 
-    /** Returns whether the file has it and nothing of it, and nothing will come. */
-    boolean isEmptyIn(ArrivingFile asked) {
-        return file == asked && arrived && liveBytes == 0 && pieces == 0 && destination == null;
+    /** Returns whether it is granted to the file, contains none of its bytes, and expects none. */
+    boolean isEmptyIn(ArrivingFile expected) {
+        return file == expected && arrived && liveBytes == 0 && pieces == 0 && destination == null;
     }
 
-    /** Returns whether bytes may come into it. */
+    /** Returns whether bytes may arrive in it. */
     boolean expectsBytes() {
         return !arrived || pieces > 0;
     }
 
-    /** Returns whether the file has bytes in it, and nothing more will come. */
-    boolean isSettledIn(ArrivingFile asked) {
-        return file == asked && arrived && liveBytes > 0 && pieces == 0;
+    /** Returns whether it contains bytes of the file, and expects none. */
+    boolean isSettledIn(ArrivingFile expected) {
+        return file == expected && arrived && liveBytes > 0 && pieces == 0;
     }
 
-    /** Marks the slot as abandoned: no transport writes into it. */
+    /** Marks the slot as abandoned: no transport writes to it. */
     void abandon() {
         pieces = 0;
         arrived = true;

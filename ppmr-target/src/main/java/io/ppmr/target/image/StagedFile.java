@@ -4,11 +4,11 @@ import io.ppmr.bufferpool.ByteRangeSet;
 import io.ppmr.os.LibC;
 
 /**
- * The bytes of one image file that the pool does not keep: a sparse file without a name, in which each byte lies at its
- * own offset. The kernel knows where a page lies; this knows which bytes have come. Whole pages are bits of a
- * {@link PageMap}; of a page that is partly there the runs of its bytes are noted, until they are all of it.
+ * The bytes of one image file that the pool does not keep: an unnamed sparse file, in which each byte has its own
+ * offset. The kernel maps the pages. This class tracks which bytes arrived. Complete pages are bits of a {@link
+ * PageMap}. For incomplete pages the runs of their bytes are stored until the page is complete.
  *
- * <p>Guarded by the image file's lock. Its file is made with the first byte.
+ * <p>Guarded by the image file's lock. Its file is created with the first byte.
  */
 final class StagedFile {
     private static final int NOT_OPEN = -1;
@@ -24,11 +24,11 @@ final class StagedFile {
         this.whole = new PageMap(staging);
     }
 
-    // ---- what is there ----------------------------------------------------------------------------------------
+    // ---- present bytes ---------------------------------------------------------------------------------------
 
     /**
-     * Gives the end of the bytes that are there from {@code offset} on, or a place behind {@code limit}; {@code offset}
-     * if none is there.
+     * Returns the end of the present bytes from {@code offset} on, or a position after {@code limit}; {@code offset} if
+     * there is none.
      */
     long coveredTo(long offset, long limit) {
         long at = offset;
@@ -42,34 +42,34 @@ final class StagedFile {
         return at;
     }
 
-    /** Gives the first byte from {@code offset} on that is there, or {@link Long#MAX_VALUE}. */
+    /** Returns the first present byte from {@code offset} on, or {@link Long#MAX_VALUE}. */
     long nextFrom(long offset) {
         long page = whole.nextIn(offset / PAGE);
         long inPage = page == Long.MAX_VALUE ? page : Math.max(offset, page * PAGE);
         return Math.min(inPage, parts.nextFrom(offset));
     }
 
-    /** Returns how many bytes more it takes when all of a range of whole pages has come. */
+    /** Returns how many additional bytes of storage a range of whole pages needs when all its bytes arrive. */
     long missingBytes(long from, long to) {
         long missing = 0;
         for (long page = from / PAGE; page < to / PAGE; page++) {
-            missing += holds(page) ? 0 : PAGE;
+            missing += usesStorage(page) ? 0 : PAGE;
         }
         return missing;
     }
 
-    /** Returns whether a page takes room. */
-    private boolean holds(long page) {
-        return whole.has(page) || isPartlyThere(page);
+    /** Returns whether a page uses storage. */
+    private boolean usesStorage(long page) {
+        return whole.has(page) || isIncomplete(page);
     }
 
-    private boolean isPartlyThere(long page) {
+    private boolean isIncomplete(long page) {
         return parts.nextFrom(page * PAGE) < (page + 1) * PAGE;
     }
 
-    // ---- its bytes --------------------------------------------------------------------------------------------
+    // ---- changes ---------------------------------------------------------------------------------------------
 
-    /** Takes bytes from native memory. */
+    /** Writes bytes from native memory. */
     void write(long address, int lengthBytes, long offset) throws ImageException {
         if (descriptor == NOT_OPEN) {
             descriptor = staging.open();
@@ -80,7 +80,7 @@ final class StagedFile {
             for (int done = 0; done < lengthBytes; ) {
                 long written = LibC.CALLS.pwrite(descriptor, address + done, lengthBytes - done, offset + done);
                 if (written <= 0) {
-                    throw staging.cannot("pwrite", LibC.describe(LibC.errno()));
+                    throw staging.failure("pwrite", LibC.describe(LibC.errno()));
                 }
                 done += (int) written;
             }
@@ -97,25 +97,25 @@ final class StagedFile {
         return most;
     }
 
-    /** Copies bytes that are there to native memory. */
+    /** Copies present bytes to native memory. */
     void read(long address, int lengthBytes, long offset) throws ImageException {
         for (int done = 0; done < lengthBytes; ) {
             long read = LibC.CALLS.pread(descriptor, address + done, lengthBytes - done, offset + done);
             if (read == 0) {
-                throw staging.cannot("pread", "the file is shorter than what was written");
+                throw staging.failure("pread", "the file is shorter than the written bytes");
             }
             if (read < 0) {
-                throw staging.cannot("pread", LibC.describe(LibC.errno()));
+                throw staging.failure("pread", LibC.describe(LibC.errno()));
             }
             done += (int) read;
         }
     }
 
     /**
-     * The bytes from {@code start} up to, not including, {@code end} belong to it no more; gives their room back.
-     * Changes nothing where it throws for too many pieces.
+     * Removes the bytes from {@code start} up to, not including, {@code end}, and frees their storage. Changes nothing
+     * if it throws because of too many pieces.
      *
-     * @return whether there is more room
+     * @return whether storage was freed
      */
     boolean remove(long start, long end) throws ImageException {
         if (descriptor == NOT_OPEN || nextFrom(start) >= end) {
@@ -123,9 +123,9 @@ final class StagedFile {
         }
         int claimed = claimParts(start, end);
         int before = parts.rangeCount();
-        long freed = forget(start, end);
+        long freed = removePages(start, end);
         staging.releaseParts(claimed - (parts.rangeCount() - before));
-        staging.freed(freed * PAGE);
+        staging.addFreed(freed * PAGE);
         if (whole.isEmpty() && parts.rangeCount() == 0) {
             staging.closeLater(descriptor);
             descriptor = NOT_OPEN;
@@ -135,7 +135,7 @@ final class StagedFile {
         return freed > 0;
     }
 
-    private long forget(long start, long end) {
+    private long removePages(long start, long end) {
         long firstWhole = (start + PAGE - 1) / PAGE;
         long lastWhole = end == Long.MAX_VALUE ? Long.MAX_VALUE / PAGE : end / PAGE;
         long freed = 0;
@@ -152,7 +152,7 @@ final class StagedFile {
         return freed;
     }
 
-    /** Forgets all, and gives its file back. */
+    /** Removes all bytes, and closes the file. */
     void close() {
         if (descriptor == NOT_OPEN) {
             return;
@@ -160,7 +160,7 @@ final class StagedFile {
         int before = parts.rangeCount();
         long pages = whole.remove(0, Long.MAX_VALUE / PAGE) + removeParts(0, Long.MAX_VALUE / PAGE);
         staging.releaseParts(before);
-        staging.freed(pages * PAGE);
+        staging.addFreed(pages * PAGE);
         LibC.CALLS.close(descriptor);
         descriptor = NOT_OPEN;
     }
@@ -183,15 +183,15 @@ final class StagedFile {
                 added += whole.add(firstWhole, lastWhole);
             }
         }
-        staging.wrote(end - start, added * PAGE);
+        staging.addWritten(end - start, added * PAGE);
     }
 
-    /** A part of one page has come; returns how many pages more take room. */
+    /** Adds a part of one page; returns how many additional pages use storage. */
     private long fill(long page, long start, long end) throws ImageException {
         if (whole.has(page)) {
             return 0;
         }
-        long before = isPartlyThere(page) ? 1 : 0;
+        long before = isIncomplete(page) ? 1 : 0;
         parts.add(start, end);
         if (parts.coveredTo(page * PAGE) >= (page + 1) * PAGE) {
             parts.remove(page * PAGE, (page + 1) * PAGE);
@@ -200,19 +200,19 @@ final class StagedFile {
         return 1 - before;
     }
 
-    /** A part of one page goes; returns how many pages less take room. */
+    /** Removes a part of one page; returns how many pages no longer use storage. */
     private long cut(long page, long start, long end) {
-        if (!holds(page)) {
+        if (!usesStorage(page)) {
             return 0;
         }
         if (whole.remove(page, page + 1) == 1) {
             parts.add(page * PAGE, (page + 1) * PAGE);
         }
         parts.remove(start, end);
-        return isPartlyThere(page) ? 0 : 1;
+        return isIncomplete(page) ? 0 : 1;
     }
 
-    /** Forgets the runs of a range of pages; returns how many pages they were of. */
+    /** Removes the runs of a range of pages; returns the number of their pages. */
     private long removeParts(long firstPage, long lastPage) {
         long pages = 0;
         for (long at = parts.nextFrom(firstPage * PAGE); at < lastPage * PAGE; ) {
@@ -223,14 +223,14 @@ final class StagedFile {
         return pages;
     }
 
-    /** Makes the filesystem free the pages of a range that is no longer needed. */
+    /** Has the filesystem free the pages of a range that is no longer needed. */
     private void punch(long start, long end) throws ImageException {
-        long from = holds(start / PAGE) ? start + PAGE : start;
+        long from = usesStorage(start / PAGE) ? start + PAGE : start;
         if (nextFrom(from) != Long.MAX_VALUE) {
-            long to = end % PAGE != 0 && holds(end / PAGE) ? end / PAGE * PAGE : (end + PAGE - 1) / PAGE * PAGE;
+            long to = end % PAGE != 0 && usesStorage(end / PAGE) ? end / PAGE * PAGE : (end + PAGE - 1) / PAGE * PAGE;
             staging.punch(descriptor, from, to);
         } else if (LibC.CALLS.ftruncate(descriptor, from) != 0) {
-            throw staging.cannot("ftruncate", LibC.describe(LibC.errno()));
+            throw staging.failure("ftruncate", LibC.describe(LibC.errno()));
         }
     }
 }

@@ -11,18 +11,18 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * The room for bytes that the pool does not keep: each file that has such bytes has a {@link StagedFile} in it. Counts
- * what all of them take together, in pages, so that a migration takes no more than its limit.
+ * The storage for bytes that the pool does not keep. Each file with such bytes has a {@link StagedFile} in it. Counts
+ * the used pages of all files, so that a migration uses no more than its limit.
  *
- * <p>One for each session. Room is reserved by the session's agent before bytes are sent that go here; any thread gives
- * it back. The lock is held for moments.
+ * <p>Each session has one. The session's agent reserves space before bytes are sent that go here; any thread releases
+ * it. The lock is held only for counter updates.
  */
 public final class Staging implements AutoCloseable {
     /** The leaves of all page maps together: 128 MiB of memory, enough for 4 TiB. */
-    static final int MOST_LEAVES = 1 << 17;
+    static final int MAX_LEAVES = 1 << 17;
 
-    /** Runs of bytes of pages that are partly there, of all files together. */
-    static final int MOST_PARTS = 1 << 17;
+    /** Runs of bytes of incomplete pages, of all files together. */
+    static final int MAX_PARTS = 1 << 17;
 
     /** EOPNOTSUPP. */
     private static final int NOT_SUPPORTED = 95;
@@ -39,40 +39,40 @@ public final class Staging implements AutoCloseable {
     private ExecutorService closer;
 
     /**
-     * @param directory where its files are made, which no user can write to
-     * @param limitBytes how much they may take together, 0 for nothing
+     * @param directory the directory of its files, to which no user can write
+     * @param limitBytes the limit of their sizes together, 0 for none
      */
     public Staging(Path directory, long limitBytes) {
         this.directory = directory;
         this.limitBytes = limitBytes;
     }
 
-    /** The most memory that a migration may take to know which pages have come. */
-    public static final long MOST_MAP_BYTES = (long) MOST_LEAVES * PageMap.LEAF_BYTES;
+    /** The maximum memory of a migration's page maps. */
+    public static final long MAX_MAP_BYTES = (long) MAX_LEAVES * PageMap.LEAF_BYTES;
 
-    /** Gives the most memory that is taken to know which pages of an image of this size have come. */
+    /** Returns the maximum memory of the page maps of an image of this size. */
     public static long mapBytes(long imageBytes) {
         return (imageBytes / PageMap.PAGE_BYTES / PageMap.LEAF_PAGES + 1) * PageMap.LEAF_BYTES;
     }
 
-    /** Bytes that its files take. Any thread. */
+    /** Returns the bytes that its files use. Any thread. */
     public synchronized long usedBytes() {
         return usedBytes;
     }
 
-    /** Bytes that have gone to its files. Any thread. */
+    /** Returns the bytes that were written to its files. Any thread. */
     public synchronized long writtenBytes() {
         return writtenBytes;
     }
 
-    /** Returns the reason why there is no room, for messages. */
+    /** Returns the reason why there is no space, for messages. */
     String whyNone() {
         return "staging is limited to " + limitBytes + " bytes";
     }
 
     /**
-     * Sets room aside for bytes that are to come, if there is any. What is removed while credits are out may be written
-     * again by these, so a little more than the limit may be used: as much as the pool has.
+     * Reserves space for bytes that will arrive, if there is enough. Bytes that are removed while credits are unused
+     * may be written again by these. So the limit may be exceeded by up to the size of the pool.
      */
     synchronized boolean reserve(long bytes) {
         boolean possible = bytes == 0 || usedBytes + reservedBytes + bytes <= limitBytes;
@@ -80,27 +80,27 @@ public final class Staging implements AutoCloseable {
         return possible;
     }
 
-    /** Gives reserved room back: it was used, or will not be. */
+    /** Releases reserved space that was used, or will not be. */
     synchronized void release(long reserved) {
         reservedBytes -= reserved;
     }
 
-    /** Counts bytes that were written to a file, and the room that they take. */
-    synchronized void wrote(long bytes, long takenBytes) {
+    /** Counts bytes that were written to a file, and their storage. */
+    synchronized void addWritten(long bytes, long takenBytes) {
         writtenBytes += bytes;
         usedBytes += takenBytes;
     }
 
-    /** Counts room that a file no longer takes. */
-    synchronized void freed(long bytes) {
+    /** Counts storage that a file no longer uses. */
+    synchronized void addFreed(long bytes) {
         usedBytes -= bytes;
     }
 
-    /** A page map grows by a leaf. */
+    /** Counts a new leaf of a page map. */
     synchronized void claimLeaf() throws ImageException {
-        if (leaves == MOST_LEAVES) {
-            throw new ImageException("its bytes in staging are spread over more than " + MOST_LEAVES
-                    + " parts of 32 MiB: let the checkpointer write its files without holes");
+        if (leaves == MAX_LEAVES) {
+            throw new ImageException("its bytes in staging are spread over more than " + MAX_LEAVES
+                    + " parts of 32 MiB: configure the checkpointer to write its files without holes");
         }
         leaves++;
     }
@@ -109,26 +109,26 @@ public final class Staging implements AutoCloseable {
         leaves--;
     }
 
-    /** Returns the memory that the page maps take. */
+    /** Returns the memory of the page maps. */
     synchronized long mapBytes() {
         return (long) leaves * PageMap.LEAF_BYTES;
     }
 
-    /** Claims runs of bytes of partly written pages before they are made. */
+    /** Claims runs of bytes of incomplete pages before they are added. */
     synchronized void claimParts(int most) throws ImageException {
-        if (parts + most > MOST_PARTS) {
-            throw new ImageException("its bytes come in more than " + MOST_PARTS
-                    + " pieces that are no whole pages: let the checkpointer write larger pieces");
+        if (parts + most > MAX_PARTS) {
+            throw new ImageException("its bytes arrive in more than " + MAX_PARTS
+                    + " pieces that are not whole pages: configure the checkpointer to write larger pieces");
         }
         parts += most;
     }
 
-    /** Returns claimed runs that were not made, or no longer exist. */
+    /** Returns claimed runs that were not added, or no longer exist. */
     synchronized void releaseParts(int count) {
         parts -= count;
     }
 
-    /** Makes a file without a name, of mode 0600, and gives its descriptor. */
+    /** Creates an unnamed file of mode 0600, and returns its descriptor. */
     int open() throws ImageException {
         try {
             Path path = Files.createTempFile(
@@ -137,17 +137,17 @@ public final class Staging implements AutoCloseable {
                     "",
                     PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
             try {
-                return opened(path);
+                return open(path);
             } finally {
                 Files.delete(path);
             }
         } catch (IOException e) {
-            throw new ImageException("staging in " + directory + " takes no file more: " + e.getMessage()
+            throw new ImageException("staging in " + directory + " cannot create a file: " + e.getMessage()
                     + ". Raise the limit on open files (LimitNOFILE), or name another folder (staging.directory)");
         }
     }
 
-    private int opened(Path path) throws IOException {
+    private int open(Path path) throws IOException {
         byte[] name = (path + "\0").getBytes(StandardCharsets.UTF_8);
         int flags = LibC.OPEN_READ_WRITE | LibC.OPEN_NO_LINK | LibC.OPEN_CLOSE_ON_EXEC;
         int descriptor = LibC.CALLS.open(name, flags);
@@ -157,7 +157,7 @@ public final class Staging implements AutoCloseable {
         return descriptor;
     }
 
-    /** Closes a file on a background thread: freeing its pages takes about a second for ten GiB. */
+    /** Closes a file on a background thread, because freeing its pages takes about a second for ten GiB. */
     synchronized void closeLater(int descriptor) {
         if (closer == null) {
             closer = Executors.newSingleThreadExecutor(closing -> LogContext.thread(closing, "staging-closer"));
@@ -165,15 +165,15 @@ public final class Staging implements AutoCloseable {
         closer.execute(() -> LibC.CALLS.close(descriptor));
     }
 
-    /** Has the filesystem forget a range of a file; one that cannot keeps it until the file is closed. */
+    /** Has the filesystem free a range of a file. A filesystem without holes keeps it until the file is closed. */
     void punch(int descriptor, long start, long end) throws ImageException {
         if (LibC.CALLS.fallocate(descriptor, LibC.PUNCH_HOLE, start, end - start) != 0
                 && LibC.errno() != NOT_SUPPORTED) {
-            throw cannot("fallocate", LibC.describe(LibC.errno()));
+            throw failure("fallocate", LibC.describe(LibC.errno()));
         }
     }
 
-    /** Refuses further opens and closes of files. */
+    /** Refuses further opens and background closes of files. */
     @Override
     public synchronized void close() {
         if (closer != null) {
@@ -181,9 +181,9 @@ public final class Staging implements AutoCloseable {
         }
     }
 
-    /** A call on one of its files has failed. */
-    ImageException cannot(String call, String reason) {
-        return new ImageException("staging in " + directory + " fails at " + call + ": " + reason
+    /** Returns the error of a failed call on one of its files. */
+    ImageException failure(String call, String reason) {
+        return new ImageException("staging in " + directory + " failed at " + call + ": " + reason
                 + ". Free room there, or name another folder (staging.directory)");
     }
 }

@@ -1,2 +1,2 @@
-/** Image files while they arrive: their pieces in order, the slots that hold them, the readers who wait for them. */
+/** Image files while they arrive: the order of their pieces, their slots, and the waiting readers. */
 package io.ppmr.target.image;

@@ -12,8 +12,8 @@ import jdk.jfr.Label;
 import jdk.jfr.Name;
 
 /**
- * Measures the hops of the bytes at the target, for the life of its service. Any thread; recording allocates nothing,
- * unless the flight recorder takes the event.
+ * Measures the stages of the bytes at the target while its service runs. Any thread. Recording allocates nothing,
+ * unless the flight recorder records the event.
  */
 public final class TargetHops {
     private final LongAdder prefixBytes;
@@ -55,7 +55,7 @@ public final class TargetHops {
 
     @Name("ppmr.target.ReaderWait")
     @Label("Reader wait")
-    @Description("A restart waited for bytes that had not come")
+    @Description("A restart waited for bytes that had not arrived")
     static final class ReaderWait extends HopEvent {
         private static final ReaderWait PROBE = new ReaderWait();
 
@@ -72,7 +72,7 @@ public final class TargetHops {
         expectedChunks = meters.chunks("expected");
         receivedChunks = meters.chunks("received");
         Gauge.builder("ppmr.target.pulls.queued", pullsQueued, LongAdder::sum)
-                .description("with RDMA Read: chunks that were advertised and whose pull has not started")
+                .description("with RDMA Read: chunks that were advertised and whose pull did not start yet")
                 .register(registry);
         Gauge.builder("ppmr.target.chunks.in.flight", chunksInFlight, LongAdder::sum)
                 .description("chunks whose bytes are arriving: RDMA Reads that were started, and chunks that the"
@@ -80,7 +80,7 @@ public final class TargetHops {
                 .register(registry);
         Gauge.builder("ppmr.target.staging.used", stagingBytes, LongAdder::sum)
                 .baseUnit("bytes")
-                .description("room that the staging file has taken")
+                .description("disk space that the staging files use")
                 .register(registry);
         pullWait = meters.timer(
                 ".pull.wait", "with RDMA Read: from the advertisement of a chunk to the start of its pull");
@@ -88,25 +88,25 @@ public final class TargetHops {
                 ".chunk.receive",
                 "from the first byte of a chunk, or the start of its RDMA Read, until all its bytes arrived");
         check = meters.timer(".chunk.check", "from the arrival of a chunk until it can be read: its CRC32C");
-        readerWait = meters.timer(".reader.wait", "waits of restarts for bytes that have not come");
+        readerWait = meters.timer(".reader.wait", "waits of restarts for bytes that have not arrived");
     }
 
-    /** Returns the bytes of staging that are taken, of all transfers together, as they last said. */
+    /** Returns the used bytes of staging, of all transfers together, as they last reported them. */
     public long stagingUsedBytes() {
         return stagingBytes.sum();
     }
 
-    /** Bytes of a file's head have come. */
+    /** Counts bytes of a file's prefix that arrived. */
     public void prefixReceived(int lengthBytes) {
         prefixBytes.add(lengthBytes);
     }
 
-    /** A chunk was advertised. */
+    /** Counts a chunk that was advertised, or began to arrive. */
     public void chunkExpected() {
         expectedChunks.increment();
     }
 
-    /** A pull starts, so long after its advertisement. */
+    /** Records the start of a pull, and its wait since the advertisement. */
     public void pullStarted(int slot, long waitedNs) {
         pullWait.record(waitedNs, TimeUnit.NANOSECONDS);
         if (PullWait.PROBE.isEnabled()) {
@@ -116,7 +116,7 @@ public final class TargetHops {
         }
     }
 
-    /** A pull has brought its bytes. */
+    /** Records a chunk whose bytes all arrived. */
     public void chunkReceived(int slot, int lengthBytes, long tookNs) {
         receivedBytes.add(lengthBytes);
         receivedChunks.increment();
@@ -129,17 +129,17 @@ public final class TargetHops {
         }
     }
 
-    /** Its bytes were checked and can be read. */
-    public void checked(long tookNs) {
+    /** Records the check of a chunk, which is readable then. */
+    public void recordCheck(long tookNs) {
         check.record(tookNs, TimeUnit.NANOSECONDS);
     }
 
-    /** Bytes were given to a reader. */
-    public void read(long bytes) {
+    /** Counts bytes that were copied to a reader. */
+    public void addRead(long bytes) {
         readBytes.add(bytes);
     }
 
-    /** A reader has waited. */
+    /** Records a reader's wait. */
     public void readerWaited(int file, long tookNs) {
         readerWait.record(tookNs, TimeUnit.NANOSECONDS);
         if (ReaderWait.PROBE.isEnabled()) {
@@ -149,16 +149,16 @@ public final class TargetHops {
         }
     }
 
-    /** Counts a change of what is under way; a transfer takes back in the end what it has added. */
-    public void underWay(int queued, int inFlight, long stagingUsedBytes) {
+    /** Changes the gauges. The changes of a transfer add up to 0 at its end. */
+    public void changeGauges(int queued, int inFlight, long stagingUsedBytes) {
         pullsQueued.add(queued);
         chunksInFlight.add(inFlight);
         stagingBytes.add(stagingUsedBytes);
     }
 
     /**
-     * The share of one transfer in what is under way, told as changes: several transfers add to the same meters. Owned
-     * by its session's agent, and afterwards by the thread that ends the transfer.
+     * The contribution of one transfer to the gauges, reported as changes, because several transfers share the meters.
+     * Owned by its session's agent, and afterwards by the thread that ends the transfer.
      */
     public final class TransferShare {
         private int queued;
@@ -167,16 +167,16 @@ public final class TargetHops {
         private long stagedBytesSoFar;
 
         /**
-         * Shows what has changed.
+         * Reports the present values.
          *
-         * @param nowQueued pulls that wait
-         * @param nowInFlight pulls under way
-         * @param nowUsedBytes staging that is in use
-         * @param nowStagedBytes what has gone to staging so far
+         * @param nowQueued waiting pulls
+         * @param nowInFlight chunks that are arriving
+         * @param nowUsedBytes used bytes of staging
+         * @param nowStagedBytes bytes written to staging so far
          */
-        public void show(int nowQueued, int nowInFlight, long nowUsedBytes, long nowStagedBytes) {
+        public void update(int nowQueued, int nowInFlight, long nowUsedBytes, long nowStagedBytes) {
             if (nowQueued != queued || nowInFlight != inFlight || nowUsedBytes != stagingUsedBytes) {
-                underWay(nowQueued - queued, nowInFlight - inFlight, nowUsedBytes - stagingUsedBytes);
+                changeGauges(nowQueued - queued, nowInFlight - inFlight, nowUsedBytes - stagingUsedBytes);
                 queued = nowQueued;
                 inFlight = nowInFlight;
                 stagingUsedBytes = nowUsedBytes;

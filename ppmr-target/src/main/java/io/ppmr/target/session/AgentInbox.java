@@ -16,25 +16,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes what FUSE's threads, the transport's and any other leave for the session's agent of one transfer, which they
- * wake: receive slots that are empty, readers that wait, and the first failure. Nothing here takes a lock.
+ * Collects events for the session's agent of one transfer, from FUSE's threads, the transport's threads and others, and
+ * wakes the agent. The events are empty receive slots, waiting readers, and the first failure. This class takes no
+ * lock.
  */
 final class AgentInbox implements ImageListener {
     private static final Logger LOG = LoggerFactory.getLogger(AgentInbox.class);
 
-    private static final int FREED_AT_ONCE_SHARE = 16;
+    private static final int WAKE_SHARE = 16;
 
     private final ControlLink link;
     private final TargetHops hops;
     private final Consumer<String> onFailure;
-    /** The thread that makes it knows the migration and the peer; those that call it often do not. */
-    private final LogContext about = LogContext.ofThisThread();
+    /** The creating thread has the fields of the migration and the peer. The calling threads often do not. */
+    private final LogContext logContext = LogContext.current();
 
     private final ChunkBits freedChunks;
-    /** Chunks that have become free since the agent looked. */
+    /** The number of chunks that became free since the agent's last check. */
     private final AtomicInteger freedSince = new AtomicInteger();
 
-    private final int enoughFreed;
+    private final int wakeThreshold;
     private volatile boolean slotIsAwaited;
     private final AtomicBoolean stagingFreed = new AtomicBoolean();
     private final AtomicBoolean readerWaits = new AtomicBoolean();
@@ -43,51 +44,51 @@ final class AgentInbox implements ImageListener {
     private final LongAdder readBytes = new LongAdder();
     private final AtomicLong refusedSeeks = new AtomicLong();
 
-    /** @param onFailure told the first reason, once */
+    /** @param onFailure called once, with the first reason */
     AgentInbox(ControlLink link, TargetHops hops, int chunks, Consumer<String> onFailure) {
         this.link = link;
         this.hops = hops;
         this.onFailure = onFailure;
         freedChunks = new ChunkBits(chunks);
-        enoughFreed = Math.max(1, chunks / FREED_AT_ONCE_SHARE);
+        wakeThreshold = Math.max(1, chunks / WAKE_SHARE);
     }
 
     // ---- any thread -------------------------------------------------------------------------------------------
 
-    /** Fails the migration; the first reason counts. */
+    /** Fails the migration. Only the first reason counts. */
     void fail(String reason) {
-        end(reason, () -> LOG.error("the migration fails: {}", reason));
+        end(reason, () -> LOG.error("the migration failed: {}", reason));
     }
 
-    /** Ends the transfer, for a reason that is no failure of its own. */
-    void giveUp(String reason) {
+    /** Stops the transfer for an external reason. */
+    void stop(String reason) {
         end(reason, () -> LOG.info("the transfer ends: {}", reason));
     }
 
-    private void end(String reason, Runnable said) {
+    private void end(String reason, Runnable logLine) {
         if (failure.compareAndSet(null, reason)) {
-            about.logging(said);
+            logContext.logging(logLine);
             onFailure.accept(reason);
             link.wake();
         }
     }
 
-    /** The first reason; null while there is none. */
+    /** Returns the first reason; null while there is none. */
     String failure() {
         return failure.get();
     }
 
-    /** Returns how many bytes readers have been given. */
+    /** Returns how many bytes were copied to readers. */
     long readBytes() {
         return readBytes.sum();
     }
 
-    /** Returns how many reads asked for bytes that were given away before. */
+    /** Returns how many reads requested bytes that were read before. */
     long refusedSeeks() {
         return refusedSeeks.get();
     }
 
-    /** Returns how many streams' readers need a receive slot next that is not granted yet. */
+    /** Returns the number of streams whose readers need an ungranted receive slot next. */
     int uncoveredStreams() {
         return uncoveredStreams.get();
     }
@@ -96,7 +97,7 @@ final class AgentInbox implements ImageListener {
     public void slotFree(ReceiveSlot slot) {
         freedChunks.set(slot.chunk());
         // If no writer is blocked, several grants are made together: the agent checks every few milliseconds.
-        if (slotIsAwaited || freedSince.incrementAndGet() >= enoughFreed) {
+        if (slotIsAwaited || freedSince.incrementAndGet() >= wakeThreshold) {
             link.wake();
         }
     }
@@ -135,44 +136,44 @@ final class AgentInbox implements ImageListener {
     @Override
     public void bytesRead(long bytes) {
         readBytes.add(bytes);
-        hops.read(bytes);
+        hops.addRead(bytes);
     }
 
     @Override
     public void seekRefused(ArrivingFile file, long offset) {
         refusedSeeks.incrementAndGet();
-        String text = "file {}: a restart asks for offset {}, which it has read before; a streamed image is read once: "
+        String text = "file {}: a restart reads offset {} again, but a streamed image can be read only once: "
                 + "configure the checkpointer as retained";
-        about.logging(() -> LOG.warn(text, file.name(), offset));
+        logContext.logging(() -> LOG.warn(text, file.name(), offset));
     }
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Returns whether something was left that the agent has not taken. */
+    /** Returns whether there is an event that the agent did not process. */
     boolean hasWork() {
         return readerWaits.get() || !freedChunks.isEmpty() || stagingFreed.get();
     }
 
-    /** The chunks whose receive slots are empty. */
+    /** Returns the chunks whose receive slots are empty. */
     ChunkBits freedChunks() {
         freedSince.set(0);
         return freedChunks;
     }
 
-    /** Notes whether a writer is blocked for want of a receive slot. */
+    /** Sets whether a writer is blocked because it has no receive slot. */
     void slotIsAwaited(boolean awaited) {
         if (slotIsAwaited != awaited) {
             slotIsAwaited = awaited;
         }
     }
 
-    /** Tells once that places in staging have become free. */
-    boolean takeStagingFreed() {
+    /** Returns once whether space in staging became free. */
+    boolean pollStagingFreed() {
         return stagingFreed.getAndSet(false);
     }
 
-    /** Tells once that a reader has begun to wait. */
-    boolean takeReaderWaits() {
+    /** Returns once whether a reader began to wait. */
+    boolean pollReaderWaits() {
         return readerWaits.getAndSet(false);
     }
 }

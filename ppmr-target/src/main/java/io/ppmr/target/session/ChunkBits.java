@@ -3,8 +3,9 @@ package io.ppmr.target.session;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * A set of chunk numbers that many threads add to and one agent empties, without a lock and without garbage. The agent
- * takes what is there with {@link #drain} and has it one by one from {@link #poll}; what it does not poll stays.
+ * A set of chunk numbers to which many threads add and which one agent empties, without a lock and without garbage. The
+ * agent moves the present numbers to its own part with {@link #drain} and removes them one by one with {@link #poll}.
+ * Numbers that it does not poll stay.
  */
 final class ChunkBits {
     private final AtomicLongArray words;
@@ -22,7 +23,7 @@ final class ChunkBits {
         words.getAndAccumulate(chunk / Long.SIZE, 1L << chunk, (old, added) -> old | added);
     }
 
-    /** Returns whether nothing was added that was not drained. */
+    /** Returns whether all added numbers were drained. */
     boolean isEmpty() {
         for (int word = 0; word < words.length(); word++) {
             if (words.get(word) != 0) {
@@ -34,7 +35,7 @@ final class ChunkBits {
 
     // ---- the agent --------------------------------------------------------------------------------------------
 
-    /** Takes what is there now. */
+    /** Moves the present numbers to the agent's part. */
     void drain() {
         firstWord = 0;
         for (int word = 0; word < drained.length; word++) {
@@ -44,7 +45,7 @@ final class ChunkBits {
         }
     }
 
-    /** Returns whether something that was drained has not been polled. */
+    /** Returns whether a drained number was not polled. */
     boolean hasDrained() {
         while (firstWord < drained.length && drained[firstWord] == 0) {
             firstWord++;
@@ -52,7 +53,7 @@ final class ChunkBits {
         return firstWord < drained.length;
     }
 
-    /** Gives the lowest chunk that was drained, once; there must be one. */
+    /** Removes and returns the lowest drained number; there must be one. */
     int poll() {
         if (!hasDrained()) {
             throw new IllegalStateException("no chunk was drained");

@@ -23,18 +23,18 @@ import java.util.function.Function;
 import java.util.zip.CRC32C;
 
 /**
- * The chunks of one transfer that are on their way: those that are pulled, as many at once as the transport holds, the
- * rest in order behind them; or those that the source sends by itself. Each is checked against its CRC by the thread
- * that brought it, while its bytes are in the cache.
+ * The arriving chunks of one transfer. With RDMA Read as many are pulled at once as the transport allows, and the rest
+ * waits in order. Otherwise the source sends them. The thread that received a chunk checks its CRC, while its bytes are
+ * in the cache.
  *
- * <p>The session's agent adds and starts pulls and reports; the transport's threads call the methods of {@link
+ * <p>The session's agent adds and starts pulls and reports arrivals. The transport's threads call the methods of {@link
  * Arrivals}.
  */
 final class ChunkReception implements Arrivals {
 
     /**
-     * The bytes on their way into one chunk, until they are reported. Of a pull it is written by the session's agent
-     * and, while the transport has it, read by its threads; of a chunk that is sent, by the thread that brings it.
+     * The arriving bytes of one chunk, until they are reported. For a pull, the session's agent writes it, and the
+     * transport's threads read it while the pull is running. For a sent chunk, only the receiving thread uses it.
      */
     private static final class Entry {
         private final int chunk;
@@ -67,13 +67,13 @@ final class ChunkReception implements Arrivals {
     private final RemoteBlock block = new RemoteBlock();
     private final ChunkBits arrived;
     private final LongAdder arrivedBytes = new LongAdder();
-    /** Chunks of which the transport's threads have begun to take the bytes, unasked. */
+    /** Chunks whose bytes the transport's threads are receiving without a pull. */
     private final AtomicInteger arriving = new AtomicInteger();
-    /** Chunks that have come and are not in their files yet. */
+    /** Chunks that arrived and are not in their files yet. */
     private final AtomicInteger publishing = new AtomicInteger();
 
     private TargetPath path;
-    /** Null where chunks come by themselves. */
+    /** Null if the source sends chunks. */
     private ChunkPuller puller;
 
     private long nextOrder;
@@ -85,13 +85,13 @@ final class ChunkReception implements Arrivals {
             CreditLedger ledger,
             ControlLink link,
             AgentInbox inbox,
-            SourceReplies answers,
+            SourceReplies replies,
             TargetHops hops) {
         this.pool = pool;
         this.ledger = ledger;
         this.link = link;
         this.inbox = inbox;
-        this.replies = answers;
+        this.replies = replies;
         this.hops = hops;
         entries = new Entry[pool.geometry().chunkCount()];
         for (int chunk = 0; chunk < entries.length; chunk++) {
@@ -100,30 +100,30 @@ final class ChunkReception implements Arrivals {
         arrived = new ChunkBits(entries.length);
     }
 
-    /** Opens the transport's half, which reports to this; called once, before the first credit is granted. */
+    /** Opens the transport's half, which reports to this object; called once, before the first credit is granted. */
     void open(Function<Arrivals, TargetPath> opens) {
         path = opens.apply(this);
         puller = path instanceof ChunkPuller pulls ? pulls : null;
     }
 
-    /** Bytes that have arrived and were checked. Any thread. */
+    /** Returns the number of bytes that arrived and were checked. Any thread. */
     long arrivedBytes() {
         return arrivedBytes.sum();
     }
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Returns whether chunks were advertised and are not reported, are being taken, or are on their way into files. */
+    /** Returns whether a chunk was advertised and not reported, is arriving, or is being added to its file. */
     boolean isUnderWay() {
         return underWayCount > 0 || arriving.get() > 0 || publishing.get() > 0;
     }
 
-    /** The order that the next advertisement must have. */
+    /** Returns the expected order of the next advertisement. */
     long nextOrder() {
         return nextOrder;
     }
 
-    /** Pulls of one file that are not reported. */
+    /** Returns the number of pulls of one file that are not reported. */
     int underWay(int file) {
         int count = 0;
         for (Entry entry : entries) {
@@ -134,15 +134,15 @@ final class ChunkReception implements Arrivals {
 
     void add(ArrivingFile file, ReceiveSlot slot, AdvertiseFrame frame) throws ProtocolException {
         if (puller == null) {
-            throw new ProtocolException("an advertisement where chunks come by themselves");
+            throw new ProtocolException("unexpected frame ADVERTISE: this transport does not use RDMA Read");
         }
         if (frame.order() != nextOrder) {
             throw new ProtocolException(
-                    "advertisement " + frame.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
+                    "advertisement " + frame.order() + " instead of " + nextOrder + ": a frame was lost or duplicated");
         }
         nextOrder++;
         if (slot.chunk() < 0) {
-            throw new ProtocolException("an advertisement for " + slot + ", into which nothing is pulled");
+            throw new ProtocolException("an advertisement for " + slot + ", which is not a pool chunk");
         }
         Entry entry = entries[slot.chunk()];
         entry.slot = slot;
@@ -161,7 +161,7 @@ final class ChunkReception implements Arrivals {
         waiting.add(entry);
     }
 
-    /** Starts the pulls that the transport has room for. */
+    /** Starts as many pulls as the transport allows. */
     void start() {
         while (!waiting.isEmpty() && startedCount < puller.depth()) {
             Entry entry = waiting.poll();
@@ -178,12 +178,12 @@ final class ChunkReception implements Arrivals {
         }
     }
 
-    /** Pulls that wait for the transport to have room. */
+    /** Returns the number of pulls that wait for the transport. */
     int queued() {
         return waiting.size();
     }
 
-    /** Chunks that the transport has. */
+    /** Returns the number of chunks that the transport is receiving. */
     int inFlight() {
         return startedCount + arriving.get();
     }
@@ -193,14 +193,14 @@ final class ChunkReception implements Arrivals {
     }
 
     /**
-     * Notes what has come, and tells the source of what was pulled, as far as the link has room for it.
+     * Records arrivals, and sends the releases of pulled chunks, as far as the link has space.
      *
-     * @return whether all that had come before the call is noted
+     * @return whether all arrivals before the call were recorded
      */
     boolean reportArrivals() {
         arrived.drain();
         while (arrived.hasDrained()) {
-            if (puller != null && !replies.hasRoomForReleases()) {
+            if (puller != null && !replies.hasSpaceForReleases()) {
                 return false;
             }
             Entry entry = entries[arrived.poll()];
@@ -208,7 +208,7 @@ final class ChunkReception implements Arrivals {
                 entry.underWay = false;
                 underWayCount--;
                 startedCount--;
-                replies.released(entry.file.id(), entry.order, entry.sourceChunk);
+                replies.sendRelease(entry.file.id(), entry.order, entry.sourceChunk);
             } else {
                 ledger.onChunkReceived(entry.file, entry.slot);
             }
@@ -216,9 +216,9 @@ final class ChunkReception implements Arrivals {
         return true;
     }
 
-    /** The source has nothing more for a rail. */
-    void endRail(DataMessage.EndRail word) throws ProtocolException {
-        path.endRail(word);
+    /** Ends a rail at the source's request. */
+    void endRail(DataMessage.EndRail request) throws ProtocolException {
+        path.endRail(request);
     }
 
     void close() {
@@ -231,7 +231,7 @@ final class ChunkReception implements Arrivals {
     public ByteBuffer onChunkStart(ChunkFrame frame) throws ProtocolException {
         if (puller != null || frame.attempt() != link.attempt()) {
             throw new ProtocolException("chunk of attempt " + frame.attempt() + " on the connection of attempt "
-                    + link.attempt() + ", unasked: refused");
+                    + link.attempt() + ": refused");
         }
         ReceiveSlot slot = ledger.onChunkStart(frame.file(), frame.slot(), frame.offset(), frame.lengthBytes());
         Entry entry = entries[slot.chunk()];
@@ -251,28 +251,28 @@ final class ChunkReception implements Arrivals {
         publishing.incrementAndGet();
         arriving.decrementAndGet();
         try {
-            return arrived(frame);
+            return completeChunk(frame);
         } finally {
             publishing.decrementAndGet();
         }
     }
 
-    private boolean arrived(ChunkFrame frame) {
+    private boolean completeChunk(ChunkFrame frame) {
         Entry entry = entries[frame.slot()];
-        long hereNs = System.nanoTime();
-        if (!checkCrc(entry, hereNs)) {
+        long arrivedNs = System.nanoTime();
+        if (!checkCrc(entry, arrivedNs)) {
             return false;
         }
         try {
-            // Before it is marked: from then on a further piece of the window can be granted, and come, and lie over
-            // it.
+            // Done before the chunk is marked. After the mark another piece of the window can be granted, arrive, and
+            // replace it.
             entry.file.onPieceReceived(entry.slot, entry.offset, entry.lengthBytes);
         } catch (ImageException e) {
             inbox.fail(e.getMessage());
             return false;
         }
         publish(entry);
-        hops.checked(System.nanoTime() - hereNs);
+        hops.recordCheck(System.nanoTime() - arrivedNs);
         return true;
     }
 
@@ -280,7 +280,7 @@ final class ChunkReception implements Arrivals {
     public void onChunkAborted(ChunkFrame frame) {
         Entry entry = entries[frame.slot()];
         arriving.decrementAndGet();
-        // From this call on the chunk can come again.
+        // From this call on the chunk can arrive again.
         entry.slot.reopen();
     }
 
@@ -290,14 +290,14 @@ final class ChunkReception implements Arrivals {
     }
 
     @Override
-    public void pulled(long pullId) {
+    public void onPullCompleted(long pullId) {
         Entry entry = entries[(int) pullId];
-        long hereNs = System.nanoTime();
+        long arrivedNs = System.nanoTime();
         publishing.incrementAndGet();
         try {
-            if (checkCrc(entry, hereNs)) {
+            if (checkCrc(entry, arrivedNs)) {
                 publish(entry);
-                hops.checked(System.nanoTime() - hereNs);
+                hops.recordCheck(System.nanoTime() - arrivedNs);
             }
         } finally {
             publishing.decrementAndGet();
@@ -305,17 +305,17 @@ final class ChunkReception implements Arrivals {
         link.wake();
     }
 
-    /** Marks that an entry's bytes are in the file, and lets them be read. */
+    /** Marks that an entry's bytes are in the file, and makes them readable. */
     private void publish(Entry entry) {
         ArrivingFile file = entry.file;
         ReceiveSlot slot = entry.slot;
         arrived.set(entry.chunk);
-        // From this call on the receive slot can be granted again, and the entry be another's.
-        file.arrived(slot);
+        // From this call on the receive slot can be granted again, and the entry be reused.
+        file.onArrived(slot);
     }
 
     @Override
-    public void pullFailed(long pullId, String reason) {
+    public void onPullFailed(long pullId, String reason) {
         inbox.fail(reason);
     }
 
@@ -324,8 +324,8 @@ final class ChunkReception implements Arrivals {
         return pool.buffer(entry.chunk).limit(start + entry.lengthBytes).position(start);
     }
 
-    private boolean checkCrc(Entry entry, long hereNs) {
-        hops.chunkReceived(entry.chunk, entry.lengthBytes, hereNs - entry.sinceNs);
+    private boolean checkCrc(Entry entry, long arrivedNs) {
+        hops.chunkReceived(entry.chunk, entry.lengthBytes, arrivedNs - entry.sinceNs);
         entry.crc.reset();
         entry.crc.update(bytesOf(entry));
         if ((int) entry.crc.getValue() != entry.crc32c) {

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Records how many bytes had been read at which time, in a bounded number of samples: when there are too many, every
- * other one goes and the pace is halved. Owned by the session's agent.
+ * Records the number of read bytes over time, in a bounded number of samples. When there are too many, every second one
+ * is removed and the interval is doubled. Owned by the session's agent.
  */
 final class ReadTimeline {
     private static final int MAX_SAMPLES = 2048;

@@ -5,11 +5,11 @@ import io.ppmr.bufferpool.PoolGeometry;
 import io.ppmr.target.image.FilePrefixStore;
 
 /**
- * Room for one migration: a pool and a head store of its own, made when the service starts, so that several sources can
- * be served at once and none can starve another. Owned by the migration that has taken it.
+ * The memory of one migration: a separate pool and prefix store, created when the service starts. So several sources
+ * can be served at once without starving each other. Owned by the migration that uses it.
  *
  * @param pool the configured pool and its bounce buffers
- * @param bounceBuffers how many of its chunks are bounce buffers
+ * @param bounceBuffers the number of its chunks that are bounce buffers
  * @param prefixes the first bytes of each file
  */
 public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore prefixes) {
@@ -20,7 +20,7 @@ public record ReceiveBuffers(BufferPool pool, int bounceBuffers, FilePrefixStore
                 new BufferPool(geometry.plus(bounceBuffers)), bounceBuffers, new FilePrefixStore(prefixesLimitBytes));
     }
 
-    /** Returns how many chunks beside the pool are bounce buffers: an eighth of it, at most eight. */
+    /** Returns the number of additional chunks that are bounce buffers: an eighth of the pool, at most eight. */
     static int bounceBuffers(PoolGeometry geometry) {
         return Math.max(1, Math.min(8, geometry.chunkCount() / 8));
     }

@@ -15,14 +15,14 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * The answers of one transfer to the source: credits and denials, releases, and the ends of its fsyncs, each of which
- * waits until everything of its file that was advertised before it has arrived. Written in place into the link's
- * buffer. Owned by the session's agent.
+ * The answers of one transfer to the source: credits and denials, releases, and the ends of its fsyncs. An fsync ends
+ * when all earlier advertised chunks of its file arrived. Written in place into the link's buffer. Owned by the
+ * session's agent.
  */
 final class SourceReplies implements CreditLedger.Decisions {
     private static final int FRAME_BYTES = 64;
-    /** More threads of a node's jobs never wait for an fsync at once. */
-    private static final int MOST_SYNCS = 16_384;
+    /** Higher than the number of concurrent fsyncs of a node's jobs. */
+    private static final int MAX_SYNCS = 16_384;
 
     private static final class PendingSync {
         private final int file;
@@ -47,13 +47,13 @@ final class SourceReplies implements CreditLedger.Decisions {
         this.onFailure = onFailure;
     }
 
-    /** Returns whether there is room for releases, and for the credits that may follow from them. */
-    boolean hasRoomForReleases() {
-        return link.hasRoom(Long.SIZE * FRAME_BYTES);
+    /** Returns whether there is space for releases, and for the credits that may follow. */
+    boolean hasSpaceForReleases() {
+        return link.hasSpace(Long.SIZE * FRAME_BYTES);
     }
 
-    /** A chunk has come: the source may reuse its own. */
-    void released(int file, long order, int sourceChunk) {
+    /** Sends the release of a chunk that arrived, so that the source may reuse it. */
+    void sendRelease(int file, long order, int sourceChunk) {
         link.advance(ReleaseFrame.encode(link.outBuffer(), link.outOffset(), link.attempt(), file, order, sourceChunk));
         if (!syncs.isEmpty()) {
             for (PendingSync sync : syncs) {
@@ -64,23 +64,23 @@ final class SourceReplies implements CreditLedger.Decisions {
     }
 
     /**
-     * The source asks for the end of an fsync.
+     * Handles the source's request for the end of an fsync.
      *
-     * @param beforeOrder order that the next advertisement will have
-     * @param outstanding pulls of the file that are under way
+     * @param beforeOrder the order of the next advertisement
+     * @param outstanding the running pulls of the file
      */
     void sync(int file, long token, long beforeOrder, int outstanding) throws ProtocolException {
-        if (syncs.size() == MOST_SYNCS) {
-            throw new ProtocolException("the source asks for the end of more than " + MOST_SYNCS + " fsyncs at once");
+        if (syncs.size() == MAX_SYNCS) {
+            throw new ProtocolException("the source has more than " + MAX_SYNCS + " pending fsyncs");
         }
         syncs.add(new PendingSync(file, token, beforeOrder, outstanding));
         answerSyncs();
     }
 
-    /** Answers what can be answered, as far as the link has room. */
+    /** Sends the answers that are possible, as far as the link has space. */
     private void answerSyncs() {
         syncs.removeIf(sync -> {
-            if (sync.outstanding > 0 || !link.hasRoom(ValueFrame.LENGTH_BYTES)) {
+            if (sync.outstanding > 0 || !link.hasSpace(ValueFrame.LENGTH_BYTES)) {
                 return false;
             }
             link.advance(ValueFrame.encode(
@@ -91,18 +91,18 @@ final class SourceReplies implements CreditLedger.Decisions {
 
     @Override
     public void granted(ArrivingFile file, ReceiveSlot slot) {
-        decide(FrameType.CREDIT, file, slot.window(), slot.index());
+        sendDecision(FrameType.CREDIT, file, slot.window(), slot.index());
     }
 
     @Override
     public void denied(ArrivingFile file, long window, DenyReason reason, String message) {
-        decide(FrameType.CREDIT_DENIAL, file, window, reason.code());
+        sendDecision(FrameType.CREDIT_DENIAL, file, window, reason.code());
         onFailure.accept(message);
     }
 
-    private void decide(FrameType type, ArrivingFile file, long window, int slotOrReason) {
-        if (!link.hasRoom(FRAME_BYTES)) {
-            onFailure.accept("the source takes no frames: " + link.outOffset() + " bytes of answers to it are waiting");
+    private void sendDecision(FrameType type, ArrivingFile file, long window, int slotOrReason) {
+        if (!link.hasSpace(FRAME_BYTES)) {
+            onFailure.accept("the source accepts no frames: " + link.outOffset() + " bytes of answers are waiting");
             return;
         }
         link.advance(CreditFrame.encode(

@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import org.agrona.DirectBuffer;
 
 /**
- * The target's end of a session: frames about bytes and names go to the {@link Transfer}, everything else to the thread
+ * The target's end of a session. Frames about bytes and names go to the {@link Transfer}, everything else to the thread
  * that runs the migration. Owned by the session's agent.
  */
 public final class TargetEnd implements SessionAgent.End {
@@ -26,7 +26,7 @@ public final class TargetEnd implements SessionAgent.End {
     private final SessionListener events;
     private volatile Transfer transfer;
     private volatile String lost;
-    private volatile boolean over;
+    private volatile boolean hasEnded;
     private long lastProgressNs;
 
     public TargetEnd(ControlLink link, SessionListener events) {
@@ -34,20 +34,20 @@ public final class TargetEnd implements SessionAgent.End {
         this.events = events;
     }
 
-    /** From now on frames about bytes go to this transfer; called before the source may send any. */
+    /** Sets the transfer for frames about bytes; called before the source may send any. */
     public void begin(Transfer begun) {
         transfer = begun;
-        // An agent whose connection was lost before this has ended, and will not tell the transfer.
+        // If the connection was lost before this, the agent ended and does not notify the transfer.
         String reason = lost;
-        if (reason != null && !over) {
-            begun.sourceGone(lostConnection(reason));
+        if (reason != null && !hasEnded) {
+            begun.onSourceLost(lostConnection(reason));
         }
     }
 
-    /** All is said: when the source closes the connection now, nothing is lost. */
-    public void sessionOver() {
-        over = true;
-        link.mayResume(false);
+    /** Marks the session as finished: a close of the connection by the source is no loss after this. */
+    public void markEnded() {
+        hasEnded = true;
+        link.allowResumption(false);
     }
 
     @Override
@@ -99,16 +99,16 @@ public final class TargetEnd implements SessionAgent.End {
     }
 
     @Override
-    public void lost(String reason) {
+    public void onLost(String reason) {
         lost = reason;
         Transfer current = transfer;
-        if (current != null && !over) {
-            current.sourceGone(lostConnection(reason));
+        if (current != null && !hasEnded) {
+            current.onSourceLost(lostConnection(reason));
         }
         try {
             events.onEvent(new SessionEvent.LinkLost(reason));
         } catch (ProtocolException e) {
-            throw new IllegalStateException("the end of a connection is no message, and is always taken", e);
+            throw new IllegalStateException("the loss of a connection is not a message and is always accepted", e);
         }
     }
 

@@ -33,49 +33,48 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The data path of one migration at the target: a chunk comes into its receive slot, by itself or pulled, is checked,
- * shown to readers, and released at the source.
+ * The data path of one migration at the target. A chunk arrives in its receive slot, sent or pulled, is checked,
+ * published to readers, and released at the source.
  *
  * <p>The session's agent owns it and alone calls {@link #onFrame} and {@link #doWork}. The transport's threads report
- * to {@link ChunkReception}, FUSE's threads report reads to {@link AgentInbox}: both leave a mark and wake the agent
- * where it has something to do for it.
+ * to {@link ChunkReception}, FUSE's threads to {@link AgentInbox}. Both leave a mark and wake the agent if it has work.
  */
 public final class Transfer {
     private static final Logger LOG = LoggerFactory.getLogger(Transfer.class);
 
     private final ControlLink link;
     private final AgentInbox inbox;
-    private final SourceReplies answers;
+    private final SourceReplies replies;
     private final ArrivingImages images;
     private final Staging staging;
     private final CreditLedger ledger;
-    private final ChunkReception incoming;
+    private final ChunkReception reception;
     private final TransferWatch watch;
     private final ReadTimeline timeline = new ReadTimeline();
     private final TargetHops hops;
     private final TargetHops.TransferShare gauges;
     private final AdvertiseFrame advertise = new AdvertiseFrame();
-    private final CreditRequestFrame want = new CreditRequestFrame();
+    private final CreditRequestFrame creditRequest = new CreditRequestFrame();
     private final CreditFrame credit = new CreditFrame();
     private final FilePrefixFrame prefixFrame = new FilePrefixFrame();
     private final ValueFrame value = new ValueFrame();
-    private final AtomicLong headBytes = new AtomicLong();
+    private final AtomicLong prefixBytes = new AtomicLong();
     private volatile DataMessage.Progress lastProgress = new DataMessage.Progress(0, 0, 0);
     private long frames;
     private boolean failed;
 
     /**
-     * @param bounceBuffers how many of the pool's chunks are bounce buffers
-     * @param opens opens the transport's half, which reports to the arrivals that it is given
-     * @param onFailure told the first reason, once
-     * @param hops where the bytes are counted on their way
+     * @param bounceBuffers the number of the pool's chunks that are bounce buffers
+     * @param opens opens the transport's half, which reports to the given arrivals
+     * @param onFailure called once, with the first reason
+     * @param hops the meters of the bytes
      */
     public Transfer(
             TransferSettings settings,
             BufferPool pool,
             int bounceBuffers,
             ControlLink link,
-            ArrivingImages.ImagesContext imageSetting,
+            ArrivingImages.ImagesContext imagesContext,
             Function<Arrivals, TargetPath> opens,
             Consumer<String> onFailure,
             TargetHops hops)
@@ -85,67 +84,70 @@ public final class Transfer {
         this.gauges = hops.new TransferShare();
         int chunks = pool.geometry().chunkCount();
         inbox = new AgentInbox(link, hops, chunks, onFailure);
-        answers = new SourceReplies(link, inbox::fail);
+        replies = new SourceReplies(link, inbox::fail);
         staging = new Staging(settings.stagingDirectory(), settings.stagingLimitBytes());
-        images = new ArrivingImages(imageSetting, staging, inbox);
-        // Chunks are kept for readers of streams; a retained image may fill the pool. Of a rank with several streams
-        // one
-        // is expected: the others are counted when they come.
-        ImageTraits traits = imageSetting.traits();
+        images = new ArrivingImages(imagesContext, staging, inbox);
+        // Chunks are kept for readers of streams. A retained image may fill the pool. For a rank with several streams
+        // one is expected, and the others are counted when they are created.
+        ImageTraits traits = imagesContext.traits();
         boolean streamed = traits.readingMode() == ReadingMode.STREAMED
                 || traits.completionMarkerName().isPresent();
-        int streams = streamed ? imageSetting.ranks().size() : 0;
-        ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, answers);
+        int streams = streamed ? imagesContext.ranks().size() : 0;
+        ledger = new CreditLedger(pool, bounceBuffers, staging, streams, inbox::uncoveredStreams, replies);
         watch = new TransferWatch(settings.stallLimit(), ledger, images);
-        incoming = new ChunkReception(pool, ledger, link, inbox, answers, hops);
-        incoming.open(opens);
+        reception = new ChunkReception(pool, ledger, link, inbox, replies, hops);
+        reception.open(opens);
     }
 
     public ArrivingImages images() {
         return images;
     }
 
-    /** Returns whether every byte of every rank has come and was checked. */
+    /** Returns whether every byte of every rank arrived and was checked. */
     public boolean complete() {
-        return images.isComplete() && !incoming.isUnderWay() && inbox.failure() == null;
+        return images.isComplete() && !reception.isUnderWay() && inbox.failure() == null;
     }
 
-    /** Fails the migration; the first reason counts. Any thread. */
+    /** Fails the migration. Only the first reason counts. Any thread. */
     public void fail(String reason) {
         inbox.fail(reason);
     }
 
-    /** Ends the transfer, for a reason that is no failure of its own. Any thread. */
-    public void giveUp(String reason) {
-        inbox.giveUp(reason);
+    /** Stops the transfer for an external reason. Any thread. */
+    public void stop(String reason) {
+        inbox.stop(reason);
     }
 
     // ---- the session's agent ----------------------------------------------------------------------------------
 
-    /** Takes one hot frame of the source. */
+    /** Handles one frame of the source. */
     public void onFrame(FrameType type, DirectBuffer buffer, int offset) throws IOException {
         frames++;
         try {
             switch (type) {
                 case ADVERTISE -> onAdvertise(advertise.wrap(buffer, offset));
                 case CREDIT_REQUEST -> {
-                    want.wrap(buffer, offset);
-                    // Chunks that were sent before it have come: their credits are used.
-                    incoming.reportArrivals();
-                    ledger.requestCredits(images.file(want.file()), want.window(), want.count(), want.flags());
+                    creditRequest.wrap(buffer, offset);
+                    // Chunks that were sent before this request arrived, so their credits are used.
+                    reception.reportArrivals();
+                    ledger.requestCredits(
+                            images.file(creditRequest.file()),
+                            creditRequest.window(),
+                            creditRequest.count(),
+                            creditRequest.flags());
                 }
                 case CREDIT_RETURN -> {
                     credit.wrap(buffer, offset);
-                    ledger.returned(images.file(credit.file()), credit.slot());
+                    ledger.onCreditReturned(images.file(credit.file()), credit.slot());
                 }
                 case FILE_PREFIX -> onPrefix(prefixFrame.wrap(buffer, offset));
                 case TRUNCATE -> {
                     value.wrap(buffer, offset);
-                    images.file(value.file()).truncated(value.value());
+                    images.file(value.file()).truncate(value.value());
                 }
                 case SYNC -> {
                     int file = value.wrap(buffer, offset).file();
-                    answers.sync(file, value.value(), incoming.nextOrder(), incoming.underWay(file));
+                    replies.sync(file, value.value(), reception.nextOrder(), reception.underWay(file));
                 }
                 case END_OF_FILE -> {
                     ArrivingFile file = images.file(value.wrap(buffer, offset).file());
@@ -161,7 +163,7 @@ public final class Transfer {
         }
     }
 
-    /** Takes a change of names. */
+    /** Handles a change of names. */
     public void onNameChange(NameChange change) throws ProtocolException {
         frames++;
         try {
@@ -178,26 +180,26 @@ public final class Transfer {
                 images.apply(changed);
             }
         } catch (ImageException | ErrnoException e) {
-            fail("names at the source and here differ: " + e.getMessage());
+            fail("names at the source and at the target differ: " + e.getMessage());
         }
     }
 
-    /** Takes the source's word that a rail ends. */
-    public void onEndRail(DataMessage.EndRail word) throws ProtocolException {
+    /** Handles the source's message that a rail ends. */
+    public void onEndRail(DataMessage.EndRail request) throws ProtocolException {
         frames++;
-        incoming.endRail(word);
+        reception.endRail(request);
     }
 
     /**
-     * The source is gone: what it was to send does not come. Whether that is a failure is for the migration to say, as
-     * a source that rolls back goes, too. On the agent's thread, or where that has ended: it will not run again.
+     * The source was lost, so no more bytes arrive. The migration decides whether that is a failure, because a source
+     * that rolls back also disconnects. On the agent's thread, or after that ended.
      */
-    void sourceGone(String reason) {
-        giveUp(reason);
+    void onSourceLost(String reason) {
+        stop(reason);
         images.fail(inbox.failure());
     }
 
-    /** Everything that is to be done beside the frames; gives how much was done. */
+    /** Does all other work of a cycle, and returns its amount. */
     public int doWork(long nowNs) throws IOException {
         String failure = inbox.failure();
         if (failure != null && !failed) {
@@ -205,55 +207,56 @@ public final class Transfer {
             images.fail(failure);
             link.sendFromAgent(new DataMessage.TransferFailure(failure));
         }
-        int freed = takeFreed();
-        boolean stagingFreed = inbox.takeStagingFreed();
-        if (inbox.takeReaderWaits() || stagingFreed || freed > 0) {
+        int freed = releaseFreedSlots();
+        boolean stagingFreed = inbox.pollStagingFreed();
+        if (inbox.pollReaderWaits() || stagingFreed || freed > 0) {
             ledger.serve();
         }
         inbox.slotIsAwaited(ledger.hasBlockedWriter());
-        incoming.start();
+        reception.start();
         long readBytes = inbox.readBytes();
         if (!failed) {
-            String stuck = watch.check(nowNs, arrivedBytes() + readBytes + frames, incoming.isUnderWay());
+            String stuck = watch.check(nowNs, arrivedBytes() + readBytes + frames, reception.isUnderWay());
             if (stuck != null) {
                 fail(stuck);
             }
         }
         timeline.sample(nowNs, readBytes);
-        gauges.show(incoming.queued(), incoming.inFlight(), staging.usedBytes(), staging.writtenBytes());
+        gauges.update(reception.queued(), reception.inFlight(), staging.usedBytes(), staging.writtenBytes());
         return stagingFreed ? freed + 1 : freed;
     }
 
-    /** Gives the receive slots that are empty back to the ledger, and tells the source what has arrived. */
-    private int takeFreed() {
+    /** Returns empty receive slots to the ledger, and reports arrivals to the source. */
+    private int releaseFreedSlots() {
         int freed = 0;
         ChunkBits chunks = inbox.freedChunks();
-        // Freed is read before arrived: an arrival is always marked first, so no receive slot is granted again unseen.
+        // Freed slots are read before arrivals: an arrival is always marked first, so no slot is granted again before
+        // its arrival is recorded.
         chunks.drain();
-        if (incoming.reportArrivals()) {
+        if (reception.reportArrivals()) {
             for (; chunks.hasDrained(); freed++) {
-                ledger.freed(ledger.slot(chunks.poll()));
+                ledger.onSlotFree(ledger.slot(chunks.poll()));
             }
         }
         return freed;
     }
 
-    /** Returns whether a mark was left that {@link #doWork} has not seen. */
+    /** Returns whether there is a mark that {@link #doWork} did not process. */
     public boolean hasWork() {
-        return inbox.hasWork() || incoming.hasArrivals() || (inbox.failure() != null && !failed);
+        return inbox.hasWork() || reception.hasArrivals() || (inbox.failure() != null && !failed);
     }
 
     private long arrivedBytes() {
-        return incoming.arrivedBytes() + headBytes.get();
+        return reception.arrivedBytes() + prefixBytes.get();
     }
 
-    /** A step of the progress that the source shows. */
+    /** Returns the progress for the source. */
     public DataMessage.Progress progress() {
         lastProgress = new DataMessage.Progress(arrivedBytes(), inbox.readBytes(), staging.writtenBytes());
         return lastProgress;
     }
 
-    /** The last such step. Any thread. */
+    /** Returns the last progress. Any thread. */
     public DataMessage.Progress lastProgress() {
         return lastProgress;
     }
@@ -268,40 +271,40 @@ public final class Transfer {
                 timeline.samples());
     }
 
-    /** Returns how many reads asked for bytes that were given away before. */
+    /** Returns how many reads requested bytes that were read before. */
     public long refusedSeeks() {
         return inbox.refusedSeeks();
     }
 
     /**
-     * Ends the transfer after the agent has ended: stops the transport, then frees every receive slot. Returns once
-     * nothing of it is left.
+     * Closes the transfer after the agent ended: stops the transport, then frees every receive slot. Returns when all
+     * resources are released.
      */
     public void close() {
-        incoming.close();
+        reception.close();
         try {
             images.discard();
         } catch (ErrnoException e) {
-            LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
+            LOG.error("the names of a finished migration could not be removed: {}", e.getMessage());
         }
         ledger.reclaimAll();
         staging.close();
-        gauges.show(0, 0, 0, staging.writtenBytes());
+        gauges.update(0, 0, 0, staging.writtenBytes());
     }
 
     private void onAdvertise(AdvertiseFrame frame) throws ImageException, ProtocolException {
         ArrivingFile file = images.file(frame.file());
-        ReceiveSlot slot = ledger.advertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
-        incoming.add(file, slot, frame);
+        ReceiveSlot slot = ledger.onAdvertised(file, frame.slot(), frame.offset(), frame.lengthBytes());
+        reception.add(file, slot, frame);
         file.onPieceAnnounced(slot, frame.offset(), frame.lengthBytes());
     }
 
     private void onPrefix(FilePrefixFrame frame) throws ImageException, ProtocolException {
         if (!frame.isConsistent()) {
-            throw new ProtocolException(frame + " is outside a head: the source is broken");
+            throw new ProtocolException(frame + " is outside of a prefix: the source is broken");
         }
-        images.file(frame.file()).prefixArrived(frame);
+        images.file(frame.file()).onPrefixArrived(frame);
         hops.prefixReceived(frame.dataLengthBytes());
-        headBytes.lazySet(headBytes.get() + frame.dataLengthBytes());
+        prefixBytes.lazySet(prefixBytes.get() + frame.dataLengthBytes());
     }
 }

@@ -4,12 +4,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 
 /**
- * The bounds of a transfer.
+ * The limits of a transfer.
  *
- * @param stagingDirectory where staging is made
- * @param stagingLimitBytes how large it may become, 0 for none
- * @param prefixesLimitBytes memory for the heads of all files
- * @param stallLimit how long nothing may move before the migration fails
+ * @param stagingDirectory the directory of staging files
+ * @param stagingLimitBytes their maximum size together, 0 for none
+ * @param prefixesLimitBytes the memory for the prefixes of all files
+ * @param stallLimit the time without progress after which the migration fails
  */
 public record TransferSettings(
         Path stagingDirectory, long stagingLimitBytes, long prefixesLimitBytes, Duration stallLimit) {}

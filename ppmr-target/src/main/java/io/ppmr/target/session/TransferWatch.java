@@ -6,9 +6,9 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Watches that a transfer moves. What is blocked for a moment is helped, what cannot be helped fails with a message
- * that names the cause, and what is blocked for the stall limit fails in any case, however long the migration has
- * lasted. Owned by the agent.
+ * Watches the progress of a transfer. A short stall is resolved. A stall that cannot be resolved fails with a message
+ * that names the cause. A stall longer than the limit fails in any case, for any duration of the migration. Owned by
+ * the agent.
  */
 final class TransferWatch {
     private static final long RELIEF_NS = TimeUnit.MILLISECONDS.toNanos(200);
@@ -29,11 +29,11 @@ final class TransferWatch {
     }
 
     /**
-     * Looks whether anything has moved.
+     * Checks for progress.
      *
-     * @param moved a sum that changes whenever anything does
-     * @param underWay whether pulls are under way: what they bring may be all that is waited for
-     * @return why the migration must fail, or null
+     * @param moved a sum that changes with any progress
+     * @param underWay whether chunks are arriving, whose bytes may resolve the stall
+     * @return the reason why the migration must fail, or null
      */
     String check(long nowNs, long moved, boolean underWay) {
         if (moved != lastMoved) {
@@ -41,15 +41,15 @@ final class TransferWatch {
             lastMovedNs = nowNs;
             return null;
         }
-        long standingNs = nowNs - lastMovedNs;
-        if (standingNs > RELIEF_NS && !underWay && ledger.hasBlockedWriter()) {
-            String wanting = ledger.relieve();
-            if (wanting != null && standingNs > patienceNs) {
-                return wanting;
+        long stalledNs = nowNs - lastMovedNs;
+        if (stalledNs > RELIEF_NS && !underWay && ledger.hasBlockedWriter()) {
+            String problem = ledger.relieve();
+            if (problem != null && stalledNs > patienceNs) {
+                return problem;
             }
         }
-        if (standingNs > stallLimitNs && !images.isComplete()) {
-            return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(standingNs)
+        if (stalledNs > stallLimitNs && !images.isComplete()) {
+            return "nothing was written, transferred or read for " + TimeUnit.NANOSECONDS.toSeconds(stalledNs)
                     + " s (stall_limit): "
                     + (images.hasWaitingReader()
                             ? "a restart waits for bytes that no checkpointer writes"

@@ -29,16 +29,16 @@ class ArrivingFileTest {
     // ---- waiting ----------------------------------------------------------------------------------------------
 
     @Test
-    void shouldLetAReaderWaitUntilTheBytesHaveCome() throws Exception {
+    void shouldBlockAReaderUntilTheBytesArrive() throws Exception {
         byte[] bytes = bytes(1, 1000);
         long startNs = System.nanoTime();
         CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES, 1000);
         int waits = streamed.waits.get();
-        // A reader looks again each second.
+        // A waiting reader checks its file every second.
         long passedS = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - startNs);
         assertTrue(waits <= 1 + passedS, waits + " waits in " + passedS + " s");
         ReceiveSlot slot = streamed.advertise(HEAD_BYTES, bytes);
-        assertFalse(got.isDone(), "advertised bytes were read before they had come");
+        assertFalse(got.isDone(), "advertised bytes were read before they arrived");
         streamed.arrive(slot);
         assertArrayEquals(bytes, get(got).bytes());
         assertFalse(streamed.file.readerWaits());
@@ -47,7 +47,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldNotGiveLessThanWasAskedForBeforeTheEnd() throws Exception {
+    void shouldNotReturnFewerBytesThanRequestedBeforeTheEnd() throws Exception {
         byte[] bytes = bytes(2, 3000);
         streamed.bring(HEAD_BYTES, Arrays.copyOf(bytes, 1000));
         CompletableFuture<Got> got = streamed.readLater(HEAD_BYTES, 5000);
@@ -96,10 +96,10 @@ class ArrivingFileTest {
         assertFalse(streamed.rank.hasWaitingReader());
     }
 
-    // ---- the head ---------------------------------------------------------------------------------------------
+    // ---- the prefix -------------------------------------------------------------------------------------------
 
     @Test
-    void shouldGiveTheHeadAgainWhateverWasReadSince() throws Exception {
+    void shouldReturnThePrefixAgainAfterLaterReads() throws Exception {
         byte[] head = bytes(3, HEAD_BYTES);
         byte[] rest = bytes(4, 2000);
         streamed.head(0, head);
@@ -115,7 +115,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldTakePiecesOfTheHeadInAnyOrder() throws Exception {
+    void shouldAcceptPiecesOfThePrefixInAnyOrder() throws Exception {
         byte[] head = bytes(5, 300);
         streamed.head(200, Arrays.copyOfRange(head, 200, 300));
         CompletableFuture<Got> got = streamed.readAndWait(0, 300);
@@ -126,7 +126,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldFailWhenTheHeadChangesBehindItsReader() throws Exception {
+    void shouldFailWhenThePrefixChangesBehindItsReader() throws Exception {
         streamed.head(0, bytes(6, 100));
         streamed.read(0, 50);
         streamed.head(0, bytes(6, 100));
@@ -158,7 +158,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldFreeWhatAReaderSkips() throws Exception {
+    void shouldFreeSkippedBytes() throws Exception {
         ReceiveSlot skipped = streamed.bring(HEAD_BYTES, bytes(7, CHUNK_BYTES - HEAD_BYTES));
         streamed.bring(CHUNK_BYTES, bytes(8, CHUNK_BYTES));
         assertEquals(100, streamed.read(CHUNK_BYTES, 100).result());
@@ -199,15 +199,15 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldFailWhenAStreamIsCutBehindItsReader() throws Exception {
+    void shouldFailWhenAStreamIsTruncatedBehindItsReader() throws Exception {
         streamed.bring(HEAD_BYTES, bytes(11, 1000));
         streamed.read(HEAD_BYTES, 500);
-        streamed.file.truncated(HEAD_BYTES + 500);
-        refused(() -> streamed.file.truncated(HEAD_BYTES + 499), "bytes after a restart had read further");
+        streamed.file.truncate(HEAD_BYTES + 500);
+        refused(() -> streamed.file.truncate(HEAD_BYTES + 499), "bytes after a restart had read further");
     }
 
     @Test
-    void shouldFreeWhatIsPunchedOutOfARetainedFile() throws Exception {
+    void shouldFreePunchedHolesOfARetainedFile() throws Exception {
         retained.bring(HEAD_BYTES, bytes(13, 1000));
         assertEquals(4096, retained.staging.usedBytes());
         retained.file.punchHole(HEAD_BYTES, 999);
@@ -229,11 +229,11 @@ class ArrivingFileTest {
     // ---- size, holes, end -------------------------------------------------------------------------------------
 
     @Test
-    void shouldGiveZerosForAGapOnlyAtTheEnd() throws Exception {
+    void shouldReturnZerosForAGapOnlyAtTheEnd() throws Exception {
         streamed.head(100, bytes(14, 10));
         streamed.bring(20_000, bytes(15, 100));
         CompletableFuture<Got> got = streamed.readAndWait(0, 30_000);
-        streamed.file.truncated(25_000);
+        streamed.file.truncate(25_000);
         ImageFixture.until("the reader looks again", () -> streamed.waits.get() >= 2);
         assertFalse(got.isDone(), "a gap was read before the end, though it may still be filled");
         streamed.file.end(25_000);
@@ -244,11 +244,11 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldGiveZerosWhereItWasCutAndExtendedAgain() throws Exception {
+    void shouldReturnZerosAfterATruncationAndExtension() throws Exception {
         retained.head(0, bytes(16, HEAD_BYTES));
         retained.bring(HEAD_BYTES, bytes(16, 5000));
-        retained.file.truncated(1000);
-        retained.file.truncated(6000);
+        retained.file.truncate(1000);
+        retained.file.truncate(6000);
         retained.file.end(6000);
         byte[] expected = Arrays.copyOf(bytes(16, 1000), 6000);
         assertArrayEquals(expected, retained.read(0, 10_000).bytes());
@@ -266,7 +266,7 @@ class ArrivingFileTest {
     // ---- slots ------------------------------------------------------------------------------------------------
 
     @Test
-    void shouldJoinAPieceThatComesBeforeTheSlotThatItBelongsInto() throws Exception {
+    void shouldJoinAPieceThatArrivesBeforeItsDestination() throws Exception {
         ReceiveSlot holder = streamed.advertise(HEAD_BYTES, bytes(18, 100));
         ReceiveSlot piece = streamed.advertise(HEAD_BYTES + 50, bytes(19, 100));
         streamed.arrive(piece);
@@ -279,18 +279,18 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldFreeASlotThatWasGrantedForNothing() {
+    void shouldFreeAnUnusedSlot() {
         ReceiveSlot holder = streamed.grant(3);
         ReceiveSlot piece = streamed.grant(3);
-        streamed.file.giveUp(holder);
+        streamed.file.returnCredit(holder);
         assertEquals(List.of(), streamed.free, "a piece may still come into it");
-        streamed.file.giveUp(piece);
+        streamed.file.returnCredit(piece);
         assertEquals(2, streamed.free.size());
         assertFalse(streamed.file.isHeld(3));
     }
 
     @Test
-    void shouldReadOnFromWhereAChunkWasMovedTo() throws Exception {
+    void shouldReadAMovedChunkFromStaging() throws Exception {
         byte[] bytes = bytes(20, 5000);
         ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes);
         assertTrue(streamed.file.canEvict(slot));
@@ -305,7 +305,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldGiveStagedBytesOnlyUntilNewOnesAreAdvertised() throws Exception {
+    void shouldReturnStagedBytesOnlyUntilNewOnesAreAdvertised() throws Exception {
         byte[] old = bytes(20, 5000);
         assertTrue(streamed.file.evict(streamed.bring(HEAD_BYTES, old)));
         byte[] later = bytes(21, 1000);
@@ -318,7 +318,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldSayWhyBytesCannotBeStaged() throws Exception {
+    void shouldReportWhyBytesCannotBeStaged() throws Exception {
         ImageFixture lost = new ImageFixture(false, new Staging(Path.of("/no-such-folder"), CHUNK_BYTES));
         ReceiveSlot slot = lost.bring(HEAD_BYTES, bytes(22, 300));
         assertEquals(List.of(slot), lost.free);
@@ -328,14 +328,14 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldNotMoveAChunkThatIsWaitedForOrOnItsWay() throws Exception {
+    void shouldNotMoveAChunkThatIsAwaitedOrUnderWay() throws Exception {
         ReceiveSlot slot = streamed.advertise(HEAD_BYTES, bytes(21, 100));
         assertFalse(streamed.file.canEvict(slot), "on its way");
         streamed.arrive(slot);
         assertTrue(streamed.file.canEvict(slot));
         ReceiveSlot piece = streamed.grant(0);
         assertFalse(streamed.file.canEvict(slot), "a piece comes into it");
-        streamed.file.giveUp(piece);
+        streamed.file.returnCredit(piece);
         CompletableFuture<Got> got = streamed.readAndWait(HEAD_BYTES + 5000, 10);
         assertFalse(streamed.file.canEvict(slot), "a reader waits in its window");
         streamed.file.fail("over");
@@ -343,7 +343,7 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldKeepARemovedFileForWhoHasItOpen() throws Exception {
+    void shouldKeepARemovedFileWhileItIsOpen() throws Exception {
         ReceiveSlot slot = streamed.bring(HEAD_BYTES, bytes(22, 100));
         streamed.file.opened();
         streamed.file.remove();
@@ -352,7 +352,7 @@ class ArrivingFileTest {
         streamed.file.closed();
         assertEquals(List.of(slot), streamed.free);
         ReceiveSlot late = streamed.bring(CHUNK_BYTES, bytes(22, 100));
-        assertEquals(List.of(slot, late), streamed.free, "nobody can read it any more");
+        assertEquals(List.of(slot, late), streamed.free, "it cannot be read any longer");
     }
 
     @Test
@@ -366,8 +366,8 @@ class ArrivingFileTest {
     }
 
     @Test
-    void shouldCountThatItsReaderNeedsASlotBeforeItGivesOneUp() throws Exception {
-        // Else the agent could grant that slot to a file that nobody reads, and keep none for this one's reader.
+    void shouldCountItsReadersNeedBeforeItFreesASlot() throws Exception {
+        // Otherwise the agent could grant that slot to a file without a reader, and keep none for this one's reader.
         streamed.bring(HEAD_BYTES, bytes(24, CHUNK_BYTES - HEAD_BYTES));
         assertEquals(0, streamed.uncovered.get());
         streamed.read(HEAD_BYTES, CHUNK_BYTES - HEAD_BYTES);

@@ -15,12 +15,12 @@ import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.ShrinkingMode;
 
-/** Pieces of a file that are pulled in any order, several of one window at a time, give the file as it was written. */
+/** Pieces of a file that are pulled in any order, several of one window at a time, result in the written file. */
 class ArrivingOrderTest {
     private static final int FILE_BYTES = 4 * CHUNK_BYTES;
     private static final int MAX_UNDER_WAY = 12;
 
-    /** A case: writes in their order, pulls that end in another. Everything follows from the seed. */
+    /** A case: writes in one order, and pulls that end in another. The seed determines everything. */
     private static final class Arrival {
         private final Random random;
         private final ImageFixture image;
@@ -70,8 +70,7 @@ class ArrivingOrderTest {
     }
 
     @Property(tries = 300, shrinking = ShrinkingMode.OFF)
-    void shouldGiveAFileThatIsWrittenAnywhereAnyNumberOfTimes(@ForAll long seed, @ForAll boolean streamed)
-            throws Exception {
+    void shouldReturnTheWrittenFileForAnyWrites(@ForAll long seed, @ForAll boolean streamed) throws Exception {
         Arrival arrival = new Arrival(seed, streamed);
         Random random = arrival.random;
         for (int writes = 1 + random.nextInt(40); writes > 0; writes--) {
@@ -80,7 +79,7 @@ class ArrivingOrderTest {
             arrival.write(offset, 1 + random.nextInt(longest));
             if (random.nextInt(12) == 0) {
                 int newSize = random.nextInt(FILE_BYTES);
-                arrival.image.file.truncated(newSize);
+                arrival.image.file.truncate(newSize);
                 Arrays.fill(arrival.model, newSize, FILE_BYTES, (byte) 0);
                 arrival.size = newSize;
             }
@@ -93,7 +92,7 @@ class ArrivingOrderTest {
     }
 
     @Property(tries = 100, shrinking = ShrinkingMode.OFF)
-    void shouldGiveAStreamToAReaderWhoFollowsItsWriter(@ForAll long seed) throws Exception {
+    void shouldServeAStreamToAReaderThatFollowsItsWriter(@ForAll long seed) throws Exception {
         Arrival arrival = new Arrival(seed, true);
         CompletableFuture<Got> reader = arrival.image.readLater(0, FILE_BYTES);
         int at = 0;

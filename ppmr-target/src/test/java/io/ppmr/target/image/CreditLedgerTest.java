@@ -32,7 +32,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldGrantWhatIsWantedInOrder() throws Exception {
+    void shouldGrantRequestsInOrder() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 0, 1)) {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.requestCredits(file, 0, 3, BLOCKED);
@@ -49,7 +49,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldKeepChunksForReadersAndGiveThemToWhoIsWaitedFor() throws Exception {
+    void shouldKeepChunksForWaitingReaders() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 0, 2)) {
             ArrivingFile ahead = fixture.file(streamed());
             ArrivingFile waited = fixture.file(streamed());
@@ -67,7 +67,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldRefuseByNameWhenAWriterWantsEverFurtherWindows() throws Exception {
+    void shouldRefuseByNameWhenAWriterRequestsTooManyWindows() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             String message = assertThrows(ProtocolException.class, () -> {
@@ -81,7 +81,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldNoteAWindowOnceWhenAWriterWantsItAgainAndAgain() throws Exception {
+    void shouldStoreAWindowOnceWhenAWriterRequestsItRepeatedly() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             for (int again = 0; again < 100_000; again++) {
@@ -92,7 +92,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldServeBlockedWritersWhenTheFilesOfAllTogetherWantTooMuchAhead() throws Exception {
+    void shouldServeBlockedWritersWhenAllFilesTogetherRequestTooManyWindows() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             for (int i = 0; i < 1_000; i++) {
                 ArrivingFile file = fixture.file(streamed());
@@ -154,23 +154,23 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldTakeBackWhatIsReturned() throws Exception {
+    void shouldAcceptReturnedCredits() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             ReceiveSlot slot = fixture.takeSlots().get(0);
-            fixture.ledger.returned(file, slot.index());
+            fixture.ledger.onCreditReturned(file, slot.index());
             assertEquals(1, fixture.passOnFreed());
             assertEquals(4 + BOUNCE_BUFFERS, fixture.pool.freeChunks());
             assertFalse(file.isHeld(0));
-            refused(() -> fixture.ledger.returned(file, slot.index()));
+            refused(() -> fixture.ledger.onCreditReturned(file, slot.index()));
         }
     }
 
     // ---- bounce buffers ---------------------------------------------------------------------------------------------
 
     @Test
-    void shouldBringPiecesOfAHeldWindowThroughABounceBufferAndFreeItAgain() throws Exception {
+    void shouldMovePiecesOfAHeldWindowThroughABounceBuffer() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
@@ -190,7 +190,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldLetAPieceWaitWhenNoBounceBufferIsFree() throws Exception {
+    void shouldDelayAPieceWhenNoBounceBufferIsFree() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             RankImage rank = streamed();
             ArrivingFile[] files = {fixture.file(rank), fixture.file(rank), fixture.file(rank)};
@@ -243,7 +243,7 @@ class CreditLedgerTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
-    void shouldLeaveTheReserveToStreamsWhenARetainedFileComes(boolean expected) throws Exception {
+    void shouldLeaveTheReserveToStreamsWhenARetainedFileArrives(boolean expected) throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(8, 64 * CHUNK_BYTES, expected ? 1 : 0)) {
             if (!expected) {
                 fixture.file(streamed());
@@ -255,7 +255,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldBringARetainedFileByBounceBuffersWhenStreamsFillThePool() throws Exception {
+    void shouldMoveARetainedFileThroughBounceBuffersWhenStreamsFillThePool() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 64 * CHUNK_BYTES, 0)) {
             fillPool(fixture, fixture.file(streamed()));
             ArrivingFile file = fixture.file(retained());
@@ -271,7 +271,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldTakeNoRoomWhenAWindowIsWrittenAgain() throws Exception {
+    void shouldUseNoMoreSpaceWhenAWindowIsWrittenAgain() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int again = 0; again < 5; again++) {
@@ -284,22 +284,22 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldGiveRoomBackWhenACreditIsNotUsed() throws Exception {
+    void shouldReleaseSpaceWhenACreditIsNotUsed() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int again = 0; again < 5; again++) {
                 fixture.ledger.requestCredits(file, again, 1, BLOCKED);
-                fixture.ledger.returned(file, fixture.takeSlots().get(0).index());
+                fixture.ledger.onCreditReturned(file, fixture.takeSlots().get(0).index());
                 fixture.passOnFreed();
             }
             assertEquals(0, fixture.staging.usedBytes());
         }
     }
 
-    // ---- no room ----------------------------------------------------------------------------------------------
+    // ---- no space ---------------------------------------------------------------------------------------------
 
     @Test
-    void shouldDenyWhatDoesNotFitStagingAndSayWhatToRaise() throws Exception {
+    void shouldDenyBytesThatDoNotFitStagingAndNameTheKey() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 3 * CHUNK_BYTES, 0)) {
             ArrivingFile file = fixture.file(retained());
             for (int window = 1; window <= 3; window++) {
@@ -325,7 +325,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldNotDenyWhileAGrantMayComeBackUnused() throws Exception {
+    void shouldNotDenyWhileAGrantIsUnused() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 4 * CHUNK_BYTES, 0)) {
             RankImage rank = retained();
             ArrivingFile first = fixture.file(rank);
@@ -339,7 +339,7 @@ class CreditLedgerTest {
             fixture.ledger.requestCredits(second, 1, 1, BLOCKED);
             fixture.ledger.relieve();
             assertEquals(List.of(), fixture.denied, "room is granted to a writer who may not need it");
-            fixture.ledger.returned(first, slots.get(3).index());
+            fixture.ledger.onCreditReturned(first, slots.get(3).index());
             fixture.passOnFreed();
             fixture.ledger.relieve();
             assertEquals(List.of(), fixture.denied);
@@ -348,7 +348,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldDenyAWantOfAFileThatHasEnded() throws Exception {
+    void shouldDenyARequestOfAnEndedFile() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.fileEnded(file);
@@ -360,7 +360,7 @@ class CreditLedgerTest {
     // ---- relief -----------------------------------------------------------------------------------------------
 
     @Test
-    void shouldStageAChunkThatNobodyReadsForAReaderWhoWaits() throws Exception {
+    void shouldStageAChunkWithoutReaderForAWaitingReader() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
@@ -382,7 +382,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldStageForAReaderWhoWaitsForAnotherFileOfTheSameWriter() throws Exception {
+    void shouldStageForAReaderOfAnotherFileOfTheSameWriter() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             RankImage rank = streamed();
             ArrivingFile first = fixture.file(rank);
@@ -402,7 +402,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldKeepAChunkForAReaderWhoseWindowIsStagedInPart() throws Exception {
+    void shouldKeepAChunkForAReaderOfAPartlyStagedWindow() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fillPool(fixture, file);
@@ -424,7 +424,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldHoldAStreamBackWhenAReaderWaitsForAnotherThatIsWrittenAtTheSameTime() throws Exception {
+    void shouldNotStageAStreamWhenAReaderWaitsForAConcurrentOne() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             RankImage rank = new RankImage(0, name -> true, true);
             ArrivingFile first = fixture.file(rank);
@@ -440,7 +440,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldStageWhatIsWrittenBehindAGapAndNothingElseOfAStream() throws Exception {
+    void shouldStageOnlyBytesBehindAGapOfAStream() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
             fillPool(fixture, file);
@@ -460,14 +460,14 @@ class CreditLedgerTest {
             fixture.fill(file, fixture.takeSlots().get(0));
             fixture.ledger.requestCredits(file, 8, 1, BLOCKED);
             assertEquals(List.of(), fixture.takeGranted(), "the gap before it was filled");
-            file.truncated(7L * CHUNK_BYTES + 5);
+            file.truncate(7L * CHUNK_BYTES + 5);
             fixture.ledger.requestCredits(file, 8, 1, BLOCKED);
             assertEquals(1, fixture.takeGranted().size(), "there is one again");
         }
     }
 
     @Test
-    void shouldForgetWhatAWriterWasToNeedWhereItIsNoMore() throws Exception {
+    void shouldRemoveRequestsThatAWriterPassed() throws Exception {
         int chunks = 80;
         try (LedgerFixture fixture = new LedgerFixture(chunks, 4 * MIB, 0)) {
             ArrivingFile file = fixture.file(streamed());
@@ -489,7 +489,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldNameWhatWouldHelpWhenThereIsNoRelief() throws Exception {
+    void shouldNameTheRemedyWhenThereIsNoRelief() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile unread = fixture.file(new RankImage(0, name -> true));
             fillPool(fixture, unread);
@@ -504,7 +504,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldNameTheOrderOfFilesWhenThatIsWhatIsStuck() throws Exception {
+    void shouldNameTheOrderOfFilesWhenItCausesTheStall() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             RankImage rank = streamed();
             ArrivingFile first = fixture.file(rank);
@@ -519,7 +519,7 @@ class CreditLedgerTest {
     }
 
     @Test
-    void shouldHelpNobodyWhenNobodyWaits() throws Exception {
+    void shouldChangeNothingWhenNoReaderWaits() throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, MIB, 0)) {
             ArrivingFile unread = fixture.file(streamed());
             fillPool(fixture, unread);
@@ -530,7 +530,7 @@ class CreditLedgerTest {
         }
     }
 
-    /** Fills every chunk of the pool with bytes that nobody reads. */
+    /** Fills every chunk of the pool with bytes without a reader. */
     private static void fillPool(LedgerFixture fixture, ArrivingFile file) throws Exception {
         for (int window = 0; window < 4; window++) {
             fixture.ledger.requestCredits(file, window, 1, BLOCKED);
@@ -548,16 +548,16 @@ class CreditLedgerTest {
             ArrivingFile file = fixture.file(streamed());
             fixture.ledger.requestCredits(file, 1, 1, BLOCKED);
             int slot = fixture.takeSlots().get(0).index();
-            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES - 1, 10));
-            refused(() -> fixture.ledger.advertised(file, slot, 2 * CHUNK_BYTES - 9, 10));
-            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, 0));
-            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, -1));
-            refused(() -> fixture.ledger.advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES + 1));
-            refused(() -> fixture.ledger.advertised(file, slot, Long.MAX_VALUE, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, CHUNK_BYTES - 1, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, 2 * CHUNK_BYTES - 9, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, CHUNK_BYTES, 0));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, CHUNK_BYTES, -1));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, CHUNK_BYTES, CHUNK_BYTES + 1));
+            refused(() -> fixture.ledger.onAdvertised(file, slot, Long.MAX_VALUE, 10));
             assertEquals(
                     CHUNK_BYTES,
                     fixture.ledger
-                                    .advertised(file, slot, CHUNK_BYTES, CHUNK_BYTES)
+                                    .onAdvertised(file, slot, CHUNK_BYTES, CHUNK_BYTES)
                                     .window()
                             * CHUNK_BYTES);
         }
@@ -570,18 +570,18 @@ class CreditLedgerTest {
             ArrivingFile other = fixture.file(streamed());
             fixture.ledger.requestCredits(file, 0, 1, BLOCKED);
             ReceiveSlot slot = fixture.takeSlots().get(0);
-            refused(() -> fixture.ledger.advertised(other, slot.index(), 4096, 10));
-            refused(() -> fixture.ledger.advertised(file, slot.index() + 1, 4096, 10));
-            refused(() -> fixture.ledger.advertised(file, -1, 4096, 10));
-            refused(() -> fixture.ledger.advertised(file, 1000, 4096, 10));
+            refused(() -> fixture.ledger.onAdvertised(other, slot.index(), 4096, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, slot.index() + 1, 4096, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, -1, 4096, 10));
+            refused(() -> fixture.ledger.onAdvertised(file, 1000, 4096, 10));
             fixture.advertise(file, slot, 4096, 10);
-            refused(() -> fixture.ledger.advertised(file, slot.index(), 4096, 10));
-            refused(() -> fixture.ledger.returned(file, slot.index()));
+            refused(() -> fixture.ledger.onAdvertised(file, slot.index(), 4096, 10));
+            refused(() -> fixture.ledger.onCreditReturned(file, slot.index()));
         }
     }
 
     @Test
-    void shouldRefuseAWantOfNoneOrOfTooMany() {
+    void shouldRefuseARequestOfNoneOrTooManyWindows() {
         try (LedgerFixture fixture = new LedgerFixture(4, 0, 0)) {
             ArrivingFile file = fixture.file(streamed());
             for (int count :

@@ -89,7 +89,7 @@ class ExtentsTest {
     }
 
     @Property
-    void shouldHoldWhatATableOfBytesHolds(@ForAll("steps") List<Step> steps) {
+    void shouldAgreeWithATableOfBytes(@ForAll("steps") List<Step> steps) {
         ReceiveSlot[] slots = new ReceiveSlot[WINDOWS * SLOTS_A_WINDOW];
         for (int i = 0; i < slots.length; i++) {
             slots[i] = ReceiveSlots.make(i, i, 0);
@@ -152,7 +152,7 @@ class ExtentsTest {
     }
 
     @Test
-    void shouldAllocateNothingWhenAWriterAndAReaderGoOnInOrder() {
+    void shouldAllocateNothingWhenAWriterAndAReaderContinueInOrder() {
         ReceiveSlot[] slots = {ReceiveSlots.make(0, 0, 0), ReceiveSlots.make(1, 1, 0)};
         Extents extents = new Extents(slot -> {});
         inOrder(extents, slots, 0, 20_000);

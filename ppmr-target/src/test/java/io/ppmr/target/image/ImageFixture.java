@@ -21,10 +21,10 @@ import org.agrona.BufferUtil;
 import org.agrona.UnsafeApi;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** A file, slots to bring its bytes in as the session's agent and the transport would, and readers of it. */
+/** A file, slots that receive its bytes as from the session's agent and the transport, and its readers. */
 final class ImageFixture implements ImageListener {
     static final int CHUNK_BYTES = 16 * 1024;
-    static final int HEAD_BYTES = FilePrefixFrame.HEAD_BYTES;
+    static final int HEAD_BYTES = FilePrefixFrame.PREFIX_BYTES;
     static final long DEADLINE_NS = TimeUnit.SECONDS.toNanos(60L * Integer.getInteger("ppmr.patience", 1));
 
     final PoolGeometry geometry;
@@ -66,9 +66,9 @@ final class ImageFixture implements ImageListener {
         file = new ArrivingFile(1, "/m.1/rank-0/f", rank, geometry, BufferUtil.address(headMemory), staging, this);
     }
 
-    // ---- what the agent does ----------------------------------------------------------------------------------
+    // ---- actions of the agent -----------------------------------------------------------------------------------
 
-    /** A slot for a window: its holder's, or through a bounce buffer if it has one. */
+    /** Returns a slot for a window: a bounce buffer if the window has a holder. */
     ReceiveSlot grant(long window) {
         ReceiveSlot slot = make();
         ReceiveSlots.grant(slot, ReceiveSlot.SlotKind.BOUNCE, file, window);
@@ -103,17 +103,17 @@ final class ImageFixture implements ImageListener {
         file.onPieceAnnounced(slot, offset, bytes.length);
     }
 
-    /** The pull of an advertised slot ends. */
+    /** Ends the pull of an advertised slot. */
     void arrive(ReceiveSlot slot) {
         byte[] bytes = underWay.remove(slot);
         long to = slot.address() + geometry.offsetInWindow(offsets.remove(slot));
         for (int i = 0; i < bytes.length; i++) {
             UnsafeApi.putByte(to + i, bytes[i]);
         }
-        file.arrived(slot);
+        file.onArrived(slot);
     }
 
-    /** Bytes of one window come. */
+    /** Delivers bytes of one window. */
     ReceiveSlot bring(long offset, byte[] bytes) throws ImageException {
         ReceiveSlot slot = advertise(offset, bytes);
         arrive(slot);
@@ -124,7 +124,7 @@ final class ImageFixture implements ImageListener {
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + bytes.length));
         FilePrefixFrame.encode(frame, 0, 1, file.id(), position, bytes.length);
         frame.putBytes(FilePrefixFrame.DATA_OFFSET, bytes);
-        file.prefixArrived(new FilePrefixFrame().wrap(frame, 0));
+        file.onPrefixArrived(new FilePrefixFrame().wrap(frame, 0));
     }
 
     // ---- readers ----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ final class ImageFixture implements ImageListener {
         return new Got(result, bytes);
     }
 
-    /** A read on a thread of its own. */
+    /** Reads on a separate thread. */
     CompletableFuture<Got> readLater(long offset, int lengthBytes) {
         CompletableFuture<Got> got = new CompletableFuture<>();
         Thread thread = new Thread(() -> got.complete(read(offset, lengthBytes)), "reader");
@@ -165,7 +165,7 @@ final class ImageFixture implements ImageListener {
         return got;
     }
 
-    /** The same, once the reader waits: in the file, for its rank, and as the listener was told. */
+    /** Starts a read and returns when the reader waits: in the file, for its rank, and as the listener was notified. */
     CompletableFuture<Got> readAndWait(long offset, int lengthBytes) {
         int before = waits.get();
         CompletableFuture<Got> got = readLater(offset, lengthBytes);
@@ -189,7 +189,7 @@ final class ImageFixture implements ImageListener {
         }
     }
 
-    /** Bytes that differ from place to place. */
+    /** Bytes that differ between positions. */
     static byte[] bytes(int seed, int lengthBytes) {
         byte[] bytes = new byte[lengthBytes];
         for (int i = 0; i < lengthBytes; i++) {
@@ -198,7 +198,7 @@ final class ImageFixture implements ImageListener {
         return bytes;
     }
 
-    // ---- what the file says -----------------------------------------------------------------------------------
+    // ---- events of the file ------------------------------------------------------------------------------------
 
     @Override
     public void slotFree(ReceiveSlot slot) {
@@ -207,7 +207,7 @@ final class ImageFixture implements ImageListener {
         }
         free.add(slot);
         uncoveredWhenFreed.add(uncovered.get());
-        pool.giveUp(slot.chunk());
+        pool.releaseUnused(slot.chunk());
     }
 
     @Override

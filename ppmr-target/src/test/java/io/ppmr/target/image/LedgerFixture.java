@@ -18,7 +18,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.agrona.BufferUtil;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** A ledger, files that want slots of it, and what it decides. */
+/** A ledger, files that request its slots, and its decisions. */
 final class LedgerFixture implements CreditLedger.Decisions, ImageListener, AutoCloseable {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int BOUNCE_BUFFERS = 2;
@@ -58,31 +58,31 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         return file;
     }
 
-    /** As a writer in order does first. */
+    /** Requests like the first request of a sequential writer. */
     private static void bringHead(ArrivingFile file) {
-        int lengthBytes = FilePrefixFrame.HEAD_BYTES;
+        int lengthBytes = FilePrefixFrame.PREFIX_BYTES;
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocateDirect(FilePrefixFrame.DATA_OFFSET + lengthBytes));
         FilePrefixFrame.encode(frame, 0, 1, file.id(), 0, lengthBytes);
         try {
-            file.prefixArrived(new FilePrefixFrame().wrap(frame, 0));
+            file.onPrefixArrived(new FilePrefixFrame().wrap(frame, 0));
         } catch (ImageException e) {
             throw new AssertionError(e);
         }
     }
 
-    /** Returns what was granted since the last call. */
+    /** Returns the grants since the last call. */
     List<Granted> takeGranted() {
         List<Granted> taken = List.copyOf(granted);
         granted.clear();
         return taken;
     }
 
-    /** The slots that were granted since the last call. */
+    /** Returns the slots that were granted since the last call. */
     List<ReceiveSlot> takeSlots() {
         return takeGranted().stream().map(Granted::slot).toList();
     }
 
-    /** All of a credit's window is advertised and comes, except for the head in the first. */
+    /** Advertises and delivers a credit's whole window, except for the prefix in the first one. */
     void fill(ArrivingFile file, ReceiveSlot slot) throws ProtocolException, ImageException {
         long start = Math.max(4096, slot.window() * CHUNK_BYTES);
         bring(file, slot, start, (int) ((slot.window() + 1) * CHUNK_BYTES - start));
@@ -91,20 +91,20 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
     void bring(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
             throws ProtocolException, ImageException {
         advertise(file, slot, offset, lengthBytes);
-        file.arrived(slot);
+        file.onArrived(slot);
     }
 
     void advertise(ArrivingFile file, ReceiveSlot slot, long offset, int lengthBytes)
             throws ProtocolException, ImageException {
-        ledger.advertised(file, slot.index(), offset, lengthBytes);
+        ledger.onAdvertised(file, slot.index(), offset, lengthBytes);
         file.onPieceAnnounced(slot, offset, lengthBytes);
     }
 
-    /** Passes freed slots on, as the agent does. */
+    /** Passes freed slots to the ledger, like the agent. */
     int passOnFreed() {
         int count = 0;
         for (ReceiveSlot slot = free.poll(); slot != null; slot = free.poll()) {
-            ledger.freed(slot);
+            ledger.onSlotFree(slot);
             count++;
         }
         return count;
@@ -115,7 +115,7 @@ final class LedgerFixture implements CreditLedger.Decisions, ImageListener, Auto
         return file.read(BufferUtil.address(into), lengthBytes, offset);
     }
 
-    /** A reader that waits for a byte that has not come. */
+    /** Starts a reader that waits for a missing byte. */
     void waitingReader(ArrivingFile file, long offset) {
         Thread thread = new Thread(() -> read(file, offset, 1), "reader");
         thread.setDaemon(true);

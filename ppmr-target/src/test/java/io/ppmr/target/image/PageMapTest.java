@@ -16,7 +16,7 @@ import net.jqwik.api.Provide;
 import org.junit.jupiter.api.Test;
 
 class PageMapTest {
-    /** Three leaves and a part of a fourth, two of which are far behind the others. */
+    /** Three leaves and a part of a fourth, two of which are far away from the others. */
     private static final int SPACE = 3 * PageMap.LEAF_PAGES + 100;
 
     private final Staging staging = new Staging(Path.of("/dev/shm"), 0);
@@ -37,7 +37,7 @@ class PageMapTest {
     }
 
     @Property(tries = 300)
-    void shouldHoldWhatASetOfBitsHolds(@ForAll("steps") List<Step> steps) throws Exception {
+    void shouldAgreeWithASetOfBits(@ForAll("steps") List<Step> steps) throws Exception {
         PageMap map = new PageMap(staging);
         BitSet model = new BitSet();
         for (Step step : steps) {
@@ -62,7 +62,7 @@ class PageMapTest {
     }
 
     @Test
-    void shouldKnowPagesFarBehindEachOther() throws Exception {
+    void shouldStorePagesFarApart() throws Exception {
         PageMap map = new PageMap(staging);
         long far = Long.MAX_VALUE / PageMap.PAGE_BYTES - 1;
         assertEquals(1, map.add(far, far + 1));
@@ -77,11 +77,11 @@ class PageMapTest {
     @Test
     void shouldRefuseByNameWhenItIsSpreadTooFar() throws Exception {
         PageMap map = new PageMap(staging);
-        for (long leaf = 0; leaf < Staging.MOST_LEAVES; leaf++) {
+        for (long leaf = 0; leaf < Staging.MAX_LEAVES; leaf++) {
             long page = leaf * PageMap.LEAF_PAGES;
             map.add(page, page + 1);
         }
-        long beyond = (long) Staging.MOST_LEAVES * PageMap.LEAF_PAGES;
+        long beyond = (long) Staging.MAX_LEAVES * PageMap.LEAF_PAGES;
         String message = assertThrows(ImageException.class, () -> map.add(beyond, beyond + 1))
                 .getMessage();
         assertTrue(message.contains("spread over more than 131072 parts of 32 MiB"), message);

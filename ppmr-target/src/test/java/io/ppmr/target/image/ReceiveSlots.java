@@ -1,6 +1,6 @@
 package io.ppmr.target.image;
 
-/** Makes slots for tests outside the package. */
+/** Creates slots for tests outside of the package. */
 public final class ReceiveSlots {
     private ReceiveSlots() {}
 

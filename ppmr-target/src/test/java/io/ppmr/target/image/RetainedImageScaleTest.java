@@ -19,41 +19,41 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * A retained image that spans 1 TiB, all of it but the mount and the network: windows are granted, come, are staged and
- * read. Of each window that comes the first page is there, so that the test finds the memory for them.
+ * A retained image that spans 1 TiB, without the mount and the network: windows are granted, arrive, are staged and
+ * read. Only the first page of each window arrives, so that the test has enough memory.
  */
 class RetainedImageScaleTest {
     private static final int CHUNK_BYTES = 128 << 10;
-    /** Of the whole image. */
+    /** The size of the whole image. */
     private static final int WINDOWS = 1 << 23;
 
     private static final int PIECE_BYTES = 4096;
     private static final long MIB = 1 << 20;
     private static final long TIB = 1L << 40;
-    /** The most that may be left on the heap, whatever the image's size: a few bytes for each 32 MiB, and noise. */
+    /** The maximum remaining heap for any size of the image: a few bytes for each 32 MiB, and noise. */
     private static final long HEAP_BYTES = 4 * MIB;
 
     private static final long SEED = System.nanoTime();
 
     @Test
-    void shouldKnowEachWindowWhenTheyComeInOrder() throws Exception {
+    void shouldStoreEachWindowInOrder() throws Exception {
         run(order(WINDOWS / 128, false));
     }
 
     @Test
-    void shouldKnowEachWindowWhenTheyComeScattered() throws Exception {
+    void shouldStoreEachScatteredWindow() throws Exception {
         run(order(WINDOWS / 128, true));
     }
 
     @Test
     @Tag("soak")
-    void shouldKnowEachWindowWhenTwoMillionComeInOrder() throws Exception {
+    void shouldStoreTwoMillionWindowsInOrder() throws Exception {
         run(order(WINDOWS / 4, false));
     }
 
     @Test
     @Tag("soak")
-    void shouldKnowEachWindowWhenTwoMillionComeScattered() throws Exception {
+    void shouldStoreTwoMillionScatteredWindows() throws Exception {
         run(order(WINDOWS / 4, true));
     }
 
@@ -93,7 +93,7 @@ class RetainedImageScaleTest {
             agent.ledger.fileCreated(file);
             long heapBefore = heapBytes();
             for (int window : order) {
-                // The head of a file does not go to staging.
+                // The prefix of a file does not go to staging.
                 agent.bring(file, window + 1L);
             }
             long grownBytes = heapBytes() - heapBefore;
@@ -121,7 +121,7 @@ class RetainedImageScaleTest {
         return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
     }
 
-    /** Does what a session's agent and its transport do, on one thread. */
+    /** Acts as a session's agent and its transport, on one thread. */
     private static final class Agent implements CreditLedger.Decisions, ImageListener, AutoCloseable {
         private final CreditLedger ledger;
         private final BufferPool pool;
@@ -139,10 +139,10 @@ class RetainedImageScaleTest {
                 throw new AssertionError("window " + window + " is not granted");
             }
             ReceiveSlot slot = granted;
-            ledger.advertised(file, slot.index(), window * CHUNK_BYTES, PIECE_BYTES);
+            ledger.onAdvertised(file, slot.index(), window * CHUNK_BYTES, PIECE_BYTES);
             file.onPieceAnnounced(slot, window * CHUNK_BYTES, PIECE_BYTES);
             UnsafeApi.putLong(slot.address(), window);
-            file.arrived(slot);
+            file.onArrived(slot);
         }
 
         @Override
@@ -157,7 +157,7 @@ class RetainedImageScaleTest {
 
         @Override
         public void slotFree(ReceiveSlot slot) {
-            ledger.freed(slot);
+            ledger.onSlotFree(slot);
         }
 
         @Override
@@ -167,12 +167,13 @@ class RetainedImageScaleTest {
 
         @Override
         public void readerWaits(ArrivingFile file) {
-            throw new AssertionError("what is read here has come");
+            throw new AssertionError("all bytes that are read here arrived");
         }
 
         @Override
         public void readerWaited(ArrivingFile file, long tookNs) {
-            throw new AssertionError("what is read here has come after " + TimeUnit.NANOSECONDS.toMillis(tookNs));
+            throw new AssertionError(
+                    "all bytes that are read here arrived after " + TimeUnit.NANOSECONDS.toMillis(tookNs));
         }
 
         @Override

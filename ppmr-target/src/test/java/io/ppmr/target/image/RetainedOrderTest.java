@@ -18,7 +18,7 @@ import net.jqwik.api.Tuple;
 import org.agrona.BufferUtil;
 import org.agrona.UnsafeApi;
 
-/** A retained file, which is staged as it comes, written, cut and punched in any order. */
+/** A retained file, which is staged when it arrives, written, truncated and punched in any order. */
 class RetainedOrderTest {
     private static final int CHUNK_BYTES = LedgerFixture.CHUNK_BYTES;
     private static final int HEAD_BYTES = 4096;
@@ -29,13 +29,13 @@ class RetainedOrderTest {
         WRITE,
         TRUNCATE,
         PUNCH,
-        /** The oldest pull that is under way ends. */
+        /** Ends the oldest running pull. */
         ARRIVE
     }
 
     record Step(Kind kind, int offset, int lengthBytes) {}
 
-    /** Bytes of a write, those from {@code from} on. */
+    /** The bytes of a write, from {@code from} on. */
     private record UnderWay(ReceiveSlot slot, int offset, int write, int from, int lengthBytes) {}
 
     @Provide
@@ -57,7 +57,7 @@ class RetainedOrderTest {
     }
 
     @Property(tries = 300)
-    void shouldReadWhatWasWrittenLast(@ForAll("steps") List<Step> steps) throws Exception {
+    void shouldReadTheLastWrite(@ForAll("steps") List<Step> steps) throws Exception {
         try (LedgerFixture fixture = new LedgerFixture(4, (long) SIZE, 0)) {
             ArrivingFile file = fixture.file(new RankImage(0, name -> false));
             byte[] model = new byte[SIZE];
@@ -76,7 +76,7 @@ class RetainedOrderTest {
                     case TRUNCATE -> {
                         Arrays.fill(model, step.offset, SIZE, (byte) 0);
                         size = step.offset;
-                        file.truncated(step.offset);
+                        file.truncate(step.offset);
                     }
                     case PUNCH -> {
                         Arrays.fill(model, step.offset, end, (byte) 0);
@@ -100,7 +100,7 @@ class RetainedOrderTest {
         }
     }
 
-    /** As a writer does: in pieces of one window, each for a receive slot that was granted. */
+    /** Writes like a writer: in pieces of one window, each for a granted receive slot. */
     private static void write(
             LedgerFixture fixture,
             ArrivingFile file,
@@ -132,7 +132,7 @@ class RetainedOrderTest {
             for (int i = 0; i < pull.lengthBytes; i++) {
                 UnsafeApi.putByte(to + i, bytes[pull.from + i]);
             }
-            file.arrived(pull.slot);
+            file.onArrived(pull.slot);
             fixture.passOnFreed();
         }
     }

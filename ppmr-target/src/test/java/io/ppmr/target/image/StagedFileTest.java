@@ -29,7 +29,7 @@ class StagedFileTest {
 
     private final Staging staging = new Staging(Path.of("/dev/shm"), Long.MAX_VALUE / 2);
 
-    /** Writes bytes; removes them instead where {@code adds} is false. */
+    /** Writes bytes, or removes them if {@code adds} is false. */
     record Step(boolean adds, int from, int lengthBytes) {}
 
     @Provide
@@ -47,7 +47,7 @@ class StagedFileTest {
     }
 
     @Property(tries = 500)
-    void shouldHoldWhatWasWrittenLastAndTakeRoomForThatAlone(@ForAll("steps") List<Step> steps) throws Exception {
+    void shouldKeepTheLastWriteAndUseSpaceOnlyForIt(@ForAll("steps") List<Step> steps) throws Exception {
         StagedFile file = new StagedFile(staging);
         BitSet there = new BitSet();
         byte[] model = new byte[SPACE];
@@ -99,7 +99,7 @@ class StagedFileTest {
     }
 
     @Test
-    void shouldGiveTheRoomOfAHoleBackToTheFilesystem() throws Exception {
+    void shouldFreeTheSpaceOfAHole() throws Exception {
         StagedFile file = new StagedFile(staging);
         int length = 64 * PAGE;
         ByteBuffer bytes = ByteBuffer.allocateDirect(length);
@@ -118,7 +118,7 @@ class StagedFileTest {
         void run() throws ImageException;
     }
 
-    /** The descriptor that a step opens, by the name of the file that it stands for. */
+    /** Returns the descriptor that a step opens, by the name of its file. */
     private static Path opened(Writing step) throws Exception {
         List<Path> before = staged();
         step.run();
@@ -138,7 +138,7 @@ class StagedFileTest {
         try {
             return Files.readSymbolicLink(descriptor).toString().contains("ppmr-staging-");
         } catch (IOException e) {
-            // The descriptor of the listing itself, or of another thread: closed meanwhile.
+            // The descriptor of the listing itself, or of another thread, which was closed meanwhile.
             return false;
         }
     }
@@ -148,24 +148,24 @@ class StagedFileTest {
     }
 
     @Test
-    void shouldRefuseByNameWhenTooManySmallPiecesCome() throws Exception {
+    void shouldRefuseByNameWhenTooManySmallPiecesArrive() throws Exception {
         StagedFile file = new StagedFile(staging);
         ByteBuffer bytes = ByteBuffer.allocateDirect(1);
         long address = BufferUtil.address(bytes);
-        // Each piece may add two runs, and does add one.
-        for (int piece = 0; piece < Staging.MOST_PARTS - 1; piece++) {
+        // Each piece may add two runs, and adds one.
+        for (int piece = 0; piece < Staging.MAX_PARTS - 1; piece++) {
             file.write(address, 1, 2L * piece);
         }
-        String message = assertThrows(ImageException.class, () -> file.write(address, 1, 2L * Staging.MOST_PARTS + 1))
+        String message = assertThrows(ImageException.class, () -> file.write(address, 1, 2L * Staging.MAX_PARTS + 1))
                 .getMessage();
         assertTrue(message.contains("more than 131072 pieces that are no whole pages"), message);
         file.close();
         assertEquals(0, staging.usedBytes());
     }
 
-    /** As a restart may do that punches holes: nothing changes where the limit is reached. */
+    /** A restart may punch holes like this: nothing changes when the limit is reached. */
     @Test
-    void shouldChangeNothingWhenTooManySmallPiecesAreCutOut() throws Exception {
+    void shouldChangeNothingWhenTooManySmallPiecesAreRemoved() throws Exception {
         StagedFile file = new StagedFile(staging);
         int length = 64 * PAGE;
         ByteBuffer bytes = ByteBuffer.allocateDirect(length);

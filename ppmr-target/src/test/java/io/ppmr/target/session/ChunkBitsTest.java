@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 
 class ChunkBitsTest {
     @Test
-    void shouldGiveEachChunkOnceInAscendingOrder() {
+    void shouldReturnEachChunkOnceInAscendingOrder() {
         ChunkBits bits = new ChunkBits(200);
         assertTrue(bits.isEmpty());
         for (int chunk : new int[] {199, 63, 64, 0, 127, 128, 63}) {
@@ -29,7 +29,7 @@ class ChunkBitsTest {
     }
 
     @Test
-    void shouldKeepWhatWasTakenBeforeWhenItIsDrainedAgain() {
+    void shouldKeepEarlierChunksWhenItIsDrainedAgain() {
         ChunkBits bits = new ChunkBits(64);
         bits.set(2);
         bits.drain();
@@ -47,7 +47,7 @@ class ChunkBitsTest {
     }
 
     @Test
-    void shouldLoseNoneAndDoubleNoneWhenManyThreadsSet() throws Exception {
+    void shouldLoseAndDuplicateNoneWhenManyThreadsSet() throws Exception {
         int threads = 4;
         int perThread = 32;
         int rounds = 3_000;

@@ -21,7 +21,7 @@ class ReadTimelineTest {
     }
 
     @Test
-    void shouldSampleOnlyWhatIsNewAndNotTooOften() {
+    void shouldSampleOnlyChangesAndNotTooOften() {
         timeline.sample(1 * MS, 10);
         timeline.sample(1 * MS + 1, 20);
         timeline.sample(3 * MS, 10);
@@ -30,7 +30,7 @@ class ReadTimelineTest {
     }
 
     @Test
-    void shouldStayWithinItsBoundHoweverLongItLasts() {
+    void shouldStayWithinItsBoundForAnyDuration() {
         long reads = 200_000;
         for (long i = 1; i <= reads; i++) {
             timeline.sample(i * MS, i * 1000);

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** A transfer whose chunks come by themselves: what may come, and how it fits what the frames say. */
+/** Tests a transfer whose source sends the chunks: which chunks are accepted, and their agreement with the frames. */
 class SentChunksTest {
     private static final int BLOCKED = CreditRequestFrame.BLOCKED;
     private static final int CHUNK_BYTES = TransferFixture.CHUNK_BYTES;
@@ -61,7 +61,7 @@ class SentChunksTest {
     }
 
     @Test
-    void shouldShowWhatHasComeAndBeCompleteWhenAllIs() throws Exception {
+    void shouldPublishArrivedBytesAndBeCompleteAtTheEnd() throws Exception {
         byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
         assertTrue(fixture.send(1, grant(1, 1), CHUNK_BYTES, bytes, false));
         assertArrayEquals(bytes, read(1, CHUNK_BYTES, CHUNK_BYTES));
@@ -87,8 +87,7 @@ class SentChunksTest {
         "1, 0, -1, 10, are outside the window",
         "1, 0, 9223372036854775800, 10, are outside the window",
     })
-    void shouldTakeNothingButWhatACreditWasGrantedFor(int file, int slot, long offset, int length, String said)
-            throws Exception {
+    void shouldAcceptOnlyBytesWithACredit(int file, int slot, long offset, int length, String said) throws Exception {
         assertEquals(0, grant(1, 1));
         ProtocolException e = assertThrows(
                 ProtocolException.class, () -> fixture.send(file, slot, offset, TransferFixture.bytes(length), false));
@@ -96,7 +95,7 @@ class SentChunksTest {
     }
 
     @Test
-    void shouldTakeACreditOnceAndNoneThatWasGivenBack() throws Exception {
+    void shouldAcceptACreditOnceAndNoReturnedOne() throws Exception {
         int slot = grant(1, 1);
         assertTrue(fixture.send(1, slot, CHUNK_BYTES, TransferFixture.bytes(10), false));
         assertThrows(
@@ -121,9 +120,9 @@ class SentChunksTest {
         assertTrue(e.getMessage().contains("where chunks come by themselves"), e.getMessage());
     }
 
-    /** Without the agent having looked in between: the first chunk's credit is used when the second is asked for. */
+    /** The agent does not check in between: the first chunk's credit is used when the second is requested. */
     @Test
-    void shouldGrantAWindowAgainWhenItsFirstPieceHasCome() throws Exception {
+    void shouldGrantAWindowAgainAfterItsFirstPieceArrived() throws Exception {
         byte[] bytes = TransferFixture.bytes(1000);
         assertTrue(fixture.send(1, grant(1, 1), CHUNK_BYTES, bytes, false));
         int second = grant(1, 1);
@@ -134,7 +133,7 @@ class SentChunksTest {
         assertArrayEquals(expected, read(1, CHUNK_BYTES, 1500));
     }
 
-    /** Else a further piece of the window could be granted, come, and lie under the older bytes. */
+    /** Otherwise a further piece of the window could be granted, arrive, and be replaced by the older bytes. */
     @Test
     void shouldNotMarkAChunkAsArrivedWhenItsBytesAreNotInTheFileYet() throws Exception {
         int slot = grant(1, 1);
@@ -150,7 +149,7 @@ class SentChunksTest {
         synchronized (file) {
             brings.start();
             TransferFixture.until("the thread that brings it is held up", () -> waitsFor(brings, file));
-            assertFalse(fixture.transfer.hasWork(), "the agent is told before the bytes are in");
+            assertFalse(fixture.transfer.hasWork(), "the agent is notified before the bytes are stored");
         }
         assertTrue(right.get(TransferFixture.DEADLINE_NS, TimeUnit.NANOSECONDS));
         assertTrue(fixture.transfer.hasWork());
@@ -171,7 +170,7 @@ class SentChunksTest {
     }
 
     @Test
-    void shouldDropWhatAReaderHasSkippedWhenALaterChunkHasOvertakenIt() throws Exception {
+    void shouldDiscardSkippedBytesWhenALaterChunkOvertakesThem() throws Exception {
         openStreamed();
         byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
         int first = grant(1, 1);
@@ -189,7 +188,7 @@ class SentChunksTest {
 
     @ParameterizedTest
     @CsvSource({"100, true", "99, false"})
-    void shouldDropOnlyWhatNoReaderWasGivenWhenItHasLeftAWindowHalfRead(int from, boolean dropped) throws Exception {
+    void shouldDiscardOnlyUnreadBytesOfAHalfReadWindow(int from, boolean dropped) throws Exception {
         openStreamed();
         byte[] bytes = TransferFixture.bytes(CHUNK_BYTES);
         int first = grant(1, 1);
@@ -208,7 +207,7 @@ class SentChunksTest {
     }
 
     @Test
-    void shouldFailByNameAndShowNothingWhenBytesAreChangedOnTheWay() throws Exception {
+    void shouldFailByNameAndPublishNothingWhenBytesAreCorrupted() throws Exception {
         assertFalse(fixture.send(1, grant(1, 1), CHUNK_BYTES, TransferFixture.bytes(10), true));
         assertTrue(fixture.failure().contains("arrived changed (CRC32C "), fixture.failure());
         fixture.work();
@@ -217,7 +216,7 @@ class SentChunksTest {
     }
 
     @Test
-    void shouldFailByNameWhenAConnectionBreaks() throws Exception {
+    void shouldFailByNameWhenAConnectionFails() throws Exception {
         fixture.arrivals.onProtocolError("data connection to the source failed: cut");
         assertEquals("data connection to the source failed: cut", fixture.failure());
     }

@@ -48,7 +48,7 @@ import java.util.zip.CRC32C;
 import org.agrona.DirectBuffer;
 import org.agrona.concurrent.UnsafeBuffer;
 
-/** A transfer whose agent is the test's thread, and whose puller does what the test says; the test is the source. */
+/** A transfer whose agent is the test's thread, and whose puller the test controls; the test is the source. */
 final class TransferFixture {
     static final int CHUNK_BYTES = 16 * 1024;
     static final int POOL_CHUNKS = 4;
@@ -80,7 +80,7 @@ final class TransferFixture {
         }
     }
 
-    /** Holds each pull until the test says how it ends. */
+    /** Holds each pull until the test ends it. */
     final class HeldPuller implements ChunkPuller {
         private record Pull(long pullId, int chunk, int offset) {}
 
@@ -99,7 +99,7 @@ final class TransferFixture {
         void bring() {
             Pull pull = pulls.remove();
             pool.buffer(pull.chunk).clear().put(pull.offset, blocks.remove());
-            listener.pulled(pull.pullId);
+            listener.onPullCompleted(pull.pullId);
         }
 
         void corrupt() {
@@ -109,7 +109,7 @@ final class TransferFixture {
 
         void fail(String reason) {
             blocks.remove();
-            listener.pullFailed(pulls.remove().pullId, reason);
+            listener.onPullFailed(pulls.remove().pullId, reason);
         }
 
         @Override
@@ -130,11 +130,11 @@ final class TransferFixture {
         }
     }
 
-    /** Keeps what the transport's threads would tell, for the test to play them. */
+    /** Keeps the arrivals of the transport, for the test to call them. */
     private static final class NoPath implements ChunkReceiver {
         @Override
         public void close() {
-            // Nothing is open.
+            // There is nothing to close.
         }
     }
 
@@ -160,7 +160,7 @@ final class TransferFixture {
         this(mode, false);
     }
 
-    /** @param sends whether chunks come by themselves */
+    /** @param sends whether the source sends the chunks */
     TransferFixture(ReadingMode mode, boolean sends) throws Exception {
         SocketChannel near;
         SocketChannel far;
@@ -228,7 +228,7 @@ final class TransferFixture {
         sourceLink.close();
     }
 
-    // ---- what the source says ---------------------------------------------------------------------------------
+    // ---- messages of the source --------------------------------------------------------------------------------
 
     void create(int file, String path) throws IOException {
         transfer.onNameChange(new DataMessage.Created(file, NodeKind.FILE, path, 0600, 0, 0, ""));
@@ -256,7 +256,7 @@ final class TransferFixture {
         work();
     }
 
-    /** A chunk comes by itself, on the test's thread, which says whether it was right. */
+    /** A chunk arrives without a pull, on the test's thread, which returns whether it was correct. */
     boolean send(int file, int slot, long offset, byte[] bytes, boolean changed) throws IOException {
         CRC32C crc = new CRC32C();
         crc.update(bytes);
@@ -283,7 +283,7 @@ final class TransferFixture {
         round(clockNs == REAL_TIME ? System.nanoTime() : clockNs);
     }
 
-    /** One round of the agent at this time, at which the clock then is blocked. */
+    /** One cycle of the agent at this time, at which the clock then stops. */
     void workAt(long nowNs) throws IOException {
         clockNs = nowNs;
         round(nowNs);
@@ -295,7 +295,7 @@ final class TransferFixture {
         targetLink.transmit();
     }
 
-    // ---- what the target answers ------------------------------------------------------------------------------
+    // ---- answers of the target ---------------------------------------------------------------------------------
 
     Answer next() throws IOException {
         Answer answer = within(DEADLINE_NS);
@@ -305,7 +305,7 @@ final class TransferFixture {
         return answer;
     }
 
-    /** The next answer, or null if there is none within a moment. */
+    /** Returns the next answer, or null if there is none within a short time. */
     Answer nextOrNull() throws IOException {
         return within(TimeUnit.MILLISECONDS.toNanos(500));
     }

@@ -38,7 +38,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldPullWhatIsAdvertisedShowItAndReleaseIt() throws Exception {
+    void shouldPullPublishAndReleaseAnAdvertisedChunk() throws Exception {
         fixture.create(1, "/rank-0/f");
         fixture.want(1, 0, 1, BLOCKED);
         TransferFixture.Answer grant = fixture.next();
@@ -75,7 +75,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldFailAndNotBeCompleteWhenBytesArriveChanged() throws Exception {
+    void shouldFailAndNotBeCompleteWhenBytesAreCorrupted() throws Exception {
         int slot = grantOne();
         byte[] bytes = TransferFixture.bytes(500);
         fixture.advertise(1, slot, 4096, bytes, 0, 0);
@@ -112,7 +112,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldRefuseByNameWhenTheSourceAsksForTheEndOfEverMoreFsyncs() throws Exception {
+    void shouldRefuseByNameWhenTheSourceHasTooManyFsyncs() throws Exception {
         fixture.create(1, "/rank-0/f");
         fixture.want(1, 0, 1, BLOCKED);
         int slot = (int) fixture.next().value();
@@ -126,7 +126,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldAnswerASyncOnceWhatWasAdvertisedHasCome() throws Exception {
+    void shouldAnswerASyncAfterAdvertisedBytesArrived() throws Exception {
         fixture.create(1, "/rank-0/f");
         fixture.create(2, "/rank-0/g");
         fixture.value(FrameType.SYNC, 1, 70);
@@ -153,11 +153,11 @@ class TransferTest {
         int slot = grantOne();
         ProtocolException e = assertThrows(
                 ProtocolException.class, () -> fixture.advertise(1, slot, 4096, TransferFixture.bytes(10), 1, 0));
-        assertTrue(e.getMessage().contains("advertisement 1 where 0 was due"), e.getMessage());
+        assertTrue(e.getMessage().contains("advertisement 1 instead of 0"), e.getMessage());
     }
 
     @Test
-    void shouldFailByNameWhenTheSourceSpeaksOfWhatItNeverCreated() throws Exception {
+    void shouldFailByNameWhenTheSourceNamesAnUnknownFile() throws Exception {
         fixture.value(FrameType.TRUNCATE, 9, 0);
         assertTrue(fixture.failure().contains("file 9, which it never created"), fixture.failure());
     }
@@ -216,7 +216,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldSayThatARestartWaitsWhenOneDoes() throws Exception {
+    void shouldReportAWaitingRestart() throws Exception {
         long startNs = System.nanoTime();
         fixture.create(1, "/rank-0/f");
         ArrivingFile file = fixture.transfer.images().file(1);
@@ -231,7 +231,7 @@ class TransferTest {
     }
 
     @Test
-    void shouldNotFailWhenAllIsThereThoughNothingMoves() throws Exception {
+    void shouldNotFailWhenACompleteImageMakesNoProgress() throws Exception {
         long startNs = System.nanoTime();
         fixture.value(FrameType.END_OF_IMAGE, 0, 0);
         fixture.workAt(startNs);
@@ -240,8 +240,8 @@ class TransferTest {
     }
 
     @Test
-    void shouldFailEarlierAndNameTheRemedyWhenThereIsNoRoomForAWaitingReader() throws Exception {
-        // From here on the clock is blocked, however long the test's own steps take.
+    void shouldFailEarlierAndNameTheRemedyWhenThereIsNoSpaceForAWaitingReader() throws Exception {
+        // From here on the clock is stopped, for any duration of the test's own steps.
         long startNs = System.nanoTime();
         fixture.workAt(startNs);
         fixture.create(1, "/rank-0/f");
@@ -277,7 +277,7 @@ class TransferTest {
     private CompletableFuture<Integer> waitingReader(int id) throws Exception {
         fixture.create(id, "/rank-0/f" + id);
         ArrivingFile file = fixture.transfer.images().file(id);
-        // Readers block: each has a thread of its own, of which the common pool may have but one.
+        // Readers block, so each has a separate thread: the common pool may have only one.
         CompletableFuture<Integer> reader = CompletableFuture.supplyAsync(
                 () -> file.read(BufferUtil.address(ByteBuffer.allocateDirect(10)), 10, 4096),
                 task -> new Thread(task, "test-reader").start());
@@ -286,7 +286,7 @@ class TransferTest {
         return reader;
     }
 
-    /** Until its rank says so, too. */
+    /** Waits until its rank also reports the reader. */
     private static void awaitReader(ArrivingFile file) {
         TransferFixture.until(
                 "the reader waits", () -> file.readerWaits() && file.rank().hasWaitingReader());

@@ -154,7 +154,7 @@ public final class ParticipantRules {
             effects.add(new Effect.EndCopies());
         }
         effects.add(new Effect.StartRestore(attempt));
-        String self = begin.participants().get(begin.place());
+        String self = begin.participants().get(begin.participantIndex());
         return new Transition<>(state.begun(attempt, begin.participants(), self), effects);
     }
 

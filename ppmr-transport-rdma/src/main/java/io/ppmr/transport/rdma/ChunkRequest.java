@@ -10,10 +10,10 @@ import java.util.LinkedList;
 import java.util.List;
 
 /**
- * The two requests by which a chunk is written, for one entry of the target's ring: the frame, and then the bytes with
- * immediate data that names the entry. A queue pair carries them out in this order, so what the immediate data tells of
- * is there. DiSNI cannot change immediate data once a request is made, so each entry has one of its own, which is
- * posted again and again. Used under the sender's lock.
+ * The two requests that write a chunk, for one entry of the target's ring. The first writes the frame, the second the
+ * bytes with immediate data that names the entry. A queue pair executes them in this order, so the frame and the bytes
+ * are complete when the immediate data arrives. DiSNI cannot change the immediate data of a request, so each entry has
+ * its own request, which is posted repeatedly. Used while holding the sender's lock.
  */
 final class ChunkRequest {
     private final SVCPostSend call;
@@ -37,7 +37,7 @@ final class ChunkRequest {
         chunk.getSgeMod(0).setLkey(poolKey);
     }
 
-    /** Makes a request for one piece of memory. The list's type is DiSNI's. */
+    /** Creates a request for one memory element. DiSNI requires the type of the list. */
     @SuppressWarnings("JdkObsolete")
     static IbvSendWR request(int opcode, int flags) {
         IbvSendWR made = new IbvSendWR();

@@ -3,7 +3,10 @@ package io.ppmr.transport.rdma;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Takes verbs objects down: each is tried, whatever became of others, and one that stays is named in the log. */
+/**
+ * Destroys verbs objects. Each destruction is attempted, regardless of earlier failures, and a failure is logged with
+ * the object's name.
+ */
 final class CloseSequence {
     private static final Logger LOG = LoggerFactory.getLogger(CloseSequence.class);
 
@@ -24,7 +27,7 @@ final class CloseSequence {
             Thread.currentThread().interrupt();
             LOG.warn("{} could not be destroyed: interrupted", what);
         } catch (Exception | Error e) {
-            // An Error as well: what is left half taken down can be written by a device.
+            // An Error as well, because a device can still write to a partly destroyed object.
             LOG.warn("{} could not be destroyed: {}", what, e.toString());
         }
     }

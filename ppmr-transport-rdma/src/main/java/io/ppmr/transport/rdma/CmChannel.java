@@ -10,8 +10,8 @@ import java.io.IOException;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The connection manager's events of one connection, or of a listener and what has come to it (rdma_get_cm_event(3)).
- * No id may outlive its channel. Used by one thread at a time.
+ * The connection manager's events of one connection, or of a listener and its connections (rdma_get_cm_event(3)). An id
+ * must be destroyed before its channel. Used by one thread at a time.
  */
 final class CmChannel implements AutoCloseable {
     private static final int SLICE_MS = 100;
@@ -22,7 +22,7 @@ final class CmChannel implements AutoCloseable {
     CmChannel() throws IOException {
         channel = RdmaEventChannel.createEventChannel();
         if (channel == null) {
-            throw new IOException("the connection manager of RDMA does not open (is the module rdma_ucm loaded, and "
+            throw new IOException("the connection manager of RDMA cannot be opened (is the module rdma_ucm loaded, and "
                     + "/dev/infiniband/rdma_cm readable?)");
         }
     }
@@ -31,7 +31,7 @@ final class CmChannel implements AutoCloseable {
         return channel.createId(RdmaCm.RDMA_PS_TCP);
     }
 
-    /** The next event, or null if none comes in so long. */
+    /** Returns the next event, or null if none arrives within the time-out. */
     RdmaCmEvent poll(int timeoutMs) throws IOException {
         RdmaCmEvent event = channel.getCmEvent(timeoutMs);
         if (event != null) {
@@ -46,15 +46,15 @@ final class CmChannel implements AutoCloseable {
         return number < types.length ? types[number] : EventType.RDMA_CM_EVENT_TIMEWAIT_EXIT;
     }
 
-    /** Waits for the event that ends a step well; any other ends it badly. For a channel of one id. */
+    /** Waits for the event that completes a step. Any other event is a failure. For a channel with one id. */
     RdmaCmEvent await(EventType wanted, ConnectStep step, String peer, long deadlineNs) throws IOException {
         long startNs = System.nanoTime();
         while (true) {
-            long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
-            if (leftMs <= 0) {
-                throw RdmaException.late(step, peer, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
+            long remainingMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
+            if (remainingMs <= 0) {
+                throw RdmaException.timeout(step, peer, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
             }
-            RdmaCmEvent event = poll((int) Math.min(SLICE_MS, leftMs));
+            RdmaCmEvent event = poll((int) Math.min(SLICE_MS, remainingMs));
             if (event != null) {
                 if (type(event) != wanted) {
                     throw RdmaException.refused(step, peer, type(event));

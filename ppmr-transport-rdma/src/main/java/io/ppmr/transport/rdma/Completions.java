@@ -6,14 +6,13 @@ import com.ibm.disni.verbs.SVCReqNotify;
 import java.io.IOException;
 
 /**
- * The completions of one connection as its agent takes them: it polls while they come, and sleeps in the kernel when
- * none has come for a while (ibv_get_cq_event(3)). Used by the agent's thread alone; nothing is allocated for a
- * completion.
+ * Polls the completions of one connection for its agent. It polls while completions arrive, and otherwise sleeps in the
+ * kernel (ibv_get_cq_event(3)). Used only by the agent's thread. A completion allocates nothing.
  */
 final class Completions {
     /** The opcode of a receive whose message was sent (enum ibv_wc_opcode of ibv_poll_cq(3)). */
     static final int RECEIVED = 128;
-    /** The opcode of a receive that tells of a write with immediate data. */
+    /** The opcode of a receive that reports a write with immediate data. */
     static final int WRITTEN_WITH_IMMEDIATE = 129;
 
     private static final int BATCH = 32;
@@ -27,17 +26,17 @@ final class Completions {
     private final SVCReqNotify notify;
     private int empty;
 
-    /** Takes one completion. */
+    /** Handles one completion. */
     @FunctionalInterface
     interface Handler {
         /**
-         * Called for each.
+         * Called for each completion.
          *
-         * @param status of a failed one only this and the id are valid
-         * @param lengthBytes of a receive: how many bytes have come
-         * @param immediate of a receive that a write with immediate data has ended
+         * @param status for a failed completion only the status and the id are valid
+         * @param lengthBytes for a receive: the received bytes
+         * @param immediate for a receive that a write with immediate data completed
          */
-        void completed(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException;
+        void onCompletion(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException;
     }
 
     Completions(Endpoint endpoint, Handler handler) throws IOException {
@@ -50,13 +49,16 @@ final class Completions {
         notify = endpoint.completions().reqNotification(false);
     }
 
-    /** Takes what has come; when nothing has for a while, sleeps until something does, for at most so long. */
+    /**
+     * Handles available completions. After {@value #EMPTY_POLLS} empty polls it sleeps until the next completion, for
+     * at most {@code atMostMs}.
+     */
     void await(int atMostMs) throws IOException {
         empty = drain() > 0 ? 0 : empty + 1;
         if (empty > EMPTY_POLLS) {
             empty = 0;
             notify.execute();
-            // What came before the event was asked for makes none.
+            // Completions before the request for an event cause none.
             if (drain() == 0 && endpoint.events().getCqEvent(endpoint.completions(), atMostMs)) {
                 endpoint.completions().ackEvents(1);
             }
@@ -67,12 +69,13 @@ final class Completions {
         int count = poll.execute().getPolls();
         for (int i = 0; i < count; i++) {
             IbvWC one = batch[i];
-            handler.completed(one.getWr_id(), one.getStatus(), one.getOpcode(), one.getByte_len(), one.getImm_data());
+            handler.onCompletion(
+                    one.getWr_id(), one.getStatus(), one.getOpcode(), one.getByte_len(), one.getImm_data());
         }
         return count;
     }
 
-    /** Gives the requests' memory back, when the agent has ended. */
+    /** Frees the requests' memory after the agent ended. */
     void free() {
         CloseSequence.quietly("the request to poll", poll::free);
         CloseSequence.quietly("the request for events", notify::free);

@@ -12,15 +12,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An open device: its name and its type, which the kernel shows in sysfs whichever native library is used, and its
- * asynchronous events, which only our own library gives. Librdmacm opens each device once for the whole process and
- * never closes it. For any thread.
+ * An open device. It has a name and a type, which the kernel shows in sysfs for any native library. Its asynchronous
+ * events are available only with ppmr's own library. Librdmacm opens each device once for the whole process and never
+ * closes it. For any thread.
  */
 final class Device {
     private static final Logger LOG = LoggerFactory.getLogger(Device.class);
     private static final Path ROOT = Path.of("/");
-    /** The reads that every device of the last fifteen years can have under way. */
-    private static final int CAREFUL_DEPTH = 16;
+    /** The number of concurrent reads that every common device supports. */
+    private static final int DEFAULT_DEPTH = 16;
 
     private static final String CHANNEL_ADAPTER = "1:";
     private static final String IWARP = "4:";
@@ -29,7 +29,7 @@ final class Device {
     private final long context;
     private final String name;
     private final String refusal;
-    private volatile boolean tellsEvents = true;
+    private volatile boolean supportsEvents = true;
 
     private Device(long context, String name, String refusal) {
         this.context = context;
@@ -39,7 +39,7 @@ final class Device {
 
     static Device of(IbvContext context) throws IOException {
         long rdev = (Long) Files.getAttribute(Path.of("/proc/self/fd/" + context.getCmd_fd()), "unix:rdev");
-        // As makedev(3) lays out a number.
+        // In the layout of makedev(3).
         long major = (rdev >>> 8) & 0xFFF;
         long minor = (rdev & 0xFF) | ((rdev >>> 12) & 0xFFF00);
         Path shown = ROOT.resolve("sys/dev/char/" + major + ":" + minor + "/ibdev");
@@ -48,10 +48,10 @@ final class Device {
     }
 
     /**
-     * Returns why a device of this name cannot be used, by its type; null if it can. By iWARP a read lands only in
-     * memory that the peer may write as well, and ours may not be written.
+     * Returns the reason why a device of this type cannot be used; null if it can. With iWARP an RDMA Read needs memory
+     * that the peer may also write, which this transport does not allow.
      *
-     * @param root where {@code sys} is; {@code /} but in tests
+     * @param root the parent of {@code sys}; {@code /} except in tests
      */
     static String refusal(Path root, String name) {
         String type;
@@ -61,12 +61,12 @@ final class Device {
                             StandardCharsets.US_ASCII)
                     .strip();
         } catch (IOException e) {
-            return name + " has no type that can be read (" + e + ")";
+            return name + " has no readable type (" + e + ")";
         }
         if (type.startsWith(CHANNEL_ADAPTER)) {
             return null;
         }
-        return name + " is " + (type.startsWith(IWARP) ? "an iWARP device" : "no device of InfiniBand or RoCE")
+        return name + " is " + (type.startsWith(IWARP) ? "an iWARP device" : "not a device of InfiniBand or RoCE")
                 + " (its type is \"" + type + "\"), which RDMA here does not use";
     }
 
@@ -74,16 +74,16 @@ final class Device {
         return name;
     }
 
-    /** Throws the reason if this is no device of InfiniBand or RoCE. */
+    /** Throws the reason if the device is neither InfiniBand nor RoCE. */
     void requireUsable() throws IOException {
         if (refusal != null) {
             throw new IOException(refusal);
         }
     }
 
-    /** Logs each asynchronous event since the last look, by name. Never waits; allocates only for events. */
+    /** Logs each asynchronous event since the last call, by name. Never blocks; allocates only for events. */
     void logEvents() {
-        if (!tellsEvents) {
+        if (!supportsEvents) {
             return;
         }
         try {
@@ -91,18 +91,18 @@ final class Device {
                 DeviceEvent.log(LOG, name, (int) event, (int) (event >>> 32));
             }
         } catch (UnsatisfiedLinkError e) {
-            tellsEvents = false;
-            LOG.info("the asynchronous events of {} are not read: this libdisni.so is not ppmr's own", name);
+            supportsEvents = false;
+            LOG.info("the asynchronous events of {} are not available: this libdisni.so is not ppmr's own", name);
         }
     }
 
-    /** Gives the reads that this queue pair may have under way, as negotiated when it was connected; 0 is none. */
+    /** Returns the number of concurrent reads of this queue pair, as negotiated when it was connected; 0 means none. */
     static int readsUnderWay(IbvQP queuePair) {
         try {
             int most = maxReadsUnderWay(((NatIbvQP) queuePair).getObjId());
-            return most < 0 ? CAREFUL_DEPTH : most;
+            return most < 0 ? DEFAULT_DEPTH : most;
         } catch (UnsatisfiedLinkError e) {
-            return CAREFUL_DEPTH;
+            return DEFAULT_DEPTH;
         }
     }
 

@@ -4,49 +4,49 @@ import org.slf4j.Logger;
 
 /** The asynchronous events of a device, in the order of {@code enum ibv_event_type} (ibv_get_async_event(3)). */
 enum DeviceEvent {
-    IBV_EVENT_CQ_ERR(true, About.DEVICE),
-    IBV_EVENT_QP_FATAL(true, About.QUEUE_PAIR),
-    IBV_EVENT_QP_REQ_ERR(true, About.QUEUE_PAIR),
-    IBV_EVENT_QP_ACCESS_ERR(true, About.QUEUE_PAIR),
-    IBV_EVENT_COMM_EST(false, About.QUEUE_PAIR),
-    IBV_EVENT_SQ_DRAINED(false, About.QUEUE_PAIR),
-    IBV_EVENT_PATH_MIG(false, About.QUEUE_PAIR),
-    IBV_EVENT_PATH_MIG_ERR(true, About.QUEUE_PAIR),
-    IBV_EVENT_DEVICE_FATAL(true, About.DEVICE),
-    IBV_EVENT_PORT_ACTIVE(false, About.PORT),
-    IBV_EVENT_PORT_ERR(true, About.PORT),
-    IBV_EVENT_LID_CHANGE(false, About.PORT),
-    IBV_EVENT_PKEY_CHANGE(false, About.PORT),
-    IBV_EVENT_SM_CHANGE(false, About.PORT),
-    IBV_EVENT_SRQ_ERR(true, About.DEVICE),
-    IBV_EVENT_SRQ_LIMIT_REACHED(false, About.DEVICE),
-    IBV_EVENT_QP_LAST_WQE_REACHED(false, About.QUEUE_PAIR),
-    IBV_EVENT_CLIENT_REREGISTER(false, About.PORT),
-    IBV_EVENT_GID_CHANGE(false, About.PORT),
-    IBV_EVENT_WQ_FATAL(true, About.DEVICE);
+    IBV_EVENT_CQ_ERR(true, Subject.DEVICE),
+    IBV_EVENT_QP_FATAL(true, Subject.QUEUE_PAIR),
+    IBV_EVENT_QP_REQ_ERR(true, Subject.QUEUE_PAIR),
+    IBV_EVENT_QP_ACCESS_ERR(true, Subject.QUEUE_PAIR),
+    IBV_EVENT_COMM_EST(false, Subject.QUEUE_PAIR),
+    IBV_EVENT_SQ_DRAINED(false, Subject.QUEUE_PAIR),
+    IBV_EVENT_PATH_MIG(false, Subject.QUEUE_PAIR),
+    IBV_EVENT_PATH_MIG_ERR(true, Subject.QUEUE_PAIR),
+    IBV_EVENT_DEVICE_FATAL(true, Subject.DEVICE),
+    IBV_EVENT_PORT_ACTIVE(false, Subject.PORT),
+    IBV_EVENT_PORT_ERR(true, Subject.PORT),
+    IBV_EVENT_LID_CHANGE(false, Subject.PORT),
+    IBV_EVENT_PKEY_CHANGE(false, Subject.PORT),
+    IBV_EVENT_SM_CHANGE(false, Subject.PORT),
+    IBV_EVENT_SRQ_ERR(true, Subject.DEVICE),
+    IBV_EVENT_SRQ_LIMIT_REACHED(false, Subject.DEVICE),
+    IBV_EVENT_QP_LAST_WQE_REACHED(false, Subject.QUEUE_PAIR),
+    IBV_EVENT_CLIENT_REREGISTER(false, Subject.PORT),
+    IBV_EVENT_GID_CHANGE(false, Subject.PORT),
+    IBV_EVENT_WQ_FATAL(true, Subject.DEVICE);
 
-    /** Says what an event's number means; the device itself, and queues without a number, have none. */
-    private enum About {
+    /** The meaning of an event's number. The device itself, and queues without a number, have none. */
+    private enum Subject {
         DEVICE(""),
         PORT(", port "),
         QUEUE_PAIR(", queue pair ");
 
-        private final String words;
+        private final String text;
 
-        About(String words) {
-            this.words = words;
+        Subject(String text) {
+            this.text = text;
         }
     }
 
-    private final boolean bad;
-    private final About about;
+    private final boolean isError;
+    private final Subject subject;
 
-    DeviceEvent(boolean bad, About about) {
-        this.bad = bad;
-        this.about = about;
+    DeviceEvent(boolean isError, Subject subject) {
+        this.isError = isError;
+        this.subject = subject;
     }
 
-    /** Writes a line about an event as the native half gives it: its type, and the number of what it is about. */
+    /** Logs an event of the native library: its type, and the number of its port or queue pair. */
     static void log(Logger log, String device, int type, int number) {
         DeviceEvent[] all = values();
         if (type >= all.length) {
@@ -54,11 +54,11 @@ enum DeviceEvent {
             return;
         }
         DeviceEvent event = all[type];
-        String about = event.about == About.DEVICE ? "" : event.about.words + number;
-        if (event.bad) {
-            log.warn("RDMA device {}: {}{}", device, event, about);
+        String subject = event.subject == Subject.DEVICE ? "" : event.subject.text + number;
+        if (event.isError) {
+            log.warn("RDMA device {}: {}{}", device, event, subject);
         } else {
-            log.info("RDMA device {}: {}{}", device, event, about);
+            log.info("RDMA device {}: {}{}", device, event, subject);
         }
     }
 }

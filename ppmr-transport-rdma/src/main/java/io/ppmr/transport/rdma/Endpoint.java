@@ -17,19 +17,19 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * The resources of one end of one connection at its device: protection domain, completion channel, completion queue,
- * queue pair, registered memory. One queue and one channel for it alone, so that an event and a completion can only be
- * its own. Made, and taken down, by the owner of the connection; {@link #disconnect} and {@link #revoke} by any thread.
+ * The device resources of one end of one connection: protection domain, completion channel, completion queue, queue
+ * pair, registered memory. They belong to this connection only, so every event and completion is its own. The
+ * connection's owner creates and closes it. {@link #disconnect} and {@link #revoke} are for any thread.
  */
 final class Endpoint implements AutoCloseable {
-    /** Requests that a queue pair takes: more than any device has under way, and room for the proof. */
+    /** The number of requests of a queue pair: more than any device executes concurrently, plus the proof. */
     static final int QUEUE_DEPTH = 256;
 
-    /** Receives that a queue pair takes: as many as a ring of frames has entries at most. */
-    static final int RECEIVES = FrameRing.MOST_ENTRIES;
+    /** The number of receives of a queue pair: the maximum number of entries of a ring of frames. */
+    static final int RECEIVES = FrameRing.MAX_ENTRIES;
 
     private static final int FIRST_VECTOR = 0;
-    /** About what queues of that depth take of the memory that may be locked. */
+    /** Approximate locked memory of queues of that depth. */
     private static final long QUEUE_BYTES = (QUEUE_DEPTH + RECEIVES) * 256L;
 
     private final RdmaCmId id;
@@ -60,8 +60,8 @@ final class Endpoint implements AutoCloseable {
     }
 
     /**
-     * For a connection whose device is known: an address was resolved, or a request has come. Owns the id from now on;
-     * a failure leaves it with the caller.
+     * Opens the end of a connection whose device is known, because an address was resolved, or a request arrived. It
+     * then owns the id. After a failure the id stays with the caller.
      */
     static Endpoint open(RdmaCmId id, InetSocketAddress peer) throws IOException {
         IbvContext context = id.getVerbs();
@@ -114,7 +114,7 @@ final class Endpoint implements AutoCloseable {
         return path;
     }
 
-    /** Registers memory until this end is closed; {@code what} names it where that fails. */
+    /** Registers memory until this end is closed. {@code what} names it in an error. */
     synchronized IbvMr register(String what, long address, int lengthBytes, int access) throws IOException {
         try {
             SVCRegMr call = domain.regMr(address, lengthBytes, access);
@@ -127,18 +127,16 @@ final class Endpoint implements AutoCloseable {
         }
     }
 
-    /**
-     * Moves the queue pair to the error state, so that every request that is under way completes (rdma_disconnect(3)).
-     */
+    /** Moves the queue pair to the error state, so that every pending request completes (rdma_disconnect(3)). */
     void disconnect() {
         CloseSequence.quietly("a connection (" + path + ")", () -> {
-            // Its result says only whether the peer was told, and the peer may be gone.
+            // Its result only states whether the peer was notified, and the peer may be down.
             id.disconnect();
             return 0;
         });
     }
 
-    /** Takes the queue pair down: from now on nothing can land in this process's memory by it. */
+    /** Destroys the queue pair: after this it cannot write to this process's memory. */
     void destroyQueuePair() {
         if (queuePair.isOpen()) {
             CloseSequence.quietly("a queue pair", id::destroyQP);
@@ -146,8 +144,8 @@ final class Endpoint implements AutoCloseable {
     }
 
     /**
-     * Takes the queue pair down and ends all registrations: when it returns the memory is this process's alone,
-     * whatever the peer or a late thread does. May be called twice, and by another thread than the owner's.
+     * Destroys the queue pair and all registrations. When it returns neither the peer nor a late thread can change the
+     * memory. May be called twice, and by any thread.
      */
     synchronized void revoke() {
         destroyQueuePair();

@@ -8,16 +8,15 @@ import org.agrona.BufferUtil;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * The ring in the target's memory into which the source writes the frame of each chunk before the chunk itself. The
- * frame of the chunk with order {@code n} goes to entry {@code n} modulo the number of entries, which is what the
- * immediate data tells. Registered for the session's connection, and kept for as long as that lives; read by the
- * receiver's agent alone.
+ * The ring in the target's memory to which the source writes the frame of each chunk before the chunk itself. The frame
+ * of the chunk with order {@code n} goes to entry {@code n} modulo the number of entries, which the immediate data
+ * names. Registered and kept as long as the session's connection. Only the receiver's agent reads it.
  */
 final class FrameRing {
-    /** More chunks are not under way at once; each takes two requests and a receive. */
-    static final int MOST_ENTRIES = Endpoint.QUEUE_DEPTH / 2;
+    /** Maximum number of chunks under way. Each needs two requests and a receive. */
+    static final int MAX_ENTRIES = Endpoint.QUEUE_DEPTH / 2;
 
-    /** A cache line, and more than a frame has. */
+    /** A cache line, which is longer than a frame. */
     static final int ENTRY_BYTES = 64;
 
     private final int entries;
@@ -25,9 +24,9 @@ final class FrameRing {
     private final UnsafeBuffer view;
     private final IbvMr region;
 
-    /** @param chunks of the pool that the peer writes: no more can be on their way */
+    /** @param chunks the chunks of the pool, which limit the number under way */
     FrameRing(Endpoint endpoint, int chunks) throws IOException {
-        entries = Math.min(chunks, MOST_ENTRIES);
+        entries = Math.min(chunks, MAX_ENTRIES);
         bytes = BufferUtil.allocateDirectAligned(entries * ENTRY_BYTES, ENTRY_BYTES);
         view = new UnsafeBuffer(bytes);
         region = endpoint.register(
@@ -49,7 +48,7 @@ final class FrameRing {
         return region.getRkey();
     }
 
-    /** Copies the frame of an entry: the peer can change the ring while it is looked at. */
+    /** Copies the frame of an entry, because the peer can change the ring at any time. */
     void copy(int entry, UnsafeBuffer to) {
         to.putBytes(0, view, entry * ENTRY_BYTES, ChunkFrame.LENGTH_BYTES);
     }

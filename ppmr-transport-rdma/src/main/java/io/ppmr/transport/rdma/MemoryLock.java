@@ -6,14 +6,14 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/** Checks whether memory could not be registered because too little may be locked (RLIMIT_MEMLOCK, getrlimit(2)). */
+/** Detects whether a registration failed because of the limit of locked memory (RLIMIT_MEMLOCK, getrlimit(2)). */
 final class MemoryLock {
     private static final int PAGE_BYTES = 4096;
     private static final int KIB = 1024;
 
     private MemoryLock() {}
 
-    /** Returns what to tell the operator of a registration that failed. */
+    /** Returns an error text for a failed registration, with the remedy. */
     static String explain(String what, long lengthBytes, String cause) {
         try {
             return explain(
@@ -27,7 +27,7 @@ final class MemoryLock {
         }
     }
 
-    /** The same for given contents of proc(5)'s limits and status. */
+    /** Returns the error text for given contents of proc(5)'s limits and status. */
     static String explain(String what, long lengthBytes, String cause, List<String> limits, List<String> status) {
         long limitBytes = Long.MAX_VALUE;
         for (String line : limits) {

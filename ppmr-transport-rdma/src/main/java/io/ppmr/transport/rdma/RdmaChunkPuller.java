@@ -13,22 +13,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Pulls by RDMA Read: the caller's thread posts, an agent of this class's own polls the completion queue. While
- * completions come it polls; when none has come for a while it asks for an event and sleeps in the kernel until one
- * comes (ibv_get_cq_event(3)), or until its next look at deadlines and at the connection.
+ * Pulls chunks by RDMA Read: the caller's thread posts, and an agent polls the completion queue. The agent polls while
+ * completions arrive. Otherwise it requests an event and sleeps in the kernel (ibv_get_cq_event(3)), until the event or
+ * its next check of deadlines and the connection.
  *
- * <p>Every pull ends exactly once: with its completion, also a flushed one. A pull past its deadline moves the queue
- * pair to the error state, and is answered when its flushed completion has come, since a late read may land in its
- * chunk until then. Where not even that comes the queue pair is destroyed first.
+ * <p>Every pull ends exactly once, by its completion, which may be a flushed one. A pull past its deadline moves the
+ * queue pair to the error state. Its result is reported only after its flushed completion, because a late read may
+ * write to its chunk until then. If that completion is missing the queue pair is destroyed first.
  *
- * <p>Nothing is allocated for a pull that succeeds.
+ * <p>A successful pull allocates nothing.
  */
 final class RdmaChunkPuller implements ChunkPuller {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkPuller.class);
     private static final int SLEEP_MS = 50;
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    /** Looks at deadlines for one at the connection, for which DiSNI allocates. */
-    private static final int CONNECTION_LOOKS = 5;
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    /** Deadline checks per check of the connection, for which DiSNI allocates. */
+    private static final int CHECKS_PER_CONNECTION_CHECK = 5;
 
     private static final long FLUSH_NS = TimeUnit.SECONDS.toNanos(5);
     private static final long JOIN_MS = 10_000;
@@ -42,20 +42,20 @@ final class RdmaChunkPuller implements ChunkPuller {
     private final int depth;
     private final long readDeadlineNs;
     private final ReadRequest request;
-    /** Of each entry: when its read must have ended, {@link #FREE} if there is none. The pulling thread takes it. */
+    /** Per entry: the deadline of its read, {@link #FREE} if there is none. The pulling thread claims it. */
     private final AtomicLongArray dueNs;
 
     private final long[] pullIds;
     private final int[] lengths;
     private final Completions completions;
-    /** Guards the queue pair against being posted to, or disconnected, while it is taken down. */
+    /** Prevents posts to the queue pair and disconnects while it is destroyed. */
     private final Object queueLock = new Object();
 
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-pull");
     private final Teardown teardown = new Teardown(this::takeDown);
     private int cursor;
     private long generation;
-    private int looks;
+    private int checks;
     private volatile String failure;
     private volatile long failedNs;
     private volatile boolean closing;
@@ -96,7 +96,7 @@ final class RdmaChunkPuller implements ChunkPuller {
                         + ": the block is outside its region"
                 : post(entry, from, peer.pool().address(localChunk) + localOffset);
         if (refusal != null && dueNs.getAndSet(entry, FREE) != FREE) {
-            listener.pullFailed(pullId, refusal);
+            listener.onPullFailed(pullId, refusal);
         }
     }
 
@@ -110,7 +110,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         throw new IllegalStateException("more pulls than the depth of " + depth + " allows");
     }
 
-    /** Null, or why it was not posted. */
+    /** Returns null, or the reason why it was not posted. */
     private String post(int entry, RemoteBlock from, long localAddress) {
         synchronized (queueLock) {
             if (failure != null) {
@@ -147,7 +147,7 @@ final class RdmaChunkPuller implements ChunkPuller {
         peer.takeDown();
     }
 
-    /** The first cause counts; it ends the connection, which flushes what is under way. */
+    /** Fails the connection with the first cause, and flushes pending requests. */
     private void fail(String reason) {
         synchronized (queueLock) {
             if (failure == null) {
@@ -162,35 +162,35 @@ final class RdmaChunkPuller implements ChunkPuller {
 
     private void run() {
         try {
-            long lookNs = System.nanoTime();
-            while (!isOver()) {
+            long nextCheckNs = System.nanoTime();
+            while (!hasEnded()) {
                 completions.await(SLEEP_MS);
                 long nowNs = System.nanoTime();
-                if (nowNs - lookNs >= 0) {
-                    look(nowNs);
-                    lookNs = nowNs + LOOK_NS;
+                if (nowNs - nextCheckNs >= 0) {
+                    check(nowNs);
+                    nextCheckNs = nowNs + CHECK_NS;
                 }
             }
         } catch (IOException | RuntimeException | Error e) {
             fail("RDMA (" + endpoint.path() + "): completions cannot be polled: " + e);
-            LOG.error("polling for completions fails", e);
+            LOG.error("polling for completions failed", e);
         } finally {
             end();
         }
     }
 
-    /** In whichever way it ends: later pulls fail first, then all that are under way are answered. */
+    /** Runs at every end of the agent: later pulls fail first, then all pending pulls are reported. */
     private void end() {
         try {
-            fail("RDMA (" + endpoint.path() + "): the connection is over");
-            answerTheRest();
+            fail("RDMA (" + endpoint.path() + "): the connection ended");
+            failPending();
         } finally {
-            teardown.threadEnds();
+            teardown.onThreadEnd();
         }
     }
 
-    /** Returns true if there is nothing left to wait for. */
-    private boolean isOver() {
+    /** Returns true if the agent need not wait longer. */
+    private boolean hasEnded() {
         if (failure == null) {
             return false;
         }
@@ -221,27 +221,26 @@ final class RdmaChunkPuller implements ChunkPuller {
         dueNs.set(entry, FREE);
         try {
             if (status == WorkFailure.SUCCESS) {
-                listener.pulled(pullId);
+                listener.onPullCompleted(pullId);
             } else {
-                listener.pullFailed(pullId, failure);
+                listener.onPullFailed(pullId, failure);
             }
         } catch (RuntimeException | Error e) {
-            listenerFails(pullId, e);
+            onListenerFailure(pullId, e);
         }
     }
 
-    /**
-     * The state of its bytes is unknown, so no further pull may begin. Pulls that have begun must still be reported.
-     */
-    private void listenerFails(long pullId, Throwable cause) {
-        fail("RDMA (" + endpoint.path() + "): what becomes of pull " + pullId + " cannot be told: " + cause);
-        LOG.error("the listener fails on pull {}", pullId, cause);
+    /** The state of the pull's bytes is unknown, so no further pull may start. Started pulls must still be reported. */
+    private void onListenerFailure(long pullId, Throwable cause) {
+        fail("RDMA (" + endpoint.path() + "): the result of pull " + pullId + " cannot be reported: " + cause);
+        LOG.error("the listener failed on pull {}", pullId, cause);
     }
 
-    private void look(long nowNs) throws IOException {
-        looks++;
+    private void check(long nowNs) throws IOException {
+        checks++;
         endpoint.device().logEvents();
-        RdmaCmEvent event = looks % CONNECTION_LOOKS == 0 ? peer.channel().poll(0) : null;
+        RdmaCmEvent event =
+                checks % CHECKS_PER_CONNECTION_CHECK == 0 ? peer.channel().poll(0) : null;
         if (event != null) {
             EventType type = CmChannel.type(event);
             if (type == EventType.RDMA_CM_EVENT_DISCONNECTED || type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
@@ -252,14 +251,14 @@ final class RdmaChunkPuller implements ChunkPuller {
         for (int entry = 0; entry < depth && failure == null; entry++) {
             long due = dueNs.get(entry);
             if (due != FREE && nowNs - due > 0) {
-                fail("RDMA Read of " + lengths[entry] + " bytes has not ended within "
+                fail("RDMA Read of " + lengths[entry] + " bytes did not end within "
                         + TimeUnit.NANOSECONDS.toMillis(readDeadlineNs) + " ms (" + endpoint.path() + ")");
             }
         }
     }
 
-    /** Without a queue pair no byte can land: now the chunks may be returned. */
-    private void answerTheRest() {
+    /** Without a queue pair no byte can be written, so the chunks can be returned. */
+    private void failPending() {
         if (underWay() == 0) {
             return;
         }
@@ -271,9 +270,9 @@ final class RdmaChunkPuller implements ChunkPuller {
             long pullId = pullIds[entry];
             if (dueNs.getAndSet(entry, FREE) != FREE) {
                 try {
-                    listener.pullFailed(pullId, failure);
+                    listener.onPullFailed(pullId, failure);
                 } catch (RuntimeException | Error e) {
-                    listenerFails(pullId, e);
+                    onListenerFailure(pullId, e);
                 }
             }
         }

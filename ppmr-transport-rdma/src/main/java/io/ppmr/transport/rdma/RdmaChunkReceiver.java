@@ -23,27 +23,27 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes chunks that the source writes into the pool by RDMA: an agent of this class's own hears by immediate data
- * that a chunk and its frame are there, checks the frame, has the bytes checked and shown, and releases the chunk at
- * the source. Releases go together, the first of them after a millisecond at most; at once where the source says that
- * it has few chunks left.
+ * Receives chunks that the source writes to the pool by RDMA. Immediate data reports each chunk and its frame to an
+ * agent. The agent checks the frame, has the bytes checked and published, and releases the chunk at the source. Several
+ * releases are sent together, after a millisecond at most. They are sent at once if the source has few free chunks
+ * left.
  *
- * <p>The source can write anywhere in this session's pool and ring at any time; so a frame is copied before it is
- * looked at, and bytes of a chunk that is for no granted slot, or is not what its frame says, are never shown. When
- * {@link #close} returns the source can write nothing more, even if the agent hangs.
+ * <p>The source can write to this session's pool and ring at any time. So a frame is copied before it is checked. Bytes
+ * of a chunk without a granted slot, or that differ from their frame, are never published. After {@link #close} the
+ * source cannot write, even if the agent hangs.
  *
- * <p>Nothing is allocated for a chunk that comes well.
+ * <p>A correct chunk allocates nothing.
  */
 final class RdmaChunkReceiver implements ChunkReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkReceiver.class);
     private static final int SLEEP_MS = 50;
     private static final int SLEEP_WITH_RELEASES_MS = 1;
-    private static final long RELEASES_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(1);
-    /** Messages with releases that are under way at once; one bit each in an int. */
-    private static final int MESSAGES = 16;
+    private static final long RELEASE_DELAY_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    /** Maximum number of concurrent messages with releases; one bit each in an int. */
+    private static final int MAX_MESSAGES = 16;
 
-    private static final int ALL_FREE = (1 << MESSAGES) - 1;
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(250);
+    private static final int ALL_FREE = (1 << MAX_MESSAGES) - 1;
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(250);
     private static final long JOIN_MS = 10_000;
 
     private final RdmaPeer peer;
@@ -54,27 +54,27 @@ final class RdmaChunkReceiver implements ChunkReceiver {
     private final SVCPostSend message;
     private final ReleaseBuffers messages;
     private final Completions completions;
-    /** Guards the queue pair against being posted to while it is taken down. */
+    /** Prevents posts to the queue pair while it is destroyed. */
     private final Object queueLock = new Object();
 
     private final UnsafeBuffer frame = new UnsafeBuffer(new byte[ChunkFrame.LENGTH_BYTES]);
     private final ChunkFrame chunk = new ChunkFrame();
 
-    // Releases that have not been sent, the agent's: as many as can be under way.
+    // Releases that were not sent, owned by the agent; limited by the chunks under way.
     private final long[] releaseOrders;
     private final int[] releaseFiles;
     private final int[] releaseChunks;
     private int firstRelease;
     private int releaseCount;
     private long releasesDueNs;
-    private boolean soon;
+    private boolean releaseSoon;
     private int freeMessages = ALL_FREE;
 
     private long nextOrder;
-    /** True if nothing more is taken: the session knows why. */
-    private boolean over;
-    /** True if the source has ended the connection, as one that has sent everything does. */
-    private boolean left;
+    /** True after a reported failure: no further chunk is accepted. */
+    private boolean hasEnded;
+    /** True if the source closed the connection, as it does after its last chunk. */
+    private boolean closedBySource;
 
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-receive");
     private final Teardown teardown = new Teardown(this::takeDown);
@@ -89,25 +89,25 @@ final class RdmaChunkReceiver implements ChunkReceiver {
         releaseFiles = new int[ring.entries()];
         releaseChunks = new int[ring.entries()];
         try {
-            messages = new ReleaseBuffers(endpoint, MESSAGES);
+            messages = new ReleaseBuffers(endpoint, MAX_MESSAGES);
             message = messageRequest();
             receive = endpoint.queuePair().postRecv(List.of(arrivalRequest()), List.of());
-            completions = new Completions(endpoint, this::completed);
+            completions = new Completions(endpoint, this::onCompletion);
             for (int entry = 0; entry < ring.entries(); entry++) {
                 receive.execute();
             }
         } catch (IOException e) {
-            throw new IllegalStateException("RDMA (" + endpoint.path() + "): what comes cannot be taken", e);
+            throw new IllegalStateException("RDMA (" + endpoint.path() + "): chunks cannot be received", e);
         }
         agent.start();
     }
 
-    // The list's type is DiSNI's.
+    // DiSNI requires the type of the list.
     @SuppressWarnings("JdkObsolete")
     private static IbvRecvWR arrivalRequest() {
         IbvRecvWR request = new IbvRecvWR();
         request.setWr_id(WorkId.of(WorkId.ARRIVAL, 0, 0));
-        // A write with immediate data takes a receive, and none of its memory.
+        // A write with immediate data consumes a receive, but not its memory.
         request.setSg_list(new LinkedList<>());
         request.setNum_sge(0);
         return request;
@@ -128,7 +128,7 @@ final class RdmaChunkReceiver implements ChunkReceiver {
             }
             closing = true;
             endpoint.disconnect();
-            // Not left to the agent, which may hang: the slots are used again after this.
+            // Done here and not by the agent, which may hang: the slots are reused after this.
             endpoint.revoke();
         }
         teardown.close(agent, JOIN_MS, endpoint.path());
@@ -145,92 +145,92 @@ final class RdmaChunkReceiver implements ChunkReceiver {
 
     private void run() {
         try {
-            long lookNs = System.nanoTime();
+            long nextCheckNs = System.nanoTime();
             while (!closing) {
                 completions.await(releaseCount > 0 && freeMessages != 0 ? SLEEP_WITH_RELEASES_MS : SLEEP_MS);
                 long nowNs = System.nanoTime();
-                if (soon || releaseCount >= ReleaseBuffers.RELEASES || nowNs - releasesDueNs >= 0) {
+                if (releaseSoon || releaseCount >= ReleaseBuffers.RELEASES || nowNs - releasesDueNs >= 0) {
                     sendReleases();
                 }
-                if (nowNs - lookNs >= 0) {
-                    look();
-                    lookNs = nowNs + LOOK_NS;
+                if (nowNs - nextCheckNs >= 0) {
+                    check();
+                    nextCheckNs = nowNs + CHECK_NS;
                 }
             }
         } catch (IOException | RuntimeException | Error e) {
             if (!closing) {
-                String reason = "chunks can no longer be taken: " + e;
+                String reason = "chunks can no longer be received: " + e;
                 if (e instanceof IOException && !(e instanceof ProtocolException)) {
-                    lost(reason);
+                    reportLoss(reason);
                 } else {
-                    broken(reason);
+                    reportProtocolError(reason);
                 }
                 if (!(e instanceof IOException)) {
-                    LOG.error("receiving by RDMA fails", e);
+                    LOG.error("receiving by RDMA failed", e);
                 }
             }
         } finally {
-            teardown.threadEnds();
+            teardown.onThreadEnd();
         }
     }
 
-    private void broken(String reason) {
-        if (ends()) {
-            arrivals.onProtocolError(failed(reason));
+    private void reportProtocolError(String reason) {
+        if (markEnded()) {
+            arrivals.onProtocolError(failureText(reason));
         }
     }
 
-    /** The connection carries nothing more, and the source has broken nothing. */
-    private void lost(String reason) {
-        if (ends()) {
-            arrivals.onConnectionLost(failed(reason));
+    /** The connection failed without a protocol violation by the source. */
+    private void reportLoss(String reason) {
+        if (markEnded()) {
+            arrivals.onConnectionLost(failureText(reason));
         }
     }
 
-    /** Takes nothing more; tells whether that is news to the session. */
-    private boolean ends() {
-        boolean isNews = !over && !left && !closing;
-        over |= isNews;
-        return isNews;
+    /** Stops receiving. Returns whether the session must be notified. */
+    private boolean markEnded() {
+        boolean mustReport = !hasEnded && !closedBySource && !closing;
+        hasEnded |= mustReport;
+        return mustReport;
     }
 
-    private String failed(String reason) {
+    private String failureText(String reason) {
         return "RDMA connection to the source failed (" + endpoint.path() + "): " + reason;
     }
 
-    private void completed(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException {
+    private void onCompletion(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException {
         int kind = WorkId.kind(workId);
         if (status != WorkFailure.SUCCESS) {
-            lost(WorkFailure.text(
+            reportLoss(WorkFailure.text(
                     kind == WorkId.ARRIVAL ? "receiving a chunk" : "releasing chunks", status, endpoint.path()));
         } else if (kind == WorkId.RELEASES_OUT) {
             freeMessages |= 1 << WorkId.entry(workId);
-        } else if (!over) {
+        } else if (!hasEnded) {
             try {
-                over = !take(opcode, lengthBytes, immediate);
+                hasEnded = !receive(opcode, lengthBytes, immediate);
             } catch (ProtocolException e) {
-                broken(e.toString());
+                reportProtocolError(e.toString());
             }
         }
     }
 
-    /** Takes a chunk that is there; tells whether it is what was sent. */
-    private boolean take(int opcode, int lengthBytes, int immediate) throws IOException {
+    /** Handles an arrived chunk. Returns whether its bytes are correct. */
+    private boolean receive(int opcode, int lengthBytes, int immediate) throws IOException {
         int entry = (int) (nextOrder % ring.entries());
         if (opcode != Completions.WRITTEN_WITH_IMMEDIATE || immediate != entry) {
-            throw new ProtocolException("entry " + immediate + " by opcode " + opcode + ", where entry " + entry
-                    + " was to be told of by a write");
+            throw new ProtocolException(
+                    "entry " + immediate + " by opcode " + opcode + " instead of a write to entry " + entry);
         }
         ring.copy(entry, frame);
         FrameType type = Frame.requireValid(frame, 0);
         if (type != FrameType.CHUNK || Frame.lengthBytes(frame, 0) != ChunkFrame.LENGTH_BYTES) {
             throw new ProtocolException(
-                    "frame " + type + " of " + Frame.lengthBytes(frame, 0) + " bytes where a chunk was due");
+                    "frame " + type + " of " + Frame.lengthBytes(frame, 0) + " bytes instead of a chunk");
         }
         chunk.wrap(frame, 0);
         if (chunk.order() != nextOrder || chunk.lengthBytes() != lengthBytes) {
-            throw new ProtocolException("chunk " + chunk.order() + " of " + chunk.lengthBytes() + " bytes where "
-                    + nextOrder + " of " + lengthBytes + " bytes was written");
+            throw new ProtocolException("chunk " + chunk.order() + " of " + chunk.lengthBytes() + " bytes instead of "
+                    + nextOrder + " of " + lengthBytes + " bytes");
         }
         nextOrder++;
         post();
@@ -253,12 +253,12 @@ final class RdmaChunkReceiver implements ChunkReceiver {
 
     private void release() throws ProtocolException {
         if (releaseCount == releaseChunks.length) {
-            throw new ProtocolException("more chunks than the ring has entries, before one was released");
+            throw new ProtocolException("the source wrote more unreleased chunks than the ring has entries");
         }
         if (releaseCount == 0) {
-            releasesDueNs = System.nanoTime() + RELEASES_WAIT_NS;
+            releasesDueNs = System.nanoTime() + RELEASE_DELAY_NS;
         }
-        soon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
+        releaseSoon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
         int at = (firstRelease + releaseCount) % releaseChunks.length;
         releaseOrders[at] = chunk.order();
         releaseFiles[at] = chunk.file();
@@ -292,20 +292,20 @@ final class RdmaChunkReceiver implements ChunkReceiver {
                 }
             }
         }
-        soon &= releaseCount > 0;
+        releaseSoon &= releaseCount > 0;
     }
 
-    private void look() throws IOException {
+    private void check() throws IOException {
         endpoint.device().logEvents();
         RdmaCmEvent event = peer.channel().poll(0);
         if (event != null) {
             EventType type = CmChannel.type(event);
             if (type == EventType.RDMA_CM_EVENT_DISCONNECTED) {
-                // What is missing then, the session notices.
+                // The session detects missing chunks.
                 LOG.debug("RDMA ({}): closed by the source", endpoint.path());
-                left = true;
+                closedBySource = true;
             } else if (type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
-                lost("its device was removed");
+                reportLoss("its device was removed");
             }
         }
     }

@@ -28,32 +28,31 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's half of writes: the thread that has filled a chunk posts the write of its frame and of its bytes, and
- * never waits. What does not fit the target's ring is posted by this class's agent when a release has made room. The
- * pool cannot be read remotely.
+ * Sends chunks by RDMA Write. The thread that filled a chunk posts the writes of its frame and its bytes, and never
+ * blocks. If the target's ring is full, an agent posts the chunk after a release. The pool cannot be read remotely.
  *
- * <p>A chunk goes back when two things have come, in whichever order: the completion of its write, after which the
- * device looks at it no more, and the target's release.
+ * <p>A chunk is reusable after the completion of its write and the target's release, in any order. The device no longer
+ * reads the chunk after the completion.
  *
- * <p>Nothing is allocated for a chunk that is written well.
+ * <p>A successful write allocates nothing.
  */
 final class RdmaChunkSender implements RailSender.RailConnection {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaChunkSender.class);
     private static final int SLEEP_MS = 50;
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    /** Looks at deadlines for one at the connection, for which DiSNI allocates. */
-    private static final int CONNECTION_LOOKS = 5;
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(50);
+    /** Deadline checks per check of the connection, for which DiSNI allocates. */
+    private static final int CHECKS_PER_CONNECTION_CHECK = 5;
 
     private static final long JOIN_MS = 10_000;
     private static final String CLOSED = "the transport was closed";
     private static final long NONE = 0;
 
-    // What a chunk is, in bits.
-    private static final byte HERE = 0;
+    // The state of a chunk, in bits.
+    private static final byte IDLE = 0;
     private static final byte POSTED = 1;
     private static final byte WRITTEN = 2;
     private static final byte RELEASED = 4;
-    private static final byte GONE = POSTED | WRITTEN | RELEASED;
+    private static final byte DONE = POSTED | WRITTEN | RELEASED;
 
     private final BufferPool pool;
     private final SourceConnection connection;
@@ -61,19 +60,19 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     private final Consumer<String> onFailure;
     private final long writeDeadlineNs;
     private final long reasonNs;
-    private final AtomicLong work = new AtomicLong();
+    private final AtomicLong operations = new AtomicLong();
 
-    /** A frame for each chunk, which the device reads; a chunk is on its way once at a time. */
+    /** A frame for each chunk, which the device reads. A chunk is under way once at a time. */
     private final ByteBuffer frameBytes;
 
     private final UnsafeBuffer frames;
     private final IbvMr framesRegion;
     private final ReleaseBuffers releaseBuffers;
-    private final SVCPostRecv[] receives = new SVCPostRecv[FrameRing.MOST_ENTRIES];
+    private final SVCPostRecv[] receives = new SVCPostRecv[FrameRing.MAX_ENTRIES];
     private final ReleaseFrame release = new ReleaseFrame();
     private final Completions completions;
 
-    /** Guards the queue pair against being posted to by two threads, and what stands here until the agent's part. */
+    /** Prevents concurrent posts to the queue pair, and guards the fields from here to the agent's part. */
     private final Object queueLock = new Object();
 
     private final byte[] states;
@@ -81,7 +80,7 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     private final int[] offsets;
     private final int[] lengths;
     private final int[] slots;
-    /** Of each chunk that is under way, its place among all. */
+    /** Per chunk under way: its order on this connection. */
     private final long[] orders;
 
     private int firstWaiting;
@@ -91,16 +90,16 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     private long writtenBytes;
     private Writable target;
     private ChunkRequest[] requests = {};
-    private final int[] chunkOfEntry = new int[FrameRing.MOST_ENTRIES];
-    /** Of each entry: when its write must have completed; {@link #NONE} if it has. */
-    private final long[] dueNs = new long[FrameRing.MOST_ENTRIES];
+    private final int[] chunkOfEntry = new int[FrameRing.MAX_ENTRIES];
+    /** Per entry: the time by which its write must complete; {@link #NONE} after its completion. */
+    private final long[] dueNs = new long[FrameRing.MAX_ENTRIES];
 
     private String failure;
 
     private final Thread agent = LogContext.thread(this::run, "ppmr-rdma-write");
     private final Teardown teardown = new Teardown(this::takeDown);
-    private int looks;
-    /** The way in which the other side has ended the connection, null while it has not; the agent's. */
+    private int checks;
+    /** The event by which the other side closed the connection, null before; owned by the agent. */
     private String ended;
 
     private long endedNs;
@@ -136,16 +135,17 @@ final class RdmaChunkSender implements RailSender.RailConnection {
         lengths = new int[chunks];
         slots = new int[chunks];
         orders = new long[chunks];
-        completions = new Completions(endpoint, this::completed);
+        completions = new Completions(endpoint, this::onCompletion);
     }
 
     /**
-     * Connects to a target that listens.
+     * Connects to a listening target.
      *
-     * @param from this node's address that the connection leaves from; null for what the kernel chooses
+     * @param from this node's address that the connection leaves from; null to let the kernel choose
      * @param deadlineNs for all steps of the connection
-     * @param writeDeadline for each write later
-     * @param reasonNs when the target has ended the connection: how long it may take to say why
+     * @param writeDeadline for each later write
+     * @param reasonNs the time for which the sender waits for the target's reason after the target closed the
+     *     connection
      */
     static RdmaChunkSender connect(
             BufferPool pool,
@@ -156,7 +156,7 @@ final class RdmaChunkSender implements RailSender.RailConnection {
             long reasonNs,
             Consumer<String> onFailure)
             throws IOException {
-        // The peer has no right to the pool, and this node's device only reads it.
+        // The peer has no access to the pool, and this node's device only reads it.
         SourceConnection connection = SourceConnection.open(pool, 0, from, target, deadlineNs);
         try {
             RdmaChunkSender sender = new RdmaChunkSender(pool, connection, writeDeadline, reasonNs, onFailure);
@@ -169,12 +169,13 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public void mayWrite(Writable where) throws IOException {
+    public void onWritable(Writable memory) throws IOException {
         synchronized (queueLock) {
-            int entries = where.ringEntries();
-            if (entries < 1 || entries > FrameRing.MOST_ENTRIES || target != null) {
-                throw new ProtocolException("the target says where to write: " + where
-                        + (target == null ? ", which is no ring" : ", a second time") + "; it is broken");
+            int entries = memory.ringEntries();
+            if (entries < 1 || entries > FrameRing.MAX_ENTRIES || target != null) {
+                throw new ProtocolException("unexpected message Writable: " + memory
+                        + (target == null ? ", which is not a valid ring" : ", a second time")
+                        + ": the peer is broken");
             }
             requireWorking();
             for (int buffer = 0; buffer < entries; buffer++) {
@@ -186,30 +187,37 @@ final class RdmaChunkSender implements RailSender.RailConnection {
                 requests[entry] = new ChunkRequest(
                         endpoint.queuePair(),
                         entry,
-                        where.ringAddress(),
-                        (int) where.ringKey(),
+                        memory.ringAddress(),
+                        (int) memory.ringKey(),
                         framesRegion.getLkey(),
                         connection.region().getLkey(),
-                        (int) where.key());
+                        (int) memory.key());
             }
-            target = where;
+            target = memory;
         }
     }
 
     @Override
-    public void begin(int sessionAttempt, Releases hears) {
+    public void begin(int sessionAttempt, Releases newReleases) {
         attempt = sessionAttempt;
-        releases = hears;
+        releases = newReleases;
     }
 
     @Override
     public void send(
-            int chunk, int offsetInChunk, int lengthBytes, int file, long offset, int slot, int crc32c, boolean soon)
+            int chunk,
+            int offsetInChunk,
+            int lengthBytes,
+            int file,
+            long offset,
+            int slot,
+            int crc32c,
+            boolean releaseSoon)
             throws IOException {
         synchronized (queueLock) {
             requireWorking();
             if (target == null) {
-                throw new IOException("the target has not said where in its memory this session may write (" + path()
+                throw new IOException("the target sent no message Writable (" + path()
                         + "): install the same release of ppmr on both nodes");
             }
             ChunkFrame.encode(
@@ -222,15 +230,15 @@ final class RdmaChunkSender implements RailSender.RailConnection {
                     crc32c,
                     chunk,
                     slot,
-                    soon ? ChunkFrame.RELEASE_SOON : 0);
+                    releaseSoon ? ChunkFrame.RELEASE_SOON : 0);
             offsets[chunk] = offsetInChunk;
             lengths[chunk] = lengthBytes;
             slots[chunk] = slot;
             waiting[(firstWaiting + waitingCount) % waiting.length] = chunk;
             waitingCount++;
-            postWhatFits();
+            postWaiting();
         }
-        work.incrementAndGet();
+        operations.incrementAndGet();
     }
 
     private void requireWorking() throws IOException {
@@ -239,8 +247,8 @@ final class RdmaChunkSender implements RailSender.RailConnection {
         }
     }
 
-    /** Posts as many as the ring has room for; under the lock. */
-    private void postWhatFits() throws IOException {
+    /** Posts as many chunks as the ring has free entries; while holding the lock. */
+    private void postWaiting() throws IOException {
         while (waitingCount > 0 && underWay < requests.length && failure == null) {
             int chunk = waiting[firstWaiting];
             int entry = (int) (nextOrder % requests.length);
@@ -269,11 +277,11 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public long work() {
-        return work.get();
+    public long operations() {
+        return operations.get();
     }
 
-    /** Returns what the target's device has acknowledged. */
+    /** Returns the bytes that the target's device acknowledged. */
     @Override
     public long movedBytes() {
         synchronized (queueLock) {
@@ -282,14 +290,14 @@ final class RdmaChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public boolean hasArrived(int chunk, RailEnded word) throws ProtocolException {
+    public boolean hasArrived(int chunk, RailEnded report) throws ProtocolException {
         synchronized (queueLock) {
-            long arrived = word.arrived().isEmpty() ? 0 : word.arrived().get(0);
-            if (arrived < 0 || arrived > nextOrder || word.arrived().size() > 1) {
-                throw new ProtocolException(word.arrived() + " chunks have arrived of " + nextOrder
-                        + " that were written: the target is broken");
+            long arrived = report.arrived().isEmpty() ? 0 : report.arrived().get(0);
+            if (arrived < 0 || arrived > nextOrder || report.arrived().size() > 1) {
+                throw new ProtocolException("the target reports " + report.arrived() + " arrived chunks of " + nextOrder
+                        + " written ones: it is broken");
             }
-            return states[chunk] != HERE && orders[chunk] < arrived;
+            return states[chunk] != IDLE && orders[chunk] < arrived;
         }
     }
 
@@ -326,7 +334,7 @@ final class RdmaChunkSender implements RailSender.RailConnection {
         connection.takeDown();
     }
 
-    /** The first cause counts; it ends the connection, which flushes what is under way. */
+    /** Fails the connection with the first cause, and flushes pending requests. */
     private void fail(String reason) {
         synchronized (queueLock) {
             if (failure == null) {
@@ -340,19 +348,19 @@ final class RdmaChunkSender implements RailSender.RailConnection {
 
     private void run() {
         try {
-            long lookNs = System.nanoTime();
+            long nextCheckNs = System.nanoTime();
             while (isWorking()) {
                 completions.await(SLEEP_MS);
                 long nowNs = System.nanoTime();
-                if (nowNs - lookNs >= 0) {
-                    look(nowNs);
-                    lookNs = nowNs + LOOK_NS;
+                if (nowNs - nextCheckNs >= 0) {
+                    check(nowNs);
+                    nextCheckNs = nowNs + CHECK_NS;
                 }
             }
         } catch (IOException | RuntimeException | Error e) {
             fail("RDMA (" + endpoint.path() + "): chunks can no longer be sent: " + e);
             if (!(e instanceof IOException)) {
-                LOG.error("sending by RDMA fails", e);
+                LOG.error("sending by RDMA failed", e);
             }
         } finally {
             end();
@@ -371,35 +379,35 @@ final class RdmaChunkSender implements RailSender.RailConnection {
                 onFailure.accept(failure);
             }
         } finally {
-            teardown.threadEnds();
+            teardown.onThreadEnd();
         }
     }
 
-    private void completed(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException {
+    private void onCompletion(long workId, int status, int opcode, int lengthBytes, int immediate) throws IOException {
         int kind = WorkId.kind(workId);
         int entry = WorkId.entry(workId);
         if (status != WorkFailure.SUCCESS) {
-            // A connection that the target has ended has its reason, which comes by the control connection.
+            // If the target closed the connection, its reason arrives on the control connection.
             if (ended == null) {
                 fail(WorkFailure.text(name(kind, entry), status, endpoint.path()));
             }
         } else if (kind == WorkId.CHUNK) {
-            written(entry);
+            onWritten(entry);
         } else if (kind == WorkId.RELEASES_IN && opcode == Completions.RECEIVED && receives[entry] != null) {
-            takeReleases(entry, lengthBytes);
+            handleReleases(entry, lengthBytes);
         } else {
             throw new ProtocolException("an unexpected completion: " + Long.toHexString(workId));
         }
     }
 
-    private void written(int entry) throws IOException {
+    private void onWritten(int entry) throws IOException {
         int chunk;
         synchronized (queueLock) {
             dueNs[entry] = NONE;
             chunk = chunkOfEntry[entry];
             writtenBytes += lengths[chunk];
         }
-        note(chunk, WRITTEN);
+        addState(chunk, WRITTEN);
     }
 
     private String name(int kind, int entry) {
@@ -410,7 +418,7 @@ final class RdmaChunkSender implements RailSender.RailConnection {
         };
     }
 
-    private void takeReleases(int buffer, int lengthBytes) throws IOException {
+    private void handleReleases(int buffer, int lengthBytes) throws IOException {
         UnsafeBuffer view = releaseBuffers.view();
         int from = ReleaseBuffers.offset(buffer);
         for (int at = from; at < from + lengthBytes; at += ReleaseFrame.LENGTH_BYTES) {
@@ -421,9 +429,9 @@ final class RdmaChunkSender implements RailSender.RailConnection {
                     || Frame.attempt(view, at) != attempt
                     || releases == null) {
                 throw new ProtocolException(
-                        lengthBytes + " bytes from the target, where releases of attempt " + attempt + " were due");
+                        lengthBytes + " bytes from the target instead of releases of attempt " + attempt);
             }
-            note(release.wrap(view, at).sourceChunk(), RELEASED);
+            addState(release.wrap(view, at).sourceChunk(), RELEASED);
         }
         synchronized (queueLock) {
             if (failure == null) {
@@ -432,37 +440,37 @@ final class RdmaChunkSender implements RailSender.RailConnection {
         }
     }
 
-    /** Notes what has come of a chunk that is under way; gives it back when that is all. */
-    private void note(int chunk, byte what) throws IOException {
+    /** Adds an event to the state of a chunk under way, and returns the chunk after the last event. */
+    private void addState(int chunk, byte event) throws IOException {
         synchronized (queueLock) {
-            if (chunk < 0 || chunk >= states.length || states[chunk] == HERE || (states[chunk] & what) != 0) {
+            if (chunk < 0 || chunk >= states.length || states[chunk] == IDLE || (states[chunk] & event) != 0) {
                 throw new ProtocolException("a release of chunk " + chunk + ", which was not sent here");
             }
-            states[chunk] |= what;
-            if (states[chunk] != GONE) {
+            states[chunk] |= event;
+            if (states[chunk] != DONE) {
                 return;
             }
-            states[chunk] = HERE;
+            states[chunk] = IDLE;
             underWay--;
-            postWhatFits();
+            postWaiting();
         }
         releases.released(chunk);
     }
 
-    private void look(long nowNs) throws IOException {
-        looks++;
+    private void check(long nowNs) throws IOException {
+        checks++;
         endpoint.device().logEvents();
-        if (looks % CONNECTION_LOOKS == 0 && ended == null) {
-            connection.hears(0, event -> ended = event);
+        if (checks % CHECKS_PER_CONNECTION_CHECK == 0 && ended == null) {
+            connection.pollDisconnect(0, event -> ended = event);
             endedNs = nowNs;
         }
         if (ended != null && nowNs - endedNs > reasonNs) {
-            fail(connection.lost(ended));
+            fail(connection.lossText(ended));
         }
         synchronized (queueLock) {
             for (int entry = 0; entry < requests.length && ended == null; entry++) {
                 if (dueNs[entry] != NONE && nowNs - dueNs[entry] > 0) {
-                    fail("RDMA Write of " + lengths[chunkOfEntry[entry]] + " bytes has not ended within "
+                    fail("RDMA Write of " + lengths[chunkOfEntry[entry]] + " bytes did not end within "
                             + TimeUnit.NANOSECONDS.toMillis(writeDeadlineNs) + " ms (" + endpoint.path() + ")");
                 }
             }

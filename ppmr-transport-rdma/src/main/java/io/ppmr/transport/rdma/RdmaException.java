@@ -3,7 +3,7 @@ package io.ppmr.transport.rdma;
 import com.ibm.disni.verbs.RdmaCmEvent.EventType;
 import java.io.IOException;
 
-/** A step of an RDMA connection that failed or took too long: names the step, the peer and the cause. */
+/** A failed or late step of an RDMA connection. The message names the step, the peer and the cause. */
 final class RdmaException extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -25,17 +25,17 @@ final class RdmaException extends IOException {
         super(message);
     }
 
-    static RdmaException late(ConnectStep step, String peer, long waitedMs) {
-        return new RdmaException("RDMA: " + step.text + " (" + peer + ") has not ended within " + waitedMs
-                + " ms: is the peer up, and does the network between let RDMA through (RoCE: UDP port 4791)?");
+    static RdmaException timeout(ConnectStep step, String peer, long waitedMs) {
+        return new RdmaException("RDMA: " + step.text + " (" + peer + ") did not end within " + waitedMs
+                + " ms: is the peer up, and does the network pass RDMA (RoCE: UDP port 4791)?");
     }
 
-    /** The same, with what was the matter with the last one that came. */
-    static RdmaException late(ConnectStep step, String peer, long waitedMs, String lastFailure) {
-        RdmaException late = late(step, peer, waitedMs);
+    /** Creates a time-out error that includes the last failed connection. */
+    static RdmaException timeout(ConnectStep step, String peer, long waitedMs, String lastFailure) {
+        RdmaException timeout = timeout(step, peer, waitedMs);
         return lastFailure == null
-                ? late
-                : new RdmaException(late.getMessage() + " The last that came: " + lastFailure);
+                ? timeout
+                : new RdmaException(timeout.getMessage() + " The last failed connection: " + lastFailure);
     }
 
     static RdmaException refused(ConnectStep step, String peer, EventType event) {

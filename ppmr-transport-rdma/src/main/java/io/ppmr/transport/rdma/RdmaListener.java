@@ -22,21 +22,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Listens for one source on a port of its own. The connection manager does not prove the peer's address, so every
- * connection that says it is the source's is taken, up to a number, and the source's own is found by the proof;
- * whatever the others do ends their own connection alone.
+ * Listens for one source on a separate port. The connection manager does not prove the peer's address. So every
+ * connection that claims the source's address is accepted, up to a limit, and the proof identifies the source's own. A
+ * failure of another connection ends only that connection.
  *
- * <p>The listening id, the connections and their ids share one event channel, since DiSNI cannot move an id to another
- * (rdma_migrate_id(3)). All are this object's until the proof has held. Then the listening id and the other connections
- * are destroyed, and the channel is the proved connection's. So no id outlives its channel.
+ * <p>The listening id and all connections share one event channel, since DiSNI cannot move an id to another
+ * (rdma_migrate_id(3)). They belong to this object until the proof succeeded. Then the listening id and the other
+ * connections are destroyed, and the channel belongs to the proved connection. So every id is destroyed before its
+ * channel.
  */
 final class RdmaListener implements Transport.TransportListener {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaListener.class);
-    /** Connections that say they are the source's, at once. */
-    private static final int MOST_CANDIDATES = 8;
+    /** Maximum number of concurrent connections that claim the source's address. */
+    private static final int MAX_CANDIDATES = 8;
 
     private static final int SLICE_MS = 100;
-    /** A peer that has not established its connection by then makes room. */
+    /** A connection that is not established by then is closed. */
     private static final long ESTABLISH_NS = TimeUnit.SECONDS.toNanos(5);
 
     private static final long PROOF_POLL_NS = TimeUnit.MICROSECONDS.toNanos(200);
@@ -51,7 +52,7 @@ final class RdmaListener implements Transport.TransportListener {
     private final RareLog refusals = new RareLog(LOG::warn);
     private InetAddress source;
     private String lastFailure;
-    private boolean over;
+    private boolean hasEnded;
 
     RdmaListener(BufferPool pool, InetAddress address, RdmaMode mode, Duration readDeadline) throws IOException {
         this.pool = pool;
@@ -63,7 +64,7 @@ final class RdmaListener implements Transport.TransportListener {
             id = channel.createId();
             id.bindAddr(new InetSocketAddress(address, 0));
             Device.of(id.getVerbs()).requireUsable();
-            id.listen(MOST_CANDIDATES);
+            id.listen(MAX_CANDIDATES);
             listenId = id;
             port = ((InetSocketAddress) id.getSource()).getPort();
         } catch (IOException | RuntimeException e) {
@@ -84,31 +85,32 @@ final class RdmaListener implements Transport.TransportListener {
     }
 
     @Override
-    public Transport.TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier spoken)
+    public Transport.TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier reported)
             throws IOException {
         source = from;
         long startNs = System.nanoTime();
-        while (!spoken.getAsBoolean()) {
-            long leftMs = deadline.toMillis() - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
-            if (leftMs <= 0) {
-                throw RdmaException.late(ConnectStep.ACCEPT, from.getHostAddress(), deadline.toMillis(), lastFailure);
+        while (!reported.getAsBoolean()) {
+            long remainingMs = deadline.toMillis() - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
+            if (remainingMs <= 0) {
+                throw RdmaException.timeout(
+                        ConnectStep.ACCEPT, from.getHostAddress(), deadline.toMillis(), lastFailure);
             }
-            step((int) Math.min(SLICE_MS, leftMs));
+            processEvents((int) Math.min(SLICE_MS, remainingMs));
         }
         return candidates.isEmpty() ? null : new RdmaPeer(this, pool, mode, readDeadline);
     }
 
     /**
-     * Finds the source's connection among those that have come, which ends the listening and all others.
+     * Identifies the source's connection, and closes the listener and all others.
      *
-     * @throws IOException if none of them is the source's, or the answer does not come within the deadline
+     * @throws IOException if none of them belongs to the source, or the proof does not arrive within the deadline
      */
     UnprovedConnection prove(MemoryProof proof, Duration deadline) throws IOException {
         long deadlineNs = System.nanoTime() + deadline.toNanos();
         while (!candidates.isEmpty()) {
             if (System.nanoTime() - deadlineNs > 0) {
                 throw new IOException("RDMA (" + candidates.get(0).endpoint().path()
-                        + "): the proof has not come within " + deadline + said());
+                        + "): the proof did not arrive within " + deadline + lastFailureText());
             }
             for (UnprovedConnection candidate : List.copyOf(candidates)) {
                 if (isProved(candidate, proof)) {
@@ -117,125 +119,127 @@ final class RdmaListener implements Transport.TransportListener {
                     return candidate;
                 }
             }
-            step(0);
+            processEvents(0);
             LockSupport.parkNanos(PROOF_POLL_NS);
         }
-        throw new IOException("RDMA: no connection is that of the source of this session" + said());
+        throw new IOException("RDMA: no connection belongs to the source of this session" + lastFailureText());
     }
 
-    /** Whose ids all have ended but the proved connection's. */
+    /** Returns the channel, on which only the id of the proved connection remains. */
     CmChannel channel() {
         return channel;
     }
 
-    private String said() {
+    private String lastFailureText() {
         return lastFailure == null ? "" : " (" + lastFailure + ")";
     }
 
     private boolean isProved(UnprovedConnection candidate, MemoryProof proof) {
         String path = candidate.endpoint().path();
         try {
-            int status = candidate.answer(proof);
-            if (status == UnprovedConnection.NO_ANSWER) {
+            int status = candidate.proofStatus(proof);
+            if (status == UnprovedConnection.PENDING) {
                 return false;
             }
             if (status != WorkFailure.SUCCESS) {
-                drop(candidate, WorkFailure.text("RDMA Read of the proof", status, path));
-            } else if (candidate.holds(proof)) {
+                discard(candidate, WorkFailure.text("RDMA Read of the proof", status, path));
+            } else if (candidate.matches(proof)) {
                 return true;
             } else {
-                drop(
+                discard(
                         candidate,
                         "RDMA (" + path + "): the other end is not the source of this session: its memory does not"
-                                + " hold what the control connection promised");
+                                + " contain the bytes that the control connection announced");
             }
         } catch (IOException | RuntimeException e) {
-            drop(candidate, "RDMA (" + path + "): the proof cannot be read: " + e.getMessage());
+            discard(candidate, "RDMA (" + path + "): the proof cannot be read: " + e.getMessage());
         }
         return false;
     }
 
     // ---- the connection manager's events ----------------------------------------------------------------------
 
-    private void step(int timeoutMs) throws IOException {
+    private void processEvents(int timeoutMs) throws IOException {
         RdmaCmEvent event = channel.poll(timeoutMs);
         if (event != null) {
             EventType type = CmChannel.type(event);
             if (type == EventType.RDMA_CM_EVENT_CONNECT_REQUEST) {
-                take(event.getConnIdPriv());
+                acceptRequest(event.getConnIdPriv());
             } else {
-                hear(event.getConnIdPriv(), type);
+                handleEvent(event.getConnIdPriv(), type);
             }
         }
         long nowNs = System.nanoTime();
         for (int i = candidates.size() - 1; i >= 0; i--) {
             if (candidates.get(i).isLate(nowNs)) {
                 UnprovedConnection late = candidates.get(i);
-                drop(late, "RDMA (" + late.endpoint().path() + "): a connection was asked for and not established");
+                discard(
+                        late,
+                        "RDMA (" + late.endpoint().path() + "): a requested connection was not established in time");
             }
         }
     }
 
-    private void take(RdmaCmId id) {
+    private void acceptRequest(RdmaCmId id) {
         InetSocketAddress peer = null;
         try {
             peer = (InetSocketAddress) id.getDestination();
         } catch (IOException | RuntimeException e) {
-            LOG.debug("a connection without an address of IPv4", e);
+            LOG.debug("a connection without an IPv4 address", e);
         }
         if (peer == null || !peer.getAddress().equals(source)) {
-            refusals.say("foreign", "RDMA connection from " + peer + " refused: only " + source + " is accepted");
+            refusals.write("foreign", "RDMA connection from " + peer + " refused: only " + source + " is accepted");
             CloseSequence.quietly("a foreign connection", id::destroyId);
-        } else if (candidates.size() == MOST_CANDIDATES) {
-            refusals.say("many", "RDMA connection from " + peer + " refused: " + MOST_CANDIDATES + " are there");
+        } else if (candidates.size() == MAX_CANDIDATES) {
+            refusals.write("many", "RDMA connection from " + peer + " refused: " + MAX_CANDIDATES + " are open");
             CloseSequence.quietly("one connection too many", id::destroyId);
         } else {
             try {
                 candidates.add(UnprovedConnection.accept(id, peer, System.nanoTime() + ESTABLISH_NS));
             } catch (IOException | RuntimeException e) {
-                failed("a connection from " + peer + " could not be taken: " + e.getMessage());
+                recordFailure("a connection from " + peer + " could not be accepted: " + e.getMessage());
             }
         }
     }
 
-    private void hear(RdmaCmId id, EventType type) throws IOException {
+    private void handleEvent(RdmaCmId id, EventType type) throws IOException {
         if (id == listenId && type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
             throw RdmaException.refused(ConnectStep.ACCEPT, source.getHostAddress(), type);
         }
-        UnprovedConnection about = null;
+        UnprovedConnection found = null;
         for (UnprovedConnection candidate : candidates) {
-            about = candidate.id() == id ? candidate : about;
+            found = candidate.id() == id ? candidate : found;
         }
-        if (about == null) {
-            LOG.debug("an event of no connection here: {}", type);
+        if (found == null) {
+            LOG.debug("an event of an unknown connection: {}", type);
             return;
         }
         switch (type) {
-            case RDMA_CM_EVENT_ESTABLISHED -> about.established();
+            case RDMA_CM_EVENT_ESTABLISHED -> found.established();
             case RDMA_CM_EVENT_CONNECT_ERROR,
                     RDMA_CM_EVENT_UNREACHABLE,
                     RDMA_CM_EVENT_REJECTED,
                     RDMA_CM_EVENT_DISCONNECTED,
                     RDMA_CM_EVENT_DEVICE_REMOVAL ->
-                drop(about, "RDMA (" + about.endpoint().path() + "): a connection ended before its proof: " + type);
-            default -> LOG.info("RDMA ({}): {}", about.endpoint().path(), type);
+                discard(found, "RDMA (" + found.endpoint().path() + "): a connection ended before its proof: " + type);
+            default -> LOG.info("RDMA ({}): {}", found.endpoint().path(), type);
         }
     }
 
-    private void drop(UnprovedConnection candidate, String why) {
+    private void discard(UnprovedConnection candidate, String why) {
         candidates.remove(candidate);
-        failed(why);
+        recordFailure(why);
         candidate.endpoint().disconnect();
         candidate.close();
     }
 
-    private void failed(String why) {
+    private void recordFailure(String why) {
         lastFailure = why;
-        refusals.say("failed", why);
+        refusals.write("failed", why);
     }
 
     private void endListening() {
-        over = true;
+        hasEnded = true;
         CloseSequence.quietly("a listener", listenId::destroyId);
         for (UnprovedConnection candidate : candidates) {
             candidate.endpoint().disconnect();
@@ -244,10 +248,10 @@ final class RdmaListener implements Transport.TransportListener {
         candidates.clear();
     }
 
-    /** Ends everything; after the proof nothing is left to end here. */
+    /** Closes everything; has no effect after the proof. */
     @Override
     public void close() {
-        if (!over) {
+        if (!hasEnded) {
             endListening();
             channel.close();
         }

@@ -13,10 +13,9 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * The target's end of a connection: its pool is registered for what comes in, nothing of it can be read remotely, and
- * it can be written remotely, with the ring of frames, only where the source writes and once it has proved itself.
- * Until {@link #require} has found the source's connection among those that have come it has none, and they and their
- * channel are the listener's.
+ * The target's end of a connection. Its pool is registered for local writes and cannot be read remotely. If the source
+ * writes, the peer may write to the pool and to the ring of frames after its proof. Before {@link #require} the
+ * connections and their channel belong to the listener.
  */
 final class RdmaPeer implements Transport.TransportPeer {
     private final RdmaListener listener;
@@ -38,12 +37,12 @@ final class RdmaPeer implements Transport.TransportPeer {
         this.readDeadline = readDeadline;
     }
 
-    /** Reads that may be under way. */
+    /** The number of concurrent reads. */
     int depth() {
         return depth;
     }
 
-    /** The ring of frames, where the source writes. */
+    /** The ring of frames, if the source writes. */
     FrameRing ring() {
         return ring;
     }
@@ -58,7 +57,7 @@ final class RdmaPeer implements Transport.TransportPeer {
 
     Endpoint endpoint() {
         if (proved == null) {
-            throw new IllegalStateException("no connection has been proved to be the source's");
+            throw new IllegalStateException("no connection was proved to be the source's");
         }
         return proved.endpoint();
     }
@@ -88,7 +87,7 @@ final class RdmaPeer implements Transport.TransportPeer {
         }
         depth = Math.min(Device.readsUnderWay(endpoint().queuePair()), Endpoint.QUEUE_DEPTH - 1);
         if (depth < 1) {
-            throw new IOException("RDMA (" + path() + "): the devices allow no read to be under way");
+            throw new IOException("RDMA (" + path() + "): the devices allow no RDMA Read");
         }
     }
 
@@ -126,7 +125,7 @@ final class RdmaPeer implements Transport.TransportPeer {
         }
     }
 
-    /** Ends the connection; by the puller or the receiver where there is one. */
+    /** Closes the connection; called by the puller or the receiver if there is one. */
     void takeDown() {
         endpoint().disconnect();
         proved.close();

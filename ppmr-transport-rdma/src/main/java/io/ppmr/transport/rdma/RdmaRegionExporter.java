@@ -13,8 +13,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
 /**
- * The source's half of reads: its pool is registered for remote reading, and from then on the peer's device reads it
- * without any step of this process. One thread waits for the connection's end; pulls do not wake it.
+ * The source's half of RDMA Read. Its pool is registered for remote reads, which then need no operation of this
+ * process. One thread waits for the connection's end. Reads do not wake it.
  */
 final class RdmaRegionExporter implements RegionExporter {
     private static final int WATCH_MS = 100;
@@ -23,7 +23,7 @@ final class RdmaRegionExporter implements RegionExporter {
     private final BufferPool pool;
     private final SourceConnection connection;
     private final Consumer<String> onFailure;
-    private final AtomicLong work = new AtomicLong();
+    private final AtomicLong operations = new AtomicLong();
     private final Thread watcher = LogContext.thread(this::watch, "ppmr-rdma-export");
     private final Teardown teardown;
     private volatile String ended;
@@ -36,7 +36,7 @@ final class RdmaRegionExporter implements RegionExporter {
         teardown = new Teardown(connection::takeDown);
     }
 
-    /** Connects to a target that listens; every step within the one deadline. */
+    /** Connects to a listening target. All steps share one deadline. */
     static RdmaRegionExporter connect(
             BufferPool pool, InetSocketAddress target, long deadlineNs, Consumer<String> onFailure) throws IOException {
         RdmaRegionExporter exporter = new RdmaRegionExporter(
@@ -50,15 +50,15 @@ final class RdmaRegionExporter implements RegionExporter {
         return pool.address(chunk);
     }
 
-    /** The remote key: the local one would open nothing at the peer. */
+    /** The remote key, since the peer cannot use the local one. */
     @Override
     public long key() {
         return Integer.toUnsignedLong(connection.region().getRkey());
     }
 
     @Override
-    public long work() {
-        return work.get();
+    public long operations() {
+        return operations.get();
     }
 
     @Override
@@ -75,23 +75,23 @@ final class RdmaRegionExporter implements RegionExporter {
         try {
             while (!closed) {
                 connection.endpoint().device().logEvents();
-                if (connection.hears(WATCH_MS, event -> ended = event)) {
-                    work.incrementAndGet();
+                if (connection.pollDisconnect(WATCH_MS, event -> ended = event)) {
+                    operations.incrementAndGet();
                 }
                 if (ended != null) {
                     awaitReason();
-                    lost(ended);
+                    reportLoss(ended);
                     return;
                 }
             }
         } catch (IOException | RuntimeException | Error e) {
-            lost(e.toString());
+            reportLoss(e.toString());
         } finally {
-            teardown.threadEnds();
+            teardown.onThreadEnd();
         }
     }
 
-    /** The other side's own words end the session, and close this, before its bare end does. */
+    /** The reason from the other side, on the control connection, ends the session before the bare disconnect does. */
     private void awaitReason() {
         long deadlineNs = System.nanoTime() + SourceConnection.REASON_NS;
         while (!closed && System.nanoTime() - deadlineNs < 0) {
@@ -99,9 +99,9 @@ final class RdmaRegionExporter implements RegionExporter {
         }
     }
 
-    private void lost(String cause) {
+    private void reportLoss(String cause) {
         if (!closed) {
-            onFailure.accept(connection.lost(cause));
+            onFailure.accept(connection.lossText(cause));
         }
     }
 

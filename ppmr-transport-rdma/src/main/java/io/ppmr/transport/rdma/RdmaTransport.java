@@ -27,14 +27,14 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.function.Consumer;
 
-/** RDMA in one of its modes, where this node has it. Immutable, for any thread. */
+/** RDMA in one of its modes, if this node has it. Immutable, for any thread. */
 public final class RdmaTransport implements Transport {
     /**
-     * A device sends again so often before it gives the peer up: with the time-out that the connection manager gives
-     * RoCE that is about 8 s, less than a node may be silent on its control connection.
+     * Retransmissions of a device before it reports a failure. With the connection manager's time-out for RoCE this
+     * takes about 8 s, which is less than the silence limit of a control connection.
      */
     static final int RETRIES = 3;
-    /** A device gives up by itself long before. */
+    /** Longer than the device's own time-out. */
     private static final Duration DEADLINE = Duration.ofSeconds(20);
 
     private static final Path ROOT = Path.of("/");
@@ -47,7 +47,7 @@ public final class RdmaTransport implements Transport {
     private final Duration deadline;
     private final Path root;
 
-    /** @param root where {@code sys} and {@code dev} are; {@code /} but in tests */
+    /** @param root the parent of {@code sys} and {@code dev}; {@code /} except in tests */
     RdmaTransport(String libraryFailure, RdmaMode mode, Duration deadline, Path root) {
         this.libraryFailure = libraryFailure;
         this.mode = mode;
@@ -55,19 +55,19 @@ public final class RdmaTransport implements Transport {
         this.root = root;
     }
 
-    /** Loads the native library once a process; that it cannot be had is no error, and {@link #unusable} says why. */
+    /** Loads the native library once per process. A failure is not an error. {@link #unusable} returns it. */
     public static RdmaTransport load(RdmaMode mode) {
         return load(mode, DEADLINE);
     }
 
-    /** As {@link #load(RdmaMode)}, with another deadline for each read or write: for tests. */
+    /** Like {@link #load(RdmaMode)}, with another deadline for each read or write: for tests. */
     public static RdmaTransport load(RdmaMode mode, Duration deadline) {
         return new RdmaTransport(probe(RdmaProvider::provider), mode, deadline, ROOT);
     }
 
     /**
-     * Returns why the library cannot be used; null if it can. DiSNI loads it in a static initialiser, so the first
-     * failure is another than the later ones.
+     * Returns the reason why the library cannot be used; null if it can. DiSNI loads it in a static initialiser, so the
+     * first failure differs from later ones.
      */
     static String probe(Callable<?> open) {
         try {
@@ -80,11 +80,11 @@ public final class RdmaTransport implements Transport {
             Thread.currentThread().interrupt();
             return "interrupted while its native library was loaded";
         } catch (Exception e) {
-            return "its native library does not fit: " + e.getMessage();
+            return "its native library is not compatible: " + e.getMessage();
         }
     }
 
-    /** The devices of this node by name, as far as the kernel shows them. */
+    /** Returns the names of this node's devices, as the kernel shows them. */
     public static List<String> devices() {
         return names(ROOT.resolve(DEVICES));
     }
@@ -131,14 +131,14 @@ public final class RdmaTransport implements Transport {
                 : "no device of this node can be used: " + String.join("; ", reasons);
     }
 
-    /** Returns why the device with this character device cannot be used; null if it can. */
+    /** Returns the reason why the device with this character device cannot be used; null if it can. */
     private String whyNot(String verbs) {
         String name;
         try {
             name = Files.readString(root.resolve(VERBS).resolve(verbs).resolve("ibdev"), StandardCharsets.US_ASCII)
                     .strip();
         } catch (IOException e) {
-            return verbs + " has no name that can be read (" + e + ")";
+            return verbs + " has no readable name (" + e + ")";
         }
         String refusal = Device.refusal(root, name);
         if (refusal != null) {
@@ -149,14 +149,17 @@ public final class RdmaTransport implements Transport {
         return closed == null ? null : name + " cannot be opened (" + node + ": " + closed + ")";
     }
 
-    /** Its mode does not say whether it can be opened: control groups and a missing driver refuse as well. */
+    /**
+     * Opens the node, because its mode does not show whether it can be opened: cgroups and a missing driver also
+     * prevent that.
+     */
     private static String whyClosed(Path node) {
         try {
             FileChannel.open(node, StandardOpenOption.READ, StandardOpenOption.WRITE)
                     .close();
             return null;
         } catch (NoSuchFileException e) {
-            return "it is not there";
+            return "it does not exist";
         } catch (AccessDeniedException e) {
             return "permission denied";
         } catch (FileSystemException e) {
@@ -169,7 +172,7 @@ public final class RdmaTransport implements Transport {
     @Override
     public String unreachable(InetAddress peer, Duration within) {
         if (!(peer instanceof Inet4Address)) {
-            return "DiSNI knows IPv4 alone, and the peer is " + peer.getHostAddress();
+            return "DiSNI supports only IPv4, and the peer is " + peer.getHostAddress();
         }
         if (peer.isLoopbackAddress()) {
             return "the peer is this machine's loopback address, to which no RDMA device belongs";
@@ -192,7 +195,7 @@ public final class RdmaTransport implements Transport {
     @Override
     public Transport.TransportListener listen(BufferPool pool, InetAddress address) throws IOException {
         if (!(address instanceof Inet4Address)) {
-            throw new IOException("DiSNI knows IPv4 alone, and this node was called at " + address.getHostAddress());
+            throw new IOException("DiSNI supports only IPv4, and the source connected to " + address.getHostAddress());
         }
         return new RdmaListener(pool, address, mode, deadline);
     }
@@ -217,11 +220,11 @@ public final class RdmaTransport implements Transport {
             Consumer<String> onFailure)
             throws IOException {
         if (mode != RdmaMode.WRITE || !(from instanceof Inet4Address)) {
-            throw new IOException("a rail over RDMA is written, between addresses of IPv4; this one would leave from "
+            throw new IOException("a rail over RDMA needs RDMA Write and an IPv4 address; this one has the address "
                     + from.getHostAddress() + " in mode " + mode);
         }
         long deadlineNs = System.nanoTime() + connectDeadline.toNanos();
-        // A rail that has ended has no reason but this.
+        // A rail that ended has no further reason.
         return RdmaChunkSender.connect(pool, from, target, deadlineNs, deadline, 0, onFailure);
     }
 }

@@ -7,8 +7,8 @@ import java.io.IOException;
 import java.util.List;
 
 /**
- * One RDMA Read that is posted again and again with other numbers: ibv_post_send(3) copies it, so one serves all that
- * are under way, and posting allocates nothing. Used by one thread at a time.
+ * One RDMA Read request that is posted repeatedly with different values. ibv_post_send(3) copies it, so one object
+ * serves all concurrent reads, and posting allocates nothing. Used by one thread at a time.
  */
 final class ReadRequest {
     private final SVCPostSend call;

@@ -11,11 +11,11 @@ import org.agrona.BufferUtil;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Registered buffers for the messages in which the target releases chunks: each takes a few RELEASE frames. The peer
- * can reach none of them by itself. Kept for as long as the connection lives; used by one thread at a time.
+ * Registered buffers for the messages that release chunks. Each has space for a few RELEASE frames. The peer cannot
+ * access them directly. Kept as long as the connection; used by one thread at a time.
  */
 final class ReleaseBuffers {
-    /** Releases that go together at most. */
+    /** Maximum number of releases in one message. */
     static final int RELEASES = 8;
 
     private static final int BUFFER_BYTES = RELEASES * ReleaseFrame.LENGTH_BYTES;
@@ -38,7 +38,7 @@ final class ReleaseBuffers {
         return view;
     }
 
-    /** Gives the place in {@link #view} at which a buffer begins. */
+    /** Returns the offset of a buffer in {@link #view}. */
     static int offset(int buffer) {
         return buffer * BUFFER_BYTES;
     }
@@ -51,8 +51,8 @@ final class ReleaseBuffers {
         return region.getLkey();
     }
 
-    /** The request that receives one message into a buffer. */
-    // The list's type is DiSNI's.
+    /** Creates the request that receives one message into a buffer. */
+    // DiSNI requires the type of the list.
     @SuppressWarnings("JdkObsolete")
     IbvRecvWR receive(int buffer) {
         IbvSge element = new IbvSge();

@@ -17,12 +17,12 @@ import java.util.concurrent.TimeUnit;
 import org.agrona.BufferUtil;
 
 /**
- * The source's end of a connection, for RDMA Read and RDMA Write: the connection manager's channel, the endpoint, the
- * pool's registration, and the proof that the target reads. Owned by the exporter or the sender that is made of it,
- * which takes it down once.
+ * The source's end of a connection, for RDMA Read and RDMA Write. It consists of the connection manager's channel, the
+ * endpoint, the pool's registration, and the proof that the target reads. Owned by the exporter or the sender, which
+ * closes it once.
  */
 final class SourceConnection {
-    /** The target that ends the connection says why on the control connection, which may be slower. */
+    /** If the target closes the connection, its reason arrives on the control connection, which may be slower. */
     static final long REASON_NS = TimeUnit.SECONDS.toNanos(12);
 
     private static final int PROOF_ALIGNMENT = 64;
@@ -31,7 +31,7 @@ final class SourceConnection {
     private final Endpoint endpoint;
     private final IbvMr region;
     private final MemoryProof proof;
-    /** Kept while it is registered: the device reads it. */
+    /** Kept while it is registered, because the device reads it. */
     private final ByteBuffer secret = BufferUtil.allocateDirectAligned(MemoryProof.SECRET_BYTES, PROOF_ALIGNMENT);
 
     private SourceConnection(CmChannel channel, Endpoint endpoint, IbvMr region) throws IOException {
@@ -48,10 +48,10 @@ final class SourceConnection {
     }
 
     /**
-     * Connects to a target that listens; every step within the one deadline.
+     * Connects to a listening target. All steps share one deadline.
      *
-     * @param from this node's address that it leaves from; null for what the kernel chooses
-     * @param poolAccess what the peer and this node's device may do with the pool (ibv_reg_mr(3))
+     * @param from this node's address that it leaves from; null to let the kernel choose
+     * @param poolAccess the access of the peer and this node's device to the pool (ibv_reg_mr(3))
      */
     static SourceConnection open(
             BufferPool pool, int poolAccess, InetAddress from, InetSocketAddress target, long deadlineNs)
@@ -86,19 +86,19 @@ final class SourceConnection {
         }
     }
 
-    /** Finds the device and the path to a peer; {@code from} is null for what the kernel chooses. */
+    /** Resolves the device and the path to a peer. {@code from} is null to let the kernel choose. */
     static void resolve(CmChannel channel, RdmaCmId id, InetAddress from, InetSocketAddress peer, long deadlineNs)
             throws IOException {
         if (from != null) {
             id.bindAddr(new InetSocketAddress(from, 0));
         }
-        id.resolveAddr(null, peer, leftMs(deadlineNs));
+        id.resolveAddr(null, peer, remainingMs(deadlineNs));
         channel.await(EventType.RDMA_CM_EVENT_ADDR_RESOLVED, ConnectStep.ADDRESS, String.valueOf(peer), deadlineNs);
-        id.resolveRoute(leftMs(deadlineNs));
+        id.resolveRoute(remainingMs(deadlineNs));
         channel.await(EventType.RDMA_CM_EVENT_ROUTE_RESOLVED, ConnectStep.ROUTE, String.valueOf(peer), deadlineNs);
     }
 
-    private static int leftMs(long deadlineNs) {
+    private static int remainingMs(long deadlineNs) {
         return (int) Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime()));
     }
 
@@ -116,30 +116,30 @@ final class SourceConnection {
     }
 
     /**
-     * Waits for the next event of the connection, for that time.
+     * Waits for the next event of the connection, up to the time-out.
      *
-     * @return whether one has come
+     * @return whether there was an event
      */
-    boolean hears(int timeoutMs, DisconnectListener heard) throws IOException {
+    boolean pollDisconnect(int timeoutMs, DisconnectListener listener) throws IOException {
         RdmaCmEvent event = channel.poll(timeoutMs);
         if (event == null) {
             return false;
         }
         EventType type = CmChannel.type(event);
         if (type == EventType.RDMA_CM_EVENT_DISCONNECTED || type == EventType.RDMA_CM_EVENT_DEVICE_REMOVAL) {
-            heard.end(type.toString());
+            listener.onDisconnect(type.toString());
         }
         return true;
     }
 
-    /** Is called when the other side, or this node's device, has ended the connection. */
+    /** Called when the other side, or this node's device, closed the connection. */
     @FunctionalInterface
     interface DisconnectListener {
-        void end(String event);
+        void onDisconnect(String event);
     }
 
-    /** Tells the session of a connection that has ended by itself. */
-    String lost(String cause) {
+    /** Returns an error text for a connection that ended unexpectedly. */
+    String lossText(String cause) {
         return "RDMA connection to the target failed (" + endpoint.path() + "): " + cause
                 + ", closed by the target or its node is down";
     }

@@ -5,8 +5,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes a connection down once, when its owner has closed it and its thread has ended, on whichever of the two comes
- * last: a thread that ends late takes it down itself.
+ * Closes a connection once, after its owner closed it and its thread ended. The later of the two runs the steps, so a
+ * late thread closes the connection itself.
  */
 final class Teardown {
     private static final Logger LOG = LoggerFactory.getLogger(Teardown.class);
@@ -19,8 +19,8 @@ final class Teardown {
         this.steps = steps;
     }
 
-    /** The connection's own thread, as its last step. */
-    void threadEnds() {
+    /** Called by the connection's own thread, as its last step. */
+    void onThreadEnd() {
         boolean last;
         synchronized (this) {
             threadEnded = true;
@@ -31,7 +31,7 @@ final class Teardown {
         }
     }
 
-    /** The owner, once: waits for the thread, which an interrupt of the owner does not shorten. */
+    /** Called once by the owner: waits for the thread. An interrupt of the owner does not shorten the wait. */
     void close(Thread thread, long limitMillis, String path) {
         boolean interrupted = Thread.interrupted();
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMillis);
@@ -54,7 +54,7 @@ final class Teardown {
             steps.run();
         } else {
             LOG.error(
-                    "{} has not ended within {} ms: it takes its RDMA connection ({}) down when it ends",
+                    "{} did not end within {} ms: its RDMA connection ({}) is closed when it ends",
                     thread.getName(),
                     limitMillis,
                     path);

@@ -12,20 +12,19 @@ import java.nio.ByteBuffer;
 import org.agrona.BufferUtil;
 
 /**
- * A connection to the target that says it comes from the source's address. Whether it does shows when its peer's memory
- * is read; until then nothing of this process but room for those bytes is registered for it. Used by one thread at a
- * time.
+ * A connection to the target that claims the source's address, until the read of its peer's memory proves this. Until
+ * then only memory for those bytes is registered for it. Used by one thread at a time.
  */
 final class UnprovedConnection implements AutoCloseable {
-    /** Of {@link #answer} while there is none. */
-    static final int NO_ANSWER = -1;
+    /** Result of {@link #proofStatus} while there is none. */
+    static final int PENDING = -1;
 
     private static final int PROOF_ALIGNMENT = 64;
 
     private final RdmaCmId id;
     private final Endpoint endpoint;
     private final long dueNs;
-    /** Kept while it is registered: the device writes it. */
+    /** Kept while it is registered, because the device writes to it. */
     private final ByteBuffer proofBytes = BufferUtil.allocateDirectAligned(MemoryProof.SECRET_BYTES, PROOF_ALIGNMENT);
 
     private final IbvWC[] completion = {new IbvWC()};
@@ -40,13 +39,13 @@ final class UnprovedConnection implements AutoCloseable {
     }
 
     /**
-     * Accepts a request; a failure takes all of it down, the id as well.
+     * Accepts a request. A failure closes everything, including the id.
      *
-     * @param dueNs when it must have been established
+     * @param dueNs the time by which it must be established
      */
     static UnprovedConnection accept(RdmaCmId id, InetSocketAddress from, long dueNs) throws IOException {
         Endpoint endpoint = null;
-        UnprovedConnection made = null;
+        UnprovedConnection accepted = null;
         try {
             endpoint = Endpoint.open(id, from);
             UnprovedConnection candidate = new UnprovedConnection(id, endpoint, dueNs);
@@ -54,12 +53,12 @@ final class UnprovedConnection implements AutoCloseable {
             parameters.setRetry_count((byte) RdmaTransport.RETRIES);
             parameters.setRnr_retry_count((byte) RdmaTransport.RETRIES);
             id.accept(parameters);
-            made = candidate;
-            return made;
+            accepted = candidate;
+            return accepted;
         } finally {
-            if (made == null && endpoint != null) {
+            if (accepted == null && endpoint != null) {
                 endpoint.close();
-            } else if (made == null) {
+            } else if (accepted == null) {
                 CloseSequence.quietly("a connection's id", id::destroyId);
             }
         }
@@ -82,12 +81,12 @@ final class UnprovedConnection implements AutoCloseable {
     }
 
     /**
-     * Asks for the bytes if that is possible and was not done; the status of the read's completion, or {@link
-     * #NO_ANSWER}.
+     * Posts the read of the bytes once the connection is established. Returns the status of the read's completion, or
+     * {@link #PENDING}.
      */
-    int answer(MemoryProof proof) throws IOException {
+    int proofStatus(MemoryProof proof) throws IOException {
         if (!established) {
-            return NO_ANSWER;
+            return PENDING;
         }
         if (read == null) {
             IbvMr region = endpoint.register(
@@ -105,14 +104,14 @@ final class UnprovedConnection implements AutoCloseable {
                     MemoryProof.SECRET_BYTES,
                     region.getLkey());
         }
-        return poll.execute().getPolls() == 0 ? NO_ANSWER : completion[0].getStatus();
+        return poll.execute().getPolls() == 0 ? PENDING : completion[0].getStatus();
     }
 
-    /** After a good answer: whether the bytes are those that the source has promised. */
-    boolean holds(MemoryProof proof) {
+    /** After a successful read: returns whether the bytes match the source's digest. */
+    boolean matches(MemoryProof proof) {
         byte[] bytes = new byte[MemoryProof.SECRET_BYTES];
         proofBytes.duplicate().get(bytes);
-        return proof.holds(bytes);
+        return proof.matches(bytes);
     }
 
     @Override

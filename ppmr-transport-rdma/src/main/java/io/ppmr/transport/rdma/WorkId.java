@@ -1,8 +1,8 @@
 package io.ppmr.transport.rdma;
 
 /**
- * The number that a work request carries and its completion gives back. Of a failed completion nothing but this number
- * and the status is valid (ibv_poll_cq(3)), so the kind of the request is in it as well.
+ * The number of a work request, which its completion returns. In a failed completion only this number and the status
+ * are valid (ibv_poll_cq(3)), so the number also contains the kind of the request.
  *
  * <pre>
  *  63     56 55                 16 15       0
@@ -14,14 +14,14 @@ package io.ppmr.transport.rdma;
 final class WorkId {
     /** A read of a chunk. */
     static final int PULL = 1;
-    /** The read that proves who the peer is. */
+    /** The read that proves the peer's identity. */
     static final int PROOF = 2;
 
-    /** The write of a chunk, whose immediate data tells the target. */
+    /** The write of a chunk, whose immediate data notifies the target. */
     static final int CHUNK = 3;
-    /** The write of a chunk's frame, which completes by itself only if it fails. */
+    /** The write of a chunk's frame, which has a completion only if it fails. */
     static final int FRAME = 4;
-    /** A receive for the word that a chunk was written. */
+    /** A receive for the notification that a chunk was written. */
     static final int ARRIVAL = 5;
     /** A message with releases to the source. */
     static final int RELEASES_OUT = 6;

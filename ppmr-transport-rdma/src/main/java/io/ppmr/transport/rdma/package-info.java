@@ -1,5 +1,6 @@
 /**
- * The transport over RDMA: the target reads chunks out of the source's pool by one-sided RDMA Reads (paper 1, section
- * IV), or the source writes them into the target's by RDMA Writes. The only package that sees DiSNI. See docs/rdma.md.
+ * The transport over RDMA. The target reads chunks from the source's pool by one-sided RDMA Reads (paper 1, section
+ * IV). In the other mode the source writes them to the target's pool by RDMA Writes. Only this package uses DiSNI. See
+ * docs/rdma.md.
  */
 package io.ppmr.transport.rdma;

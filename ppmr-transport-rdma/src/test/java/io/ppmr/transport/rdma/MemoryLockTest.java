@@ -11,7 +11,7 @@ class MemoryLockTest {
     private static final List<String> STATUS = List.of("Name:\tjava", "VmLck:\t       0 kB", "VmPin:\t    8192 kB");
 
     @Test
-    void shouldNameTheLimitAndWhatIsNeededWhenItIsTooLow() {
+    void shouldNameTheLimitAndTheNeededBytesWhenItIsTooLow() {
         String said = MemoryLock.explain("the pool", 8_388_608, "Cannot allocate memory", limits("8388608"), STATUS);
         assertEquals(
                 "the pool (8388608 bytes) cannot be registered for RDMA: Cannot allocate memory: this process may lock"
@@ -21,7 +21,7 @@ class MemoryLockTest {
     }
 
     @Test
-    void shouldSayNothingOfTheLimitWhenItIsHighEnough() {
+    void shouldNotMentionTheLimitWhenItIsHighEnough() {
         for (String soft : List.of("unlimited", "16777216")) {
             String said = MemoryLock.explain("the pool", 8_388_608, "Bad address", limits(soft), STATUS);
             assertTrue(said.endsWith("cannot be registered for RDMA: Bad address"), said);

@@ -20,7 +20,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what can be said without a device: everything that keeps RDMA off is a reason, not a crash. */
+/** Tests the behaviour without a device: every obstacle to RDMA is a reason, not a crash. */
 class RdmaTransportTest {
     private static final Duration SHORT = Duration.ofSeconds(1);
 
@@ -28,7 +28,7 @@ class RdmaTransportTest {
     private Path root;
 
     @Test
-    void shouldGiveAReasonWhenTheLibraryCannotBeLoaded() {
+    void shouldReturnAReasonWhenTheLibraryCannotBeLoaded() {
         for (Error failure : new Error[] {
             new UnsatisfiedLinkError("no disni in java.library.path"),
             new NoClassDefFoundError("Could not initialize class NativeDispatcher"),
@@ -42,12 +42,12 @@ class RdmaTransportTest {
         String why = RdmaTransport.probe(() -> {
             throw new IOException("jverbs outdated, version found 31");
         });
-        assertTrue(why.contains("does not fit: jverbs outdated"), why);
+        assertTrue(why.contains("is not compatible: jverbs outdated"), why);
         assertNull(RdmaTransport.probe(() -> "a provider"));
     }
 
     @Test
-    void shouldBeUnusableForTheLibrarysReasonEachTimeItIsAsked() {
+    void shouldReturnTheLibrarysReasonAtEachCall() {
         RdmaTransport without = new RdmaTransport("no library", RdmaMode.READ, SHORT, Path.of("/"));
         assertTrue(without.unusable().contains("no library"));
         assertTrue(without.unusable().contains("no library"));
@@ -72,14 +72,14 @@ class RdmaTransportTest {
         open("uverbs1");
         String why = here().unusable();
         assertTrue(why.contains("siw0 is an iWARP device (its type is \"4: RNIC\")"), why);
-        assertTrue(why.contains("usnic_0 is no device of InfiniBand or RoCE"), why);
+        assertTrue(why.contains("usnic_0 is not a device of InfiniBand or RoCE"), why);
     }
 
     @Test
-    void shouldSayWhatCannotBeOpenedThoughItsModeAllowsIt() throws Exception {
+    void shouldNameANodeThatCannotBeOpenedDespiteItsMode() throws Exception {
         device("uverbs0", "mlx5_0", "1: CA");
-        assertTrue(here().unusable().contains("rdma_cm cannot be opened: it is not there"), here()::unusable);
-        // As a device whose driver or control group refuses: it may be written by its mode, and opening it fails.
+        assertTrue(here().unusable().contains("rdma_cm cannot be opened: it does not exist"), here()::unusable);
+        // Simulates a device whose driver or cgroup refuses: its mode allows writing, but opening it fails.
         try (Socket manager = new Socket("rdma_cm")) {
             assertTrue(Files.isWritable(manager.path), "by its mode");
             assertTrue(here().unusable().contains("No such device or address"), here()::unusable);
@@ -115,7 +115,7 @@ class RdmaTransportTest {
         Files.createFile(node(name));
     }
 
-    /** A file that may be written and cannot be opened. */
+    /** A file that is writable by its mode and cannot be opened. */
     private final class Socket implements AutoCloseable {
         private final Path path;
         private final ServerSocketChannel bound = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
@@ -133,15 +133,15 @@ class RdmaTransportTest {
     }
 
     @Test
-    void shouldRefuseAddressesThatDisniDoesNotKnow() throws Exception {
+    void shouldRefuseAddressesThatDisniDoesNotSupport() throws Exception {
         RdmaTransport transport = new RdmaTransport(null, RdmaMode.READ, SHORT, Path.of("/"));
         byte[] ofDocumentation = {0x20, 0x01, 0x0d, (byte) 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
         InetAddress six = InetAddress.getByAddress(ofDocumentation);
-        assertTrue(transport.unreachable(six, SHORT).contains("IPv4 alone"));
+        assertTrue(transport.unreachable(six, SHORT).contains("supports only IPv4"));
         BufferPool pool = new BufferPool(new PoolGeometry(PoolGeometry.MIN_CHUNK_BYTES, PoolGeometry.MIN_CHUNKS));
         assertTrue(assertThrows(IOException.class, () -> transport.listen(pool, six))
                 .getMessage()
-                .contains("IPv4 alone"));
+                .contains("supports only IPv4"));
         String why = transport.unreachable(InetAddress.getLoopbackAddress(), SHORT);
         assertTrue(why.contains("loopback"), why);
     }
@@ -161,7 +161,8 @@ class RdmaTransportTest {
         String refused = RdmaException.refused(ConnectStep.CONNECT, "192.0.2.7:1", EventType.RDMA_CM_EVENT_REJECTED)
                 .getMessage();
         assertTrue(refused.contains("connecting (192.0.2.7:1) failed: RDMA_CM_EVENT_REJECTED"), refused);
-        String late = RdmaException.late(ConnectStep.ROUTE, "192.0.2.7:1", 3000).getMessage();
-        assertTrue(late.contains("resolving the route (192.0.2.7:1) has not ended within 3000 ms"), late);
+        String late =
+                RdmaException.timeout(ConnectStep.ROUTE, "192.0.2.7:1", 3000).getMessage();
+        assertTrue(late.contains("resolving the route (192.0.2.7:1) did not end within 3000 ms"), late);
     }
 }

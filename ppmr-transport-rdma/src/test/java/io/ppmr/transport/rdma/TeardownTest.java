@@ -7,7 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/** Tests that what a connection holds is taken down once, however its owner and its thread end. */
+/** Tests that a connection is closed once, for every order of its owner's and its thread's end. */
 class TeardownTest {
     private static final long LONG_MS = 60_000;
 
@@ -20,12 +20,12 @@ class TeardownTest {
         } catch (InterruptedException e) {
             throw new IllegalStateException(e);
         } finally {
-            teardown.threadEnds();
+            teardown.onThreadEnd();
         }
     });
 
     @Test
-    void shouldTakeDownByTheOwnerWhenTheThreadHasEnded() {
+    void shouldCloseByTheOwnerAfterTheThreadEnded() {
         mayEnd.countDown();
         thread.start();
         teardown.close(thread, LONG_MS, "a path");
@@ -33,7 +33,7 @@ class TeardownTest {
     }
 
     @Test
-    void shouldTakeDownByTheThreadWhenItEndsAfterItsOwnerHasGone() throws Exception {
+    void shouldCloseByTheThreadWhenItEndsAfterItsOwnerClosed() throws Exception {
         thread.start();
         teardown.close(thread, 10, "a path");
         assertEquals(0, times.get(), "the thread still uses it");
@@ -43,7 +43,7 @@ class TeardownTest {
     }
 
     @Test
-    void shouldWaitForTheThreadThoughTheOwnerIsInterrupted() throws Exception {
+    void shouldWaitForTheThreadWhenTheOwnerIsInterrupted() throws Exception {
         thread.start();
         Thread ender = new Thread(mayEnd::countDown);
         Thread.currentThread().interrupt();
@@ -55,7 +55,7 @@ class TeardownTest {
     }
 
     @Test
-    void shouldGoOnTakingDownWhenOneStepEndsWithAnError() {
+    void shouldContinueClosingAfterAnError() {
         CloseSequence.quietly("a first object", () -> {
             throw new UnsatisfiedLinkError("as a library without this call");
         });

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 class WorkIdTest {
 
     @Test
-    void shouldGiveBackKindAndEntryWhateverTheGeneration() {
+    void shouldReturnKindAndEntryForAnyGeneration() {
         for (long generation : new long[] {0, 1, 1L << 39, Long.MAX_VALUE, -1}) {
             for (int entry : new int[] {0, 1, 255, 0xFFFF}) {
                 long id = WorkId.of(WorkId.PULL, generation, entry);

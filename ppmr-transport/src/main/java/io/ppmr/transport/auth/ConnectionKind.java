@@ -1,12 +1,12 @@
 package io.ppmr.transport.auth;
 
-/** The purpose of a connection; the code is part of the wire format. */
+/** The purpose of a connection. The code is part of the wire format. */
 public enum ConnectionKind {
-    /** Frames, both ways; opens a session. */
+    /** Frames in both directions; opens a session. */
     CONTROL(1),
     /** Chunks of one session. */
     DATA(2),
-    /** Frames of a session whose connection for them no longer carries. */
+    /** Frames of a session whose control connection failed. */
     CONTROL_RESUME(3);
 
     private final int code;

@@ -14,9 +14,8 @@ import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 
 /**
- * The first four messages of every connection, each of a fixed size, so that an unauthenticated peer can neither
- * send much nor wait
- * long. The source opens, the target proves itself first:
+ * The first four messages of every connection, each of a fixed size, so that an unauthenticated peer can neither send
+ * much nor wait long. The source begins, and the target sends its proof first:
  *
  * <pre>
  *  S to T  hello      magic u32 | version u16 | mechanism u8 | kind u8 | session 16 | nonce 32       56 bytes
@@ -25,11 +24,11 @@ import java.security.SecureRandom;
  *  T to S  verdict    u32: 0 is welcome, else a reason                                                4
  * </pre>
  *
- * <p>A control connection opens a session, whose random name the challenge carries; a data connection names the session
- * that it belongs to, and both proofs cover that name. A connection that takes the place of the session's control
- * connection proves besides that its source has made that one: its proof covers the session's secret, which only the
- * two ends of that handshake can derive, and which is never sent. This is the source's side, which runs on the caller's
- * thread, in blocking mode, to a deadline; the target's is {@link TargetHandshake}.
+ * <p>A control connection opens a session, whose random name is in the challenge. A data connection sends the name of
+ * its session, and both proofs include that name. A connection that replaces a session's control connection also proves
+ * that its source opened the session. Its proof includes the session's secret, which is never sent. Only the two ends
+ * of the first handshake can derive it. This class is the source's side, which runs on the caller's thread, in blocking
+ * mode, until a deadline. {@link TargetHandshake} is the target's side.
  */
 public final class Handshake {
     private static final int MAGIC = 0x724D5050; // "PPMr"
@@ -38,7 +37,7 @@ public final class Handshake {
     static final int WELCOME = 0;
     static final int NO_SUCH_SESSION = 1;
     static final int WRONG_PROOF = 2;
-    static final int NO_PLACE = 3;
+    static final int NO_CAPACITY = 3;
     static final SecureRandom RANDOM = new SecureRandom();
 
     private static final byte[] SECRET_OF = "ppmr control session ".getBytes(StandardCharsets.US_ASCII);
@@ -97,13 +96,13 @@ public final class Handshake {
         ByteBuffer challenge = read(OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
         requireOpening(challenge, authenticator, channel.getRemoteAddress());
         challenge.get();
-        SessionId given = new SessionId(challenge.getLong(), challenge.getLong());
-        byte[] targetNonce = take(challenge, NONCE_BYTES);
-        byte[] proof = take(challenge, PeerAuthenticator.PROOF_BYTES);
-        byte[] transcript = transcript(kind.code(), given, nonce, targetNonce);
+        SessionId assigned = new SessionId(challenge.getLong(), challenge.getLong());
+        byte[] targetNonce = readBytes(challenge, NONCE_BYTES);
+        byte[] proof = readBytes(challenge, PeerAuthenticator.PROOF_BYTES);
+        byte[] transcript = transcript(kind.code(), assigned, nonce, targetNonce);
         if (!authenticator.verify(Role.TARGET, transcript, proof)) {
             throw new IOException("target " + channel.getRemoteAddress()
-                    + " does not hold this node's key: put the same key file on both nodes");
+                    + " does not have this node's key: put the same key file on both nodes");
         }
         write(ByteBuffer.wrap(authenticator.prove(Role.SOURCE, joined(transcript, secret))));
         int verdict = read(Integer.BYTES).getInt();
@@ -112,17 +111,15 @@ public final class Handshake {
                     "target " + channel.getRemoteAddress() + " refuses the connection: " + reason(verdict));
         }
         opened = transcript;
-        return given;
+        return assigned;
     }
 
     private static String reason(int verdict) {
         return switch (verdict) {
-            case NO_SUCH_SESSION -> "its session is over";
-            case NO_PLACE -> "it serves as many sessions as it can: try again later or elsewhere";
-            case WRONG_PROOF -> "this node does not hold the target's key: put the same key file on both nodes";
-            default ->
-                "for reason " + verdict + ", which this release does not know: install the same release of ppmr"
-                        + " on both nodes";
+            case NO_SUCH_SESSION -> "its session ended";
+            case NO_CAPACITY -> "it has the maximum number of sessions: try again later or another target";
+            case WRONG_PROOF -> "this node does not have the target's key: put the same key file on both nodes";
+            default -> "unknown reason " + verdict + ": install the same release of ppmr" + " on both nodes";
         };
     }
 
@@ -140,11 +137,11 @@ public final class Handshake {
     static void requireOpening(ByteBuffer opening, PeerAuthenticator authenticator, SocketAddress peer)
             throws ProtocolException {
         if (opening.getInt() != MAGIC) {
-            throw new ProtocolException("peer " + peer + " is no ppmr service: refused");
+            throw new ProtocolException("peer " + peer + " is not a ppmr service: refused");
         }
         int version = opening.getShort() & 0xFFFF;
         if (version != Frame.VERSION) {
-            throw new ProtocolException("peer " + peer + " speaks version " + version
+            throw new ProtocolException("peer " + peer + " uses version " + version
                     + " of the protocol, this service version " + Frame.VERSION
                     + ": install the same release of ppmr on both nodes");
         }
@@ -168,7 +165,7 @@ public final class Handshake {
         return nonce;
     }
 
-    static byte[] take(ByteBuffer from, int lengthBytes) {
+    static byte[] readBytes(ByteBuffer from, int lengthBytes) {
         byte[] bytes = new byte[lengthBytes];
         from.get(bytes);
         return bytes;
@@ -183,27 +180,27 @@ public final class Handshake {
     private ByteBuffer read(int lengthBytes) throws IOException {
         Socket socket = channel.socket();
         byte[] bytes = new byte[lengthBytes];
-        int have = 0;
-        while (have < lengthBytes) {
-            int read = readSome(socket, bytes, have);
+        int received = 0;
+        while (received < lengthBytes) {
+            int read = readSome(socket, bytes, received);
             if (read < 0) {
                 throw new IOException(
-                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log says why."
-                                + " It may be too slow, hold another key, or be no ppmr service of this release");
+                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log has the reason."
+                                + " It may be too slow, have another key, or not be a ppmr service of this release");
             }
-            have += read;
+            received += read;
         }
         return ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    private int readSome(Socket socket, byte[] bytes, int have) throws IOException {
-        long leftMs = (deadlineNs - System.nanoTime()) / 1_000_000;
-        if (leftMs <= 0) {
+    private int readSome(Socket socket, byte[] bytes, int received) throws IOException {
+        long remainingMs = (deadlineNs - System.nanoTime()) / 1_000_000;
+        if (remainingMs <= 0) {
             throw tooSlow();
         }
-        socket.setSoTimeout((int) Math.min(leftMs, Integer.MAX_VALUE));
+        socket.setSoTimeout((int) Math.min(remainingMs, Integer.MAX_VALUE));
         try {
-            return socket.getInputStream().read(bytes, have, bytes.length - have);
+            return socket.getInputStream().read(bytes, received, bytes.length - received);
         } catch (SocketTimeoutException e) {
             throw (IOException) tooSlow().initCause(e);
         }
@@ -211,6 +208,6 @@ public final class Handshake {
 
     private SocketTimeoutException tooSlow() throws IOException {
         return new SocketTimeoutException("peer " + channel.getRemoteAddress()
-                + " did not finish the handshake in time: it hangs, or is no ppmr service");
+                + " did not finish the handshake in time: it hangs, or is not a ppmr service");
     }
 }

@@ -1,13 +1,13 @@
 package io.ppmr.transport.auth;
 
 /**
- * A mechanism by which two services prove to each other that they belong together. Both sides make a proof over the
- * same transcript of the handshake (both nonces, the kind of connection, the session), each in its own role. Safe for
- * any thread.
+ * A mechanism by which two services prove to each other that they belong together. Each side computes a proof in its
+ * own role. Both proofs are over the same transcript of the handshake: both nonces, the kind of connection, and the
+ * session. Safe for any thread.
  */
 public interface PeerAuthenticator {
 
-    /** The side that makes a proof; a proof of one role is worthless in the other. */
+    /** The side that computes a proof. A proof of one role is invalid in the other. */
     enum Role {
         SOURCE,
         TARGET
@@ -16,18 +16,18 @@ public interface PeerAuthenticator {
     /** Length of a proof. */
     int PROOF_BYTES = 32;
 
-    /** Number of the mechanism in the handshake; both sides must use the same. */
+    /** Number of the mechanism in the handshake. Both sides must use the same. */
     int mechanism();
 
-    /** A proof of {@link #PROOF_BYTES} bytes over the transcript. */
+    /** Computes a proof of {@link #PROOF_BYTES} bytes over the transcript. */
     byte[] prove(Role role, byte[] transcript);
 
     /**
-     * A digest of {@link #PROOF_BYTES} bytes that only who holds the secret can make: of what a service leaves on a
-     * disk, and another run of it, or another node's, will trust. Worthless as a proof.
+     * Computes a digest of {@link #PROOF_BYTES} bytes that requires the secret. A service seals a file on disk with it,
+     * so that a later run, or another node's service, can trust the file. It is not valid as a proof.
      */
     byte[] seal(byte[] text);
 
-    /** Returns true if a peer's proof is right; it takes the same time whatever it is. */
+    /** Verifies a peer's proof, in constant time. */
     boolean verify(Role role, byte[] transcript, byte[] proof);
 }

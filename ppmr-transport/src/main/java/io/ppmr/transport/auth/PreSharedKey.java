@@ -12,13 +12,13 @@ import java.util.Set;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** Authentication by a key that both nodes hold in a file: HMAC-SHA256 over role and transcript (RFC 2104). */
+/** Authentication by a key that both nodes have in a file: HMAC-SHA256 over role and transcript (RFC 2104). */
 public final class PreSharedKey implements PeerAuthenticator {
     private static final int MECHANISM = 1;
     private static final int MIN_KEY_BYTES = 32;
     private static final int MAX_KEY_BYTES = 4096;
     private static final String ALGORITHM = "HmacSHA256";
-    /** The one of UTF-8, each byte as a character. */
+    /** The byte order mark of UTF-8, each byte as a character. */
     private static final String BYTE_ORDER_MARK = "\u00ef\u00bb\u00bf";
 
     private static final Set<PosixFilePermission> OWNER_ONLY =
@@ -35,9 +35,10 @@ public final class PreSharedKey implements PeerAuthenticator {
     }
 
     /**
-     * Reads the key from a file, without white space at its ends and a byte order mark, which editors put there.
+     * Reads the key from a file, without surrounding white space and without a byte order mark, which some editors add.
      *
-     * @throws IOException if it cannot be read, is too short or too long, or is readable by others than its owner
+     * @throws IOException if the file cannot be read, is too short or too long, or is readable by users other than its
+     *     owner
      */
     public static PreSharedKey load(Path file) throws IOException {
         if (!Files.isRegularFile(file)) {
@@ -46,7 +47,7 @@ public final class PreSharedKey implements PeerAuthenticator {
         }
         Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
         if (!OWNER_ONLY.containsAll(permissions)) {
-            throw new IOException("key file " + file + " can be read by others than its owner: chmod 600 " + file);
+            throw new IOException("key file " + file + " can be read by users other than its owner: chmod 600 " + file);
         }
         if (Files.size(file) > MAX_KEY_BYTES) {
             throw new IOException("key file " + file + " is longer than " + MAX_KEY_BYTES + " bytes: is it a key?");

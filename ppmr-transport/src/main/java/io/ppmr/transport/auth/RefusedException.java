@@ -2,7 +2,7 @@ package io.ppmr.transport.auth;
 
 import java.io.IOException;
 
-/** The peer answers, and will not have the connection: to try again at once is of no use. */
+/** The peer responded and refused the connection, so an immediate retry is useless. */
 public final class RefusedException extends IOException {
     private static final long serialVersionUID = 1L;
 

@@ -10,9 +10,9 @@ import java.nio.channels.SocketChannel;
 import java.util.Optional;
 
 /**
- * The target's side of the {@link Handshake}: continues with the bytes that have come, and never waits for a peer, so
- * that one thread serves all that are in their first seconds. Takes a few hundred bytes of memory, whatever the peer
- * sends. For one thread; how long a peer may take is its caller's to say.
+ * The target's side of the {@link Handshake}. It processes the received bytes and never blocks, so that one thread
+ * serves all new connections. It needs a few hundred bytes of memory for any peer. For one thread. The caller limits
+ * the duration.
  */
 public final class TargetHandshake {
     private final SocketChannel channel;
@@ -23,7 +23,7 @@ public final class TargetHandshake {
     private SessionId session;
     private byte[] transcript;
 
-    /** The facts that the target learns of a connection that passed. */
+    /** The kind and the session of a connection that passed the handshake. */
     public record Accepted(ConnectionKind kind, SessionId session) {}
 
     /** The sessions of a target. */
@@ -31,23 +31,23 @@ public final class TargetHandshake {
         boolean exists(SessionId session);
 
         /** Returns true if another session can be opened. */
-        boolean hasPlace();
+        boolean hasCapacity();
 
         /**
-         * A new session, whose source has just been told that it is welcome.
+         * Opens a new session, whose source just received the welcome.
          *
-         * @param secret by which its source is known again
+         * @param secret identifies the session's source later
          */
         void open(SessionId session, byte[] secret);
 
-        /** The secret of a session whose control connection may be replaced; null of any other. */
+        /** Returns the secret of a session whose control connection may be replaced; null for any other. */
         byte[] secret(SessionId session);
     }
 
     /**
-     * A handshake that begins.
+     * Starts a handshake.
      *
-     * @param channel in non-blocking mode, and new, so that it takes the target's few bytes at once
+     * @param channel a new channel in non-blocking mode, so that its send buffer has space for the target's few bytes
      */
     public TargetHandshake(SocketChannel channel, PeerAuthenticator authenticator, Sessions sessions) {
         this.channel = channel;
@@ -56,25 +56,25 @@ public final class TargetHandshake {
     }
 
     /**
-     * Goes on with what has come.
+     * Processes the received bytes.
      *
-     * @return empty while more must come
-     * @throws IOException if the peer is no ppmr, or does not hold the key; nothing was done for it
+     * @return empty while more bytes are needed
+     * @throws IOException if the peer is not ppmr, or does not have the key; the connection had no effect then
      */
     public Optional<Accepted> proceed() throws IOException {
         while (true) {
             int read = channel.read(in);
             if (read < 0) {
                 throw new EOFException(
-                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log says why."
-                                + " It may be too slow, hold another key, or be no ppmr service of this release");
+                        "peer " + channel.getRemoteAddress() + " ended the handshake early: its log has the reason."
+                                + " It may be too slow, have another key, or not be a ppmr service of this release");
             }
             if (in.hasRemaining()) {
                 return Optional.empty();
             }
             in.flip().order(ByteOrder.LITTLE_ENDIAN);
             if (transcript != null) {
-                return Optional.of(judge(Handshake.take(in, PeerAuthenticator.PROOF_BYTES)));
+                return Optional.of(verifySource(Handshake.readBytes(in, PeerAuthenticator.PROOF_BYTES)));
             }
             challenge();
             in = ByteBuffer.allocate(PeerAuthenticator.PROOF_BYTES);
@@ -89,9 +89,9 @@ public final class TargetHandshake {
             throw new ProtocolException(
                     "connection of unknown kind " + kindCode + " from " + channel.getRemoteAddress());
         }
-        SessionId asked = new SessionId(in.getLong(), in.getLong());
-        session = kind == ConnectionKind.CONTROL ? SessionId.random(Handshake.RANDOM) : asked;
-        byte[] sourceNonce = Handshake.take(in, Handshake.NONCE_BYTES);
+        SessionId requested = new SessionId(in.getLong(), in.getLong());
+        session = kind == ConnectionKind.CONTROL ? SessionId.random(Handshake.RANDOM) : requested;
+        byte[] sourceNonce = Handshake.readBytes(in, Handshake.NONCE_BYTES);
         byte[] nonce = Handshake.nonce();
         transcript = Handshake.transcript(kindCode, session, sourceNonce, nonce);
         ByteBuffer challenge = ByteBuffer.allocate(Handshake.OPENING_BYTES + PeerAuthenticator.PROOF_BYTES);
@@ -102,21 +102,21 @@ public final class TargetHandshake {
         write(challenge);
     }
 
-    private Accepted judge(byte[] proof) throws IOException {
+    private Accepted verifySource(byte[] proof) throws IOException {
         byte[] proved = transcript;
         if (kind == ConnectionKind.CONTROL_RESUME) {
             byte[] secret = sessions.secret(session);
             if (secret == null) {
-                // Nothing can be proved of a session that is not there, and nothing is told but that.
+                // Without a session nothing can be proved, and the answer reveals only that.
                 verdict(Handshake.NO_SUCH_SESSION);
                 throw new IOException("control connection from " + channel.getRemoteAddress() + " for session "
-                        + session + ", which is over or takes none: refused");
+                        + session + ", which ended or does not allow a resumption: refused");
             }
             proved = Handshake.joined(transcript, secret);
         }
         if (!authenticator.verify(Role.SOURCE, proved, proof)) {
             verdict(Handshake.WRONG_PROOF);
-            throw new IOException("peer " + channel.getRemoteAddress() + " does not hold this node's key"
+            throw new IOException("peer " + channel.getRemoteAddress() + " does not have this node's key"
                     + (kind == ConnectionKind.CONTROL_RESUME ? ", or is not the source of session " + session : "")
                     + ": refused (put the same key file on both nodes)");
         }
@@ -125,14 +125,14 @@ public final class TargetHandshake {
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
                     + ", which is not open: refused");
         }
-        if (kind == ConnectionKind.CONTROL && !sessions.hasPlace()) {
-            verdict(Handshake.NO_PLACE);
+        if (kind == ConnectionKind.CONTROL && !sessions.hasCapacity()) {
+            verdict(Handshake.NO_CAPACITY);
             throw new IOException("control connection from " + channel.getRemoteAddress()
-                    + ", which holds the key: refused, as this node serves as many sessions as it can");
+                    + ", which has the key: refused, because this node has the maximum number of sessions");
         }
         verdict(Handshake.WELCOME);
-        // Its data connections are read by this thread, so none is looked at before this. A peer that could not be
-        // told leaves no session behind.
+        // This thread also reads the data connections of the session, so it processes none before this. If the verdict
+        // cannot be sent, no session remains.
         if (kind == ConnectionKind.CONTROL) {
             sessions.open(session, Handshake.secret(authenticator, transcript));
         }
@@ -147,7 +147,7 @@ public final class TargetHandshake {
     private void write(ByteBuffer bytes) throws IOException {
         channel.write(bytes);
         if (bytes.hasRemaining()) {
-            throw new IOException("peer " + channel.getRemoteAddress() + " takes nothing: it is no ppmr service");
+            throw new IOException("peer " + channel.getRemoteAddress() + " accepts no bytes: it is not a ppmr service");
         }
     }
 }

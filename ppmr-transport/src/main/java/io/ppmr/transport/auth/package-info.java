@@ -1,2 +1,2 @@
-/** Decides who may talk: both peers prove that they hold the same secret before any other frame. */
+/** Authenticates peers: both prove that they have the same secret before any other frame. */
 package io.ppmr.transport.auth;

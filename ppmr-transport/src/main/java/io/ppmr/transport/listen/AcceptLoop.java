@@ -18,61 +18,63 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Accepts connections on one daemon thread, and on the same thread reads what each says first, without waiting for any:
- * a connection that says nothing costs a descriptor and no thread, and keeps its place only while no other process
- * wants it.
+ * Accepts connections on one daemon thread, which also processes the first bytes of each without blocking. An idle
+ * connection costs a descriptor and no thread, and is closed when a new one needs its place.
  *
- * <p>It continues whatever happens. When a connection cannot be accepted, because descriptors or memory have run out,
- * the oldest unauthenticated connection is closed, the next attempt is made after {@value #REST_MS} ms, and new
- * connections wait in the kernel. A watchdog can check whether the thread still runs. Without connections it does not
- * wake. Closed by its owner, which ends all connections that have not been admitted.
+ * <p>It continues after every failure. When a connection cannot be accepted, because descriptors or memory are
+ * exhausted, the oldest unauthenticated connection is closed. The next attempt follows after {@value #BACK_OFF_MS} ms,
+ * and new connections wait in the kernel. A watchdog can check whether the thread still runs. Without connections it
+ * does not wake. Its owner closes it, which ends all connections that were not admitted.
  */
 public final class AcceptLoop implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(AcceptLoop.class);
-    private static final long REST_MS = 100;
-    private static final long REST_NS = TimeUnit.MILLISECONDS.toNanos(REST_MS);
+    private static final long BACK_OFF_MS = 100;
+    private static final long BACK_OFF_NS = TimeUnit.MILLISECONDS.toNanos(BACK_OFF_MS);
     private static final long CLOSE_MS = 5000;
     /** Maximum accepts per cycle, so that pending handshakes are served too. */
     private static final int MAX_ACCEPTS_PER_CYCLE = 64;
 
     /**
-     * The places of connections that are not admitted yet.
+     * Limits for connections that are not admitted yet.
      *
-     * @param all how many there are
-     * @param ofAnAddress how many of them one address may have
-     * @param limit how long one may be held
+     * @param all the maximum number
+     * @param ofAnAddress the maximum number from one address
+     * @param limit the maximum time before a connection is closed
      */
     public record ConnectionLimits(int all, int ofAnAddress, Duration limit) {}
 
-    /** The service's part: it handles a new connection on the loop's thread, which it must not block. */
+    /** Creates the handler of a new connection, on the loop's thread, which it must not block. */
     @FunctionalInterface
     public interface HandlerFactory {
-        /** Gives who speaks with it; the channel is in non-blocking mode, and the loop's until it is admitted. */
-        ConnectionHandler receive(SocketChannel channel) throws IOException;
+        /**
+         * Returns the handler of a connection. The channel is in non-blocking mode and belongs to the loop until it is
+         * admitted.
+         */
+        ConnectionHandler create(SocketChannel channel) throws IOException;
     }
 
-    /** A new connection's conversation, on the loop's thread, which it must not block. */
+    /** Handles a new connection until it is admitted, on the loop's thread, which it must not block. */
     public interface ConnectionHandler {
         /** The result of {@link #proceed} when the connection is admitted. */
         int ADMITTED = 0;
 
         /**
-         * Goes on as far as it can without waiting.
+         * Processes received bytes without blocking.
          *
          * @return the operation of {@link SelectionKey} that it waits for, or {@link #ADMITTED}
-         * @throws IOException if the connection is refused, or is over: it is closed, and the reason goes to the log
+         * @throws IOException if the connection is refused, or ended: it is closed, and the reason is logged
          */
         int proceed() throws IOException;
 
         /**
-         * Takes the channel, which is in non-blocking mode and no more the loop's.
+         * Takes over the admitted channel, which is in non-blocking mode and no longer belongs to the loop.
          *
-         * @throws IOException if it cannot be served: the loop closes it, and the reason goes to the log
+         * @throws IOException if it cannot be served: the loop closes it, and logs the reason
          */
-        void admitted(SocketChannel channel) throws IOException;
+        void takeOver(SocketChannel channel) throws IOException;
     }
 
-    /** {@code accept} of the server's channel; a test's may fail. */
+    /** The {@code accept} method of the server's channel, which a test may replace. */
     @FunctionalInterface
     interface Acceptor {
         SocketChannel accept() throws IOException;
@@ -90,30 +92,35 @@ public final class AcceptLoop implements AutoCloseable {
     private final Selector selector;
     private final SelectionKey accepting;
     private final Thread thread;
-    private long restUntilNs;
+    private long backOffUntilNs;
     private long failedLines;
     private boolean backingOff;
     private volatile boolean closed;
 
     /**
-     * Begins to accept.
+     * Starts the loop.
      *
-     * @param name of the listener, for people and for its thread
-     * @param server bound already; closed with the loop, and also when this fails
+     * @param name the listener's name, for log lines and for its thread
+     * @param server a bound channel; closed with the loop, and also when this constructor fails
      */
-    public AcceptLoop(String name, ServerSocketChannel server, ConnectionLimits places, HandlerFactory host)
+    public AcceptLoop(String name, ServerSocketChannel server, ConnectionLimits limits, HandlerFactory handlers)
             throws IOException {
-        this(name, server, server::accept, places, host);
+        this(name, server, server::accept, limits, handlers);
     }
 
-    AcceptLoop(String name, ServerSocketChannel server, Acceptor door, ConnectionLimits places, HandlerFactory host)
+    AcceptLoop(
+            String name,
+            ServerSocketChannel server,
+            Acceptor acceptor,
+            ConnectionLimits limits,
+            HandlerFactory handlers)
             throws IOException {
         this.name = name;
         this.server = server;
-        this.acceptor = door;
-        this.handlers = host;
+        this.acceptor = acceptor;
+        this.handlers = handlers;
         unauthenticated = new UnauthenticatedConnections<>(
-                places.all(), places.ofAnAddress(), places.limit().toNanos(), System::nanoTime);
+                limits.all(), limits.ofAnAddress(), limits.limit().toNanos(), System::nanoTime);
         try {
             selector = Selector.open();
         } catch (IOException e) {
@@ -133,16 +140,16 @@ public final class AcceptLoop implements AutoCloseable {
         thread.start();
     }
 
-    /** Returns true if its thread works. Any thread; blocks it until the loop goes round or the limit is over. */
+    /** Returns true if its thread works. Any thread; blocks until the loop completes a cycle or the limit is over. */
     public boolean responds(long limitNs) {
         return cycle.awaitNextCycle(limitNs, () -> {
-            // Inside, so that no round is woken before it is counted from where.
+            // Inside of the wait, so that the count is read before the thread is woken.
             selector.wakeup();
             return closed;
         });
     }
 
-    /** Ends the listening and all connections that are not admitted; the address is free when this returns. */
+    /** Stops listening and closes all connections that are not admitted. The address is free when this returns. */
     @Override
     public void close() throws IOException {
         closed = true;
@@ -158,13 +165,13 @@ public final class AcceptLoop implements AutoCloseable {
     private void run() {
         while (!closed) {
             try {
-                round();
+                runCycle();
             } catch (IOException | RuntimeException | Error e) {
-                // A listener that ends would make the service deaf for good, so any failure is worth another attempt.
+                // If the thread ended, the service would accept no connections at all, so every failure is retried.
                 if (!closed) {
-                    restAfter(e);
-                    // What failed may be the waiting itself.
-                    LockSupport.parkNanos(REST_NS);
+                    backOff(e);
+                    // The selector itself may fail without waiting, so the thread pauses here.
+                    LockSupport.parkNanos(BACK_OFF_NS);
                 }
             }
         }
@@ -178,16 +185,16 @@ public final class AcceptLoop implements AutoCloseable {
         }
     }
 
-    private void round() throws IOException {
+    private void runCycle() throws IOException {
         cycle.increment();
         long waitNs = unauthenticated.untilOverdueNs();
         if (backingOff) {
-            long restNs = restUntilNs - System.nanoTime();
-            backingOff = restNs > 0;
-            waitNs = backingOff ? Math.min(waitNs, restNs) : waitNs;
+            long backOffNs = backOffUntilNs - System.nanoTime();
+            backingOff = backOffNs > 0;
+            waitNs = backingOff ? Math.min(waitNs, backOffNs) : waitNs;
         }
         accepting.interestOps(backingOff ? 0 : SelectionKey.OP_ACCEPT);
-        // At least 1 ms: 0 would wait for ever.
+        // At least 1 ms, because 0 means no time limit.
         selector.select(waitNs == Long.MAX_VALUE ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(waitNs) + 1));
         List<SelectionKey> ready = List.copyOf(selector.selectedKeys());
         selector.selectedKeys().clear();
@@ -211,7 +218,7 @@ public final class AcceptLoop implements AutoCloseable {
             logRarely(
                     "late",
                     name + ": a connection from " + pendingOf(late.get()).address()
-                            + " was closed: it has not shown in time who it is");
+                            + " was closed: it did not authenticate in time");
             close(late.get());
         }
     }
@@ -225,31 +232,31 @@ public final class AcceptLoop implements AutoCloseable {
             } catch (IOException | RuntimeException | Error e) {
                 if (!closed) {
                     unauthenticated.oldest().ifPresent(this::close);
-                    restAfter(e);
+                    backOff(e);
                 }
                 return;
             }
             if (channel == null) {
                 return;
             }
-            receive(channel, admitted);
+            register(channel, admitted);
         }
     }
 
-    private void receive(SocketChannel channel, List<PendingConnection> admitted) throws IOException {
+    private void register(SocketChannel channel, List<PendingConnection> admitted) throws IOException {
         SelectionKey key;
         try {
             channel.configureBlocking(false);
             SocketAddress address = channel.getRemoteAddress();
-            PendingConnection pending = new PendingConnection(channel, address, handlers.receive(channel));
+            PendingConnection pending = new PendingConnection(channel, address, handlers.create(channel));
             key = channel.register(selector, 0, pending);
-            Optional<SelectionKey> goes = unauthenticated.enter(key, UnauthenticatedConnections.addressOf(address));
-            if (goes.isPresent()) {
+            Optional<SelectionKey> evicted = unauthenticated.add(key, UnauthenticatedConnections.addressOf(address));
+            if (evicted.isPresent()) {
                 logRarely(
                         "full",
-                        name + ": a connection from " + pendingOf(goes.get()).address()
-                                + " was closed: it has not shown who it is, and its place was needed");
-                close(goes.get());
+                        name + ": a connection from " + pendingOf(evicted.get()).address()
+                                + " was closed: it was not authenticated, and a new connection needed its place");
+                close(evicted.get());
             }
         } catch (IOException | RuntimeException | Error e) {
             refuse("unknown", e);
@@ -262,13 +269,13 @@ public final class AcceptLoop implements AutoCloseable {
     private void proceed(SelectionKey key, List<PendingConnection> admitted) {
         PendingConnection pending = pendingOf(key);
         try {
-            int waitsFor = pending.handler().proceed();
-            if (waitsFor == ConnectionHandler.ADMITTED) {
-                unauthenticated.leave(key);
+            int operation = pending.handler().proceed();
+            if (operation == ConnectionHandler.ADMITTED) {
+                unauthenticated.remove(key);
                 key.cancel();
                 admitted.add(pending);
             } else {
-                key.interestOps(waitsFor);
+                key.interestOps(operation);
             }
         } catch (IOException | RuntimeException | Error e) {
             refuse(String.valueOf(pending.address()), e);
@@ -280,14 +287,14 @@ public final class AcceptLoop implements AutoCloseable {
         if (admitted.isEmpty()) {
             return;
         }
-        // Takes the cancelled keys out of the selector: another thread may close the descriptor, and the kernel give
-        // it to the next connection, before the selector forgets it.
+        // Removes the cancelled keys from the selector. Another thread may close the descriptor, and the kernel may
+        // assign its number to the next connection, before the selector removes the key.
         selector.selectNow();
         selector.selectedKeys().clear();
         for (PendingConnection pending : admitted) {
             cycle.increment();
             try {
-                pending.handler().admitted(pending.channel());
+                pending.handler().takeOver(pending.channel());
             } catch (IOException | RuntimeException | Error e) {
                 refuse(String.valueOf(pending.address()), e);
                 pending.channel().close();
@@ -301,23 +308,24 @@ public final class AcceptLoop implements AutoCloseable {
                 name + ": a connection from " + address + " was refused: " + textOf(reason));
     }
 
-    private void restAfter(Throwable reason) {
+    private void backOff(Throwable reason) {
         backingOff = true;
-        restUntilNs = System.nanoTime() + REST_NS;
+        backOffUntilNs = System.nanoTime() + BACK_OFF_NS;
         logRarely(
                 "accept " + reason.getClass().getName(),
-                name + ": connections cannot be accepted now, and wait: " + textOf(reason) + "; it is tried again each "
-                        + REST_MS + " ms (where files or threads have run out: raise LimitNOFILE= and TasksMax= of the"
+                name + ": connections cannot be accepted: " + textOf(reason) + "; retrying every "
+                        + BACK_OFF_MS
+                        + " ms (if files or threads are exhausted: raise LimitNOFILE= and TasksMax= of the"
                         + " unit, or ulimit -n and -u)");
     }
 
     private void logRarely(String kind, String line) {
         try {
-            log.say(kind, failedLines == 0 ? line : line + " (" + failedLines + " lines before this one failed)");
+            log.write(kind, failedLines == 0 ? line : line + " (" + failedLines + " lines before this one failed)");
             failedLines = 0;
         } catch (RuntimeException | Error e) {
-            // Without memory or descriptors a line may be impossible, too, and the thread must outlive that. RareLog
-            // counts only what was written: while the trouble lasts the next attempt says it.
+            // Without memory or descriptors logging may fail, too, and the thread must survive that. RareLog counts
+            // only written lines, so the next attempt logs again.
             failedLines++;
         }
     }
@@ -331,7 +339,7 @@ public final class AcceptLoop implements AutoCloseable {
     }
 
     private void close(SelectionKey key) {
-        unauthenticated.leave(key);
+        unauthenticated.remove(key);
         try {
             key.channel().close();
         } catch (IOException e) {

@@ -25,22 +25,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes connections of sources. Until a connection has proved that it holds the key it has no thread, and one of a
- * limited number of places: the oldest is closed when a new connection needs a place ({@link AcceptLoop}). With the
- * proof it leaves that place. A control connection then has one of the sessions' places and a thread of its own, to the
- * end of its session; so unauthenticated peers never keep a session from its place.
+ * Accepts connections of sources. An unauthenticated connection has no thread and only one of a limited number of
+ * places. The oldest is closed when a new connection needs a place ({@link AcceptLoop}). After authentication the
+ * connection releases that place. A control connection then gets a session and a thread until the session ends. So
+ * unauthenticated peers cannot prevent a session.
  */
 public final class PeerListener implements AutoCloseable, TargetHandshake.Sessions {
     private static final Logger LOG = LoggerFactory.getLogger(PeerListener.class);
-    /** Few enough to leave room for everything else where a service that was started by hand has 1024 descriptors. */
+    /** Few enough to leave descriptors for all other uses in a service with a limit of 1024. */
     static final AcceptLoop.ConnectionLimits UNAUTHENTICATED =
             new AcceptLoop.ConnectionLimits(512, 128, Duration.ofSeconds(5));
 
     static final int MAX_SESSIONS = 128;
     private static final int MAX_WAITING_DATA = 64;
     private static final int BACKLOG = 512;
-    /** While data connections are awaited it is looked so often whether they are still wanted. */
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(100);
+    /** Interval of the check whether awaited data connections are still needed. */
+    private static final long CHECK_NS = TimeUnit.MILLISECONDS.toNanos(100);
 
     /** Serves an authenticated control connection to its end. */
     @FunctionalInterface
@@ -49,16 +49,16 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     }
 
     private final ServerSocketChannel server;
-    /** A session. */
-    private static final class Open {
+    /** A session that is open. */
+    private static final class OpenSession {
         private final BlockingQueue<SocketChannel> data = new LinkedBlockingQueue<>(MAX_WAITING_DATA);
         private final byte[] secret;
-        /** Takes the data connections as they come; null where they are waited for. */
-        private volatile Consumer<SocketChannel> taker;
-        /** Accepts connections that replace its control connection; null if that is not allowed. */
-        private volatile Consumer<SocketChannel> successor;
+        /** Receives the data connections as they arrive; null while {@link #awaitData} collects them. */
+        private volatile Consumer<SocketChannel> receiver;
+        /** Receives connections that replace the control connection; null if that is not allowed. */
+        private volatile Consumer<SocketChannel> controlReceiver;
 
-        private Open(byte[] secret) {
+        private OpenSession(byte[] secret) {
             this.secret = secret;
         }
     }
@@ -68,8 +68,8 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
     private final Consumer<Runnable> threads;
     private final AcceptLoop.ConnectionLimits unauthenticated;
     private final AcceptLoop loop;
-    private final Map<SessionId, Open> open = new ConcurrentHashMap<>();
-    /** At further addresses of this node. */
+    private final Map<SessionId, OpenSession> open = new ConcurrentHashMap<>();
+    /** Listeners at further addresses of this node. */
     private final List<AcceptLoop> furtherLoops = new CopyOnWriteArrayList<>();
 
     public PeerListener(InetSocketAddress address, PeerAuthenticator authenticator, SessionServer sessions)
@@ -102,17 +102,17 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
             server.close();
             throw new IOException(
                     "cannot listen on " + address + ": " + e.getMessage()
-                            + " (is another ppmr target running, or the address not this node's?)",
+                            + " (is another ppmr target running, or is it not an address of this node?)",
                     e);
         }
     }
 
     /**
-     * Takes connections at a further address of this node, too, until it is closed.
+     * Listens at a further address of this node, too, until it is closed.
      *
-     * @return where exactly; the address itself where connections to it come already
+     * @return the bound address, or {@code further} itself if the first address includes it
      */
-    public InetSocketAddress alsoAt(InetSocketAddress further) throws IOException {
+    public InetSocketAddress listenAt(InetSocketAddress further) throws IOException {
         InetSocketAddress first = address();
         boolean isCovered = first.getPort() == further.getPort()
                 && (first.getAddress().isAnyLocalAddress() || first.getAddress().equals(further.getAddress()));
@@ -128,52 +128,52 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         return (InetSocketAddress) server.socket().getLocalSocketAddress();
     }
 
-    /** Asks whether it takes connections. Any thread; blocks it, for the limit at most. */
+    /** Returns whether it accepts connections. Any thread; blocks for the limit at most. */
     public boolean responds(long limitNs) {
         return loop.responds(limitNs) && furtherLoops.stream().allMatch(further -> further.responds(limitNs));
     }
 
     /**
-     * Has the data connections of a session taken as they come, for as long as it lasts, those that have come already
-     * too.
+     * Passes the data connections of a session to {@code receiver} as they arrive, including those that arrived before,
+     * until the session ends.
      *
-     * @param taker called on the listener's threads, which it must not hold up
+     * @param receiver called on the listener's threads, which it must not block
      */
-    public void handOver(SessionId session, Consumer<SocketChannel> taker) {
-        Open of = open.get(session);
-        if (of != null) {
-            of.taker = taker;
-            handOver(of);
+    public void forwardData(SessionId session, Consumer<SocketChannel> receiver) {
+        OpenSession target = open.get(session);
+        if (target != null) {
+            target.receiver = receiver;
+            forwardData(target);
         }
     }
 
-    private static void handOver(Open of) {
-        Consumer<SocketChannel> taker = of.taker;
-        if (taker == null) {
+    private static void forwardData(OpenSession target) {
+        Consumer<SocketChannel> receiver = target.receiver;
+        if (receiver == null) {
             return;
         }
-        for (SocketChannel channel = of.data.poll(); channel != null; channel = of.data.poll()) {
-            taker.accept(channel);
+        for (SocketChannel channel = target.data.poll(); channel != null; channel = target.data.poll()) {
+            receiver.accept(channel);
         }
     }
 
     /**
-     * Lets the source of a session replace its control connection, for as long as the session lasts.
+     * Allows the source of a session to replace its control connection until the session ends.
      *
-     * @param taker as in {@link #handOver}: takes what has proved that it is the session's, and closes what it is
-     *     handed too late
+     * @param receiver called as in {@link #forwardData}, with connections that proved to belong to the session; it
+     *     closes those that arrive too late
      */
-    public void replaceControl(SessionId session, Consumer<SocketChannel> taker) {
-        Open of = open.get(session);
-        if (of != null) {
-            of.successor = taker;
+    public void replaceControl(SessionId session, Consumer<SocketChannel> receiver) {
+        OpenSession target = open.get(session);
+        if (target != null) {
+            target.controlReceiver = receiver;
         }
     }
 
     /**
      * Waits for the data connections of a session.
      *
-     * @param isLost says that the control connection has ended: what is awaited comes no more
+     * @param isLost whether the control connection ended, so that no more connections arrive
      */
     public List<SocketChannel> awaitData(SessionId session, int count, Duration atMost, BooleanSupplier isLost)
             throws IOException, InterruptedException {
@@ -181,23 +181,23 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         SocketChannel[] channels = new SocketChannel[count];
         long deadlineNs = System.nanoTime() + atMost.toNanos();
         for (int i = 0; i < count; i++) {
-            long leftNs = deadlineNs - System.nanoTime();
-            while (channels[i] == null && leftNs > 0 && !isLost.getAsBoolean()) {
-                channels[i] = arriving.poll(Math.min(leftNs, LOOK_NS), TimeUnit.NANOSECONDS);
-                leftNs = deadlineNs - System.nanoTime();
+            long remainingNs = deadlineNs - System.nanoTime();
+            while (channels[i] == null && remainingNs > 0 && !isLost.getAsBoolean()) {
+                channels[i] = arriving.poll(Math.min(remainingNs, CHECK_NS), TimeUnit.NANOSECONDS);
+                remainingNs = deadlineNs - System.nanoTime();
             }
             if (channels[i] == null) {
-                for (int got = 0; got < i; got++) {
-                    closeQuietly(channels[got]);
+                for (int received = 0; received < i; received++) {
+                    closeQuietly(channels[received]);
                 }
-                throw new IOException("only " + i + " of " + count + " data connections came "
+                throw new IOException("only " + i + " of " + count + " data connections arrived "
                         + (isLost.getAsBoolean() ? "before the control connection ended" : "within " + atMost));
             }
         }
         return List.of(channels);
     }
 
-    /** Takes no more connections; those of sessions continue. */
+    /** Accepts no more connections. Existing sessions continue. */
     @Override
     public void close() throws IOException {
         loop.close();
@@ -206,7 +206,7 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
     }
 
-    /** A connection that has proved nothing yet; on the loop's thread. */
+    /** An unauthenticated connection; on the loop's thread. */
     private final class PendingPeer implements AcceptLoop.ConnectionHandler {
         private final TargetHandshake handshake;
         private TargetHandshake.Accepted accepted;
@@ -228,15 +228,15 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
 
         @Override
-        public void admitted(SocketChannel channel) throws IOException {
+        public void takeOver(SocketChannel channel) throws IOException {
             SessionId session = accepted.session();
             if (accepted.kind() == ConnectionKind.DATA) {
                 channel.configureBlocking(true);
-                give(channel, session);
+                passData(channel, session);
                 return;
             }
             if (accepted.kind() == ConnectionKind.CONTROL_RESUME) {
-                replace(channel, session);
+                replaceConnection(channel, session);
                 return;
             }
             boolean started = false;
@@ -252,27 +252,27 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
         }
     }
 
-    /** Gives a data connection to its session; closes it if the session ends at this moment. */
-    private void give(SocketChannel channel, SessionId session) throws IOException {
-        Open to = open.get(session);
-        if (to == null || !to.data.offer(channel)) {
+    /** Passes a data connection to its session, or closes it if the session ends meanwhile. */
+    private void passData(SocketChannel channel, SessionId session) throws IOException {
+        OpenSession target = open.get(session);
+        if (target == null || !target.data.offer(channel)) {
             throw new IOException("data connection from " + channel.getRemoteAddress() + " for session " + session
-                    + ", which " + (to == null ? "has ended" : "takes no more of them") + ": refused");
+                    + ", which " + (target == null ? "ended" : "has the maximum number") + ": refused");
         }
-        handOver(to);
-        if (!open.containsKey(session) && to.data.remove(channel)) {
+        forwardData(target);
+        if (!open.containsKey(session) && target.data.remove(channel)) {
             channel.close();
         }
     }
 
-    private void replace(SocketChannel channel, SessionId session) throws IOException {
-        Open of = open.get(session);
-        Consumer<SocketChannel> taker = of == null ? null : of.successor;
-        if (taker == null) {
+    private void replaceConnection(SocketChannel channel, SessionId session) throws IOException {
+        OpenSession target = open.get(session);
+        Consumer<SocketChannel> receiver = target == null ? null : target.controlReceiver;
+        if (receiver == null) {
             throw new IOException("control connection from " + channel.getRemoteAddress() + " for session " + session
-                    + ", which has ended: refused");
+                    + ", which ended: refused");
         }
-        taker.accept(channel);
+        receiver.accept(channel);
     }
 
     @Override
@@ -282,18 +282,18 @@ public final class PeerListener implements AutoCloseable, TargetHandshake.Sessio
 
     @Override
     public byte[] secret(SessionId session) {
-        Open of = open.get(session);
-        return of == null || of.successor == null ? null : of.secret;
+        OpenSession target = open.get(session);
+        return target == null || target.controlReceiver == null ? null : target.secret;
     }
 
     @Override
-    public boolean hasPlace() {
+    public boolean hasCapacity() {
         return open.size() < MAX_SESSIONS;
     }
 
     @Override
     public void open(SessionId session, byte[] secret) {
-        open.put(session, new Open(secret));
+        open.put(session, new OpenSession(secret));
     }
 
     private void end(SessionId session) {

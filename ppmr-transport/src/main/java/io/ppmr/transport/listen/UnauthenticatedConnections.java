@@ -13,33 +13,33 @@ import java.util.Optional;
 import java.util.function.LongSupplier;
 
 /**
- * The places of unauthenticated connections. A new connection always gets a place: if all are taken the oldest is
- * closed, and if those of its address are taken the oldest of that address. So an idle connection keeps a place only
- * while no other connection needs it, and a peer that speaks at once gets through, from the attacker's own address,
- * too. Who is known leaves, and counts no more. For one thread.
+ * The limited places of unauthenticated connections. A new connection always gets a place. If all are in use the oldest
+ * connection is closed, and if those of its address are in use the oldest of that address. So an idle connection keeps
+ * a place only while no other connection needs it. A peer that authenticates at once succeeds, even from the attacker's
+ * own address. An authenticated connection is removed and no longer counts. For one thread.
  *
  * @param <T> a connection
  */
 final class UnauthenticatedConnections<T> {
     private static final int IPV6_NETWORK_BYTES = 8;
 
-    private record Place(Object address, long endNs) {}
+    private record Entry(Object address, long endNs) {}
 
     private final int most;
     private final int mostOfAnAddress;
     private final long limitNs;
     private final LongSupplier clockNs;
     /** The oldest first. */
-    private final LinkedHashMap<T, Place> places = new LinkedHashMap<>();
+    private final LinkedHashMap<T, Entry> connections = new LinkedHashMap<>();
 
     private final Map<Object, Integer> addresses = new HashMap<>();
 
     /**
-     * Makes an empty set.
+     * Creates an empty set.
      *
-     * @param most how many places there are
-     * @param mostOfAnAddress how many of them one address gets
-     * @param limitNs how long a place can be held
+     * @param most the number of places
+     * @param mostOfAnAddress the number of places for one address
+     * @param limitNs the maximum time for which a connection may have a place
      */
     UnauthenticatedConnections(int most, int mostOfAnAddress, long limitNs, LongSupplier clockNs) {
         this.most = most;
@@ -48,7 +48,7 @@ final class UnauthenticatedConnections<T> {
         this.clockNs = clockNs;
     }
 
-    /** Gives what counts as one address: of IPv6 the network, as a host there can take any address of it. */
+    /** Returns the key that counts as one address: for IPv6 the network, because a host can use any address in it. */
     static Object addressOf(SocketAddress remote) {
         if (!(remote instanceof InetSocketAddress internet)) {
             return "local";
@@ -59,49 +59,49 @@ final class UnauthenticatedConnections<T> {
                 : address;
     }
 
-    /** Adds a connection. Returns the one that lost its place for it. */
-    Optional<T> enter(T connection, Object address) {
-        Optional<T> goes = Optional.empty();
+    /** Adds a connection, and returns the connection that must be closed for it. */
+    Optional<T> add(T connection, Object address) {
+        Optional<T> evicted = Optional.empty();
         if (addresses.getOrDefault(address, 0) >= mostOfAnAddress) {
-            goes = places.entrySet().stream()
-                    .filter(place -> place.getValue().address().equals(address))
+            evicted = connections.entrySet().stream()
+                    .filter(entry -> entry.getValue().address().equals(address))
                     .map(Map.Entry::getKey)
                     .findFirst();
-        } else if (places.size() >= most) {
-            goes = oldest();
+        } else if (connections.size() >= most) {
+            evicted = oldest();
         }
-        goes.ifPresent(this::leave);
-        places.put(connection, new Place(address, clockNs.getAsLong() + limitNs));
+        evicted.ifPresent(this::remove);
+        connections.put(connection, new Entry(address, clockNs.getAsLong() + limitNs));
         addresses.merge(address, 1, Integer::sum);
-        return goes;
+        return evicted;
     }
 
-    /** Frees a place, if it is held. */
-    void leave(T one) {
-        Place place = places.remove(one);
-        if (place != null) {
-            addresses.computeIfPresent(place.address(), (address, count) -> count == 1 ? null : count - 1);
+    /** Removes a connection, if it is present. */
+    void remove(T connection) {
+        Entry entry = connections.remove(connection);
+        if (entry != null) {
+            addresses.computeIfPresent(entry.address(), (address, count) -> count == 1 ? null : count - 1);
         }
     }
 
-    /** Gives the one who has been here longest. */
+    /** Returns the oldest connection. */
     Optional<T> oldest() {
-        return places.keySet().stream().findFirst();
+        return connections.keySet().stream().findFirst();
     }
 
-    /** The oldest, if its time is over. */
+    /** Returns the oldest connection if its time is over. */
     Optional<T> overdue() {
         return untilOverdueNs() <= 0 ? oldest() : Optional.empty();
     }
 
-    /** Gives the time until the oldest's is over; {@link Long#MAX_VALUE} if there is none. */
+    /** Returns the time until the oldest connection is overdue; {@link Long#MAX_VALUE} if there is none. */
     long untilOverdueNs() {
-        return places.isEmpty()
+        return connections.isEmpty()
                 ? Long.MAX_VALUE
-                : places.values().iterator().next().endNs() - clockNs.getAsLong();
+                : connections.values().iterator().next().endNs() - clockNs.getAsLong();
     }
 
     int size() {
-        return places.size();
+        return connections.size();
     }
 }

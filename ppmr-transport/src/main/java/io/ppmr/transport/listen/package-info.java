@@ -1,5 +1,5 @@
 /**
- * Takes a service's connections: one thread that accepts, the places of those who have not yet shown who they are, and
- * a log that no outside peer can flood.
+ * Accepts a service's connections: a thread that accepts, limited places for unauthenticated connections, and a log
+ * that outside peers cannot flood.
  */
 package io.ppmr.transport.listen;

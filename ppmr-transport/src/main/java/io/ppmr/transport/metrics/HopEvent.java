@@ -7,8 +7,8 @@ import jdk.jfr.StackTrace;
 import jdk.jfr.Timespan;
 
 /**
- * An event of a hop for the flight recorder. Stands at the end of what it tells of. What happens to every chunk asks a
- * probe whether a recording runs, so that no event is made without one.
+ * An event of a hop for the flight recorder, created at the end of the hop. For events of each chunk a probe checks
+ * whether a recording runs, so that no event is created without one.
  */
 @Category("ppmr")
 @StackTrace(false)
@@ -18,7 +18,7 @@ public abstract class HopEvent extends Event {
     @Timespan(Timespan.NANOSECONDS)
     protected long took;
 
-    /** Records that it took so long. */
+    /** Records the duration. */
     public void commit(long tookNs) {
         took = tookNs;
         commit();

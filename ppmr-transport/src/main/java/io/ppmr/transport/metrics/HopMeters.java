@@ -7,8 +7,8 @@ import java.time.Duration;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Registers the meters of one end's hops. What it makes allocates nothing and takes no lock when it is recorded to, by
- * any thread; a counter lives as long as its adder, which the caller keeps.
+ * Registers the meters of one end's hops. Recording to them allocates nothing and takes no lock, on any thread. A
+ * counter exists as long as its adder, which the caller keeps.
  */
 public final class HopMeters {
     private static final Duration[] BOUNDS = {
@@ -30,18 +30,18 @@ public final class HopMeters {
     private final MeterRegistry registry;
     private final String end;
 
-    /** @param end what the names of its meters begin with */
+    /** @param end the prefix of the meters' names */
     public HopMeters(MeterRegistry registry, String end) {
         this.registry = registry;
         this.end = end;
     }
 
-    /** Counts the bytes that have come to a stage. */
+    /** Counts the bytes that reached a stage. */
     public LongAdder bytes(String stage) {
         return counter(".data", stage, "bytes of images by stage", "bytes");
     }
 
-    /** Counts the chunks that have come to a stage. */
+    /** Counts the chunks that reached a stage. */
     public LongAdder chunks(String stage) {
         return counter(".chunks", stage, "chunks by stage", null);
     }
@@ -56,7 +56,7 @@ public final class HopMeters {
         return sum;
     }
 
-    /** A histogram of how long a hop takes. */
+    /** Creates a histogram of a hop's duration. */
     public Timer timer(String hop, String meaning) {
         return Timer.builder(end + hop)
                 .description(meaning)

@@ -1,4 +1,2 @@
-/**
- * Measures the way of the bytes in the same way at both ends: meters for scrapes, and events of the flight recorder.
- */
+/** Measures the data path in the same way at both ends: meters for scrapes, and events of the flight recorder. */
 package io.ppmr.transport.metrics;

@@ -17,10 +17,9 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Connects to one of the addresses of a node, as RFC 8305 has it: the next address is tried when the one before has
- * failed or has not answered within 250 ms, and the first that answers is taken. So an address that is out of use, or
- * of a protocol that does not lead there, costs that time and not the whole deadline. For one thread, for one
- * connection.
+ * Connects to one of the addresses of a node, as in RFC 8305. The next address is tried when the previous one failed or
+ * did not respond within 250 ms. The first connection is used. So an unreachable address costs that time and not the
+ * whole deadline. For one thread, for one connection.
  */
 final class AddressRace {
     private static final long NEXT_NS = TimeUnit.MILLISECONDS.toNanos(250);
@@ -41,11 +40,11 @@ final class AddressRace {
     /**
      * Connects.
      *
-     * @param addresses the one that is tried first, then the others; at least one
-     * @param from the address of this node that connections leave from; null for whatever the kernel chooses
+     * @param addresses at least one, in the order of the attempts
+     * @param from this node's address for the connections; null to let the kernel choose
      * @param deadline for all of them together
      * @return a channel in blocking mode
-     * @throws IOException if none answers; names the reason for each
+     * @throws IOException if no address responds; names the reason for each
      */
     static SocketChannel connect(List<InetSocketAddress> addresses, SocketAddress from, Duration deadline)
             throws IOException {
@@ -117,13 +116,13 @@ final class AddressRace {
                 throw new IOException(String.join("; ", failures), last);
             }
             if (deadlineNs - System.nanoTime() <= 0) {
-                failures.add("the others do not answer in time");
+                failures.add("the other addresses did not respond in time");
                 throw new SocketTimeoutException(String.join("; ", failures));
             }
         }
     }
 
-    /** Begins with the next address; gives what is connected at once. */
+    /** Starts to connect to the next address; returns a channel that connected at once. */
     private SocketChannel begin(Selector selector) throws IOException {
         InetSocketAddress address = waiting.poll();
         if (address == null) {

@@ -22,14 +22,14 @@ import java.util.Set;
 import java.util.function.Supplier;
 
 /**
- * Opens the source's connections to one target, each connected and authenticated within a deadline. Where the target is
- * named, its name is looked up for each connection: all its addresses are tried, the one that answered last before the
- * others. Any thread.
+ * Opens the source's connections to one target, each connected and authenticated within a deadline. The target's name
+ * is looked up for each connection. All its addresses are tried, beginning with the one that responded last. Any
+ * thread.
  */
 public final class Connector {
     private static final long POLL_MS = 100;
 
-    /** Looks a name up; throws if the name service does not know it. */
+    /** Looks up a name; throws if it is unknown. */
     @FunctionalInterface
     interface NameService {
         InetAddress[] addresses(String host) throws UnknownHostException;
@@ -46,7 +46,7 @@ public final class Connector {
         this(target, authenticator, deadline, null);
     }
 
-    /** @param from the address of this node that connections leave from; null for whatever the kernel chooses */
+    /** @param from this node's address for the connections; null to let the kernel choose */
     public Connector(InetSocketAddress target, PeerAuthenticator authenticator, Duration deadline, SocketAddress from) {
         this(target, authenticator, deadline, from, InetAddress::getAllByName);
     }
@@ -100,8 +100,8 @@ public final class Connector {
     /**
      * Opens a connection that replaces a session's control connection.
      *
-     * @param first the one that has opened the session: its secret proves that this is the same source
-     * @throws io.ppmr.transport.auth.RefusedException if the target answers and has no such session
+     * @param first the connection that opened the session: its secret proves that this is the same source
+     * @throws io.ppmr.transport.auth.RefusedException if the target responds and has no such session
      */
     public SocketChannel resumeControl(Control first) throws IOException {
         SocketChannel channel = connect();
@@ -115,47 +115,47 @@ public final class Connector {
     }
 
     /**
-     * Asks the target something over a control connection of its own, and gives the answer.
+     * Sends one request to the target over a separate control connection, and returns the answer.
      *
-     * @param question made when everything is connected
+     * @param request created when the connection is open
      * @param messages reads the answer
      * @param limit for the answer
      */
-    public Message ask(Supplier<Message> question, Message.Reader messages, Duration limit) throws IOException {
-        try (HandshakeStep conversation = converse(messages, limit)) {
-            return conversation.ask(question, limit);
+    public Message request(Supplier<Message> request, Message.Reader messages, Duration limit) throws IOException {
+        try (TargetRequests requests = connectForRequests(messages, limit)) {
+            return requests.request(request, limit);
         }
     }
 
     /**
-     * Connects, to ask several questions.
+     * Connects for several requests.
      *
      * @param messages reads the answers
-     * @param limit how long the target may say nothing
+     * @param limit the silence limit of the connection
      */
-    public HandshakeStep converse(Message.Reader messages, Duration limit) throws IOException {
-        return new HandshakeStep(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
+    public TargetRequests connectForRequests(Message.Reader messages, Duration limit) throws IOException {
+        return new TargetRequests(new ControlLink(control().channel(), 1, limit.toNanos()), messages);
     }
 
-    /** Questions to a target, one after the other, over a control connection of their own. Owned by one thread. */
-    public final class HandshakeStep implements Closeable {
+    /** Sends requests to a target, one after the other, over a separate control connection. Owned by one thread. */
+    public final class TargetRequests implements Closeable {
         private final ControlLink link;
         private final Message.Reader messages;
 
-        private HandshakeStep(ControlLink link, Message.Reader messages) {
+        private TargetRequests(ControlLink link, Message.Reader messages) {
             this.link = link;
             this.messages = messages;
         }
 
         /**
-         * Asks, and gives the answer.
+         * Sends a request, and returns the answer.
          *
-         * @param question made when everything is connected
+         * @param request created when the connection is open
          * @param limit for the answer
          */
-        public Message ask(Supplier<Message> question, Duration limit) throws IOException {
+        public Message request(Supplier<Message> request, Duration limit) throws IOException {
             Message[] answer = new Message[1];
-            link.send(question.get());
+            link.send(request.get());
             long deadlineNs = System.nanoTime() + limit.toNanos();
             while (answer[0] == null && System.nanoTime() - deadlineNs < 0) {
                 link.doWork((type, buffer, offset, lengthBytes) -> {
@@ -169,7 +169,7 @@ public final class Connector {
                 }
             }
             if (answer[0] == null) {
-                throw new IOException("target " + target + " does not answer");
+                throw new IOException("target " + target + " does not respond");
             }
             return answer[0];
         }
@@ -180,7 +180,7 @@ public final class Connector {
         }
     }
 
-    /** The data connections of a session; all or none. */
+    /** Opens the data connections of a session: all or none. */
     public List<SocketChannel> data(SessionId session, int count) throws IOException {
         List<SocketChannel> channels = new ArrayList<>();
         try {
@@ -198,10 +198,10 @@ public final class Connector {
         }
     }
 
-    /** Returns the address that answered last, under the target's name; before any has, the one that it was given. */
+    /** Returns the address that responded last, under the target's name; before that, the configured address. */
     public InetSocketAddress target() {
-        InetSocketAddress answered = reached;
-        return answered == null ? target : answered;
+        InetSocketAddress responded = reached;
+        return responded == null ? target : responded;
     }
 
     @Override
@@ -217,12 +217,12 @@ public final class Connector {
         List<InetSocketAddress> addresses = addresses();
         try {
             SocketChannel channel = AddressRace.connect(addresses, from, deadline);
-            InetAddress answered = ((InetSocketAddress) channel.getRemoteAddress()).getAddress();
-            // One that is of a link alone is nothing without its interface, which goes with no name.
+            InetAddress responded = ((InetSocketAddress) channel.getRemoteAddress()).getAddress();
+            // A link-local address needs its interface, which an address with a name cannot contain.
             reached = new InetSocketAddress(
-                    answered.isLinkLocalAddress()
-                            ? answered
-                            : InetAddress.getByAddress(target.getHostString(), answered.getAddress()),
+                    responded.isLinkLocalAddress()
+                            ? responded
+                            : InetAddress.getByAddress(target.getHostString(), responded.getAddress()),
                     target.getPort());
             return channel;
         } catch (IOException e) {
@@ -245,7 +245,7 @@ public final class Connector {
         } catch (UnknownHostException e) {
             if (addresses.isEmpty()) {
                 throw new IOException(
-                        "target host " + target.getHostString() + " is not known: check its name and the "
+                        "target host " + target.getHostString() + " is unknown: check its name and the "
                                 + "name service of this node",
                         e);
             }

@@ -18,88 +18,90 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The ways by which a source reaches its target: the address where the session was opened, and the rails. Connects the
- * session's control link again by one after the other, until one is connected or all are refused. Has a thread while it
- * connects. Safe for any thread.
+ * Reconnects a session's control link over the routes from the source to the target: the address at which the session
+ * was opened, and the rails. Tries one after the other, until one is connected or all are refused. Has a thread while
+ * it connects. Safe for any thread.
  */
 public final class ControlReconnector implements ControlLink.Reconnector {
     private static final Logger LOG = LoggerFactory.getLogger(ControlReconnector.class);
     private static final long PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(100);
 
     /**
-     * One way.
+     * One route.
      *
-     * @param figures of its rail, which say that it carries the link; for a way that is no rail, those that stand for
-     *     that
+     * @param figures the figures of its rail, or those for connections that use no rail
      */
     public record ControlRoute(Connector connector, RailFigures figures) {}
 
     private final ControlLink link;
     private final Connector.Control session;
-    private final List<ControlRoute> ways;
-    /** For how long each has carried the link, by the name of its figures; under the lock, as the next two are. */
-    private final Map<String, Long> carriedNs = new LinkedHashMap<>();
+    private final List<ControlRoute> routes;
+    /**
+     * The time for which each route was in use, by the name of its figures. Guarded by the lock, like the next two
+     * fields.
+     */
+    private final Map<String, Long> inUseNs = new LinkedHashMap<>();
 
-    private ControlRoute carrying;
-    private long carryingSinceNs;
+    private ControlRoute current;
+    private long currentSinceNs;
     private final AtomicBoolean isConnecting = new AtomicBoolean();
     private volatile boolean closed;
-    /** The next one to be tried; of the thread that connects. */
+    /** The index of the next route to try; owned by the connecting thread. */
     private volatile int next;
 
     /**
-     * @param session the one that the link was opened with
-     * @param ways the first of them is that of the session, which is tried last
+     * @param session the session that opened the link
+     * @param routes the first is the route of the session, which is tried last
      */
-    public ControlReconnector(ControlLink link, Connector.Control session, List<ControlRoute> ways) {
+    public ControlReconnector(ControlLink link, Connector.Control session, List<ControlRoute> routes) {
         this.link = link;
         this.session = session;
-        this.ways = List.copyOf(ways);
-        next = 1 % ways.size();
-        carrying = ways.get(0);
-        carryingSinceNs = System.nanoTime();
-        carrying.figures().controlBegins();
+        this.routes = List.copyOf(routes);
+        next = 1 % routes.size();
+        current = routes.get(0);
+        currentSinceNs = System.nanoTime();
+        current.figures().addControlConnection();
     }
 
-    /** Tells for how many nanoseconds each way has carried the link until now, by the name of its figures. */
-    public synchronized Map<String, Long> carriedNs() {
-        note();
-        return Map.copyOf(carriedNs);
+    /** Returns how many nanoseconds each route was in use until now, by the name of its figures. */
+    public synchronized Map<String, Long> inUseNs() {
+        updateTimes();
+        return Map.copyOf(inUseNs);
     }
 
-    private void note() {
+    private void updateTimes() {
         if (!closed) {
             long nowNs = System.nanoTime();
-            carriedNs.merge(carrying.figures().name(), nowNs - carryingSinceNs, Long::sum);
-            carryingSinceNs = nowNs;
+            inUseNs.merge(current.figures().name(), nowNs - currentSinceNs, Long::sum);
+            currentSinceNs = nowNs;
         }
     }
 
     @Override
-    public synchronized void carriedTo(SocketAddress to) {
+    public synchronized void resumedOn(SocketAddress to) {
         if (!closed) {
-            note();
-            carrying.figures().controlEnds();
-            carrying = ways.stream()
-                    .filter(way -> way.connector().target().equals(to))
+            updateTimes();
+            current.figures().removeControlConnection();
+            current = routes.stream()
+                    .filter(route -> route.connector().target().equals(to))
                     .findFirst()
-                    .orElse(ways.get(0));
-            carrying.figures().controlFailedOver();
+                    .orElse(routes.get(0));
+            current.figures().addControlFailover();
         }
     }
 
     @Override
     public void begin() {
         if (!closed && isConnecting.compareAndSet(false, true)) {
-            LogContext.thread(this::connect, "ppmr-control-again").start();
+            LogContext.thread(this::connect, "ppmr-control-resume").start();
         }
     }
 
     @Override
     public synchronized void close() {
         if (!closed) {
-            note();
-            carrying.figures().controlEnds();
+            updateTimes();
+            current.figures().removeControlConnection();
         }
         closed = true;
     }
@@ -108,32 +110,32 @@ public final class ControlReconnector implements ControlLink.Reconnector {
         try {
             int refused = 0;
             while (!closed) {
-                Connector way = ways.get(next).connector();
-                next = (next + 1) % ways.size();
+                Connector route = routes.get(next).connector();
+                next = (next + 1) % routes.size();
                 try {
-                    SocketChannel channel = way.resumeControl(session);
+                    SocketChannel channel = route.resumeControl(session);
                     link.offer(channel);
                     return;
                 } catch (IOException e) {
-                    LOG.info("the control connection cannot be carried on by {}: {}", way, e.getMessage());
-                    // What a node or network that is down says is no answer.
-                    refused = isAnswer(e) ? refused + 1 : 0;
-                    if (refused == ways.size()) {
-                        link.giveUp(e.getMessage());
+                    LOG.info("control connection cannot be resumed via {}: {}", route, e.getMessage());
+                    // An error from a node or network that is down does not count as a refusal.
+                    refused = isRefusal(e) ? refused + 1 : 0;
+                    if (refused == routes.size()) {
+                        link.failResumption(e.getMessage());
                         return;
                     }
                 }
                 LockSupport.parkNanos(PAUSE_NS);
             }
         } catch (RuntimeException | Error e) {
-            LOG.error("the control connection cannot be carried on", e);
-            link.giveUp(e.toString());
+            LOG.error("control connection cannot be resumed", e);
+            link.failResumption(e.toString());
         } finally {
             isConnecting.set(false);
         }
     }
 
-    private static boolean isAnswer(IOException e) {
+    private static boolean isRefusal(IOException e) {
         return e instanceof RefusedException || e.getCause() instanceof ConnectException;
     }
 }

@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One data connection and its thread, at either end. The thread waits in the kernel until bytes come, until the socket
- * takes some where {@link #watch} asked for that, or until {@link #wake} is called. Nothing spins.
+ * One data connection and its thread, at either end. The thread waits in the kernel for received bytes, for space in
+ * the send buffer if {@link #watch} requested that, or for {@link #wake}. Nothing spins.
  */
 abstract class DataConnection {
     private static final Logger LOG = LoggerFactory.getLogger(DataConnection.class);
@@ -40,15 +40,15 @@ abstract class DataConnection {
         thread = LogContext.thread(this::runAndClose, name);
     }
 
-    /** Moves bytes until the connection ends; throws where that is a failure, unless {@link #isClosing}. */
+    /** Moves bytes until the connection ends. Throws on a failure, unless {@link #isClosing}. */
     abstract void run() throws IOException;
 
-    /** The connection has failed before it was closed. On its thread. */
-    abstract void failed(Exception cause);
+    /** The connection failed before it was closed. On its thread. */
+    abstract void onFailure(Exception cause);
 
-    /** The connection is closed, and its thread does nothing more. On that thread, as the last thing. */
-    void ended() {
-        // Who wants to know it says so.
+    /** The connection is closed, as the last action of its thread. */
+    void onEnd() {
+        // Does nothing by default.
     }
 
     final void start() {
@@ -60,8 +60,8 @@ abstract class DataConnection {
     }
 
     /**
-     * Asks to be woken when the socket takes bytes, or no more; for the connection's thread. Throws if the channel is
-     * closed: that is an end of the connection like any other.
+     * Sets the events that end {@link #await}; for the connection's thread. Throws if the channel is closed, which ends
+     * the connection like any other failure.
      */
     final void watch(boolean reading, boolean writing) throws ClosedChannelException {
         int interest = (reading ? SelectionKey.OP_READ : 0) | (writing ? SelectionKey.OP_WRITE : 0);
@@ -82,9 +82,9 @@ abstract class DataConnection {
     }
 
     /**
-     * Waits for at most so long; for the connection's thread.
+     * Waits for at most {@code atMostMs}; for the connection's thread.
      *
-     * @param atMostMs 0 for as long as it takes
+     * @param atMostMs 0 for no limit
      * @return false if the time is over
      */
     final boolean await(long atMostMs) throws IOException {
@@ -106,18 +106,18 @@ abstract class DataConnection {
             run();
         } catch (IOException | RuntimeException e) {
             if (!closing) {
-                failed(e);
+                onFailure(e);
             }
         } finally {
             try {
                 closeChannel();
             } finally {
-                ended();
+                onEnd();
             }
         }
     }
 
-    /** Closes the connection; the channel waits for a thread that is in the middle of writing into it. */
+    /** Closes the connection. The channel waits for a thread that is writing to it. */
     private void closeChannel() {
         try (channel) {
             selector.close();
@@ -126,15 +126,15 @@ abstract class DataConnection {
         }
     }
 
-    /** Has the connection closed by its thread, soon; does not wait. Any thread. */
-    final void beginToClose() {
+    /** Requests that the connection's thread closes it; does not block. Any thread. */
+    final void requestClose() {
         closing = true;
         wake();
     }
 
-    /** Ends connections and their threads, and waits for them, bounded; may be called twice. */
+    /** Closes connections, ends their threads, and waits for these for a bounded time. May be called twice. */
     static void closeAll(List<? extends DataConnection> connections) {
-        connections.forEach(DataConnection::beginToClose);
+        connections.forEach(DataConnection::requestClose);
         long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(JOIN_MS);
         for (DataConnection connection : connections) {
             Thread thread = connection.thread;

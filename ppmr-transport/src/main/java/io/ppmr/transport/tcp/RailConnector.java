@@ -27,9 +27,9 @@ import org.agrona.concurrent.UnsafeBuffer;
 /**
  * Connects rails, for one session at the source. Immutable, for any thread.
  *
- * @param deadline for making a connection, with its handshake
- * @param connections how many each rail over TCP has
- * @param direct by which the chunks of rails over RDMA are written; null where this node has no such rail
+ * @param deadline for each connection, with its handshake
+ * @param connections the number of connections of each rail over TCP
+ * @param direct the transport of rails over RDMA; null if this node has no such rail
  */
 public record RailConnector(
         BufferPool pool,
@@ -41,8 +41,8 @@ public record RailConnector(
         Transport direct) {
 
     /**
-     * Connects one: each connection of TCP proves the key and the session in its handshake, and says which rail it is
-     * of. By the one of a rail over RDMA both ends then say how they connect so.
+     * Connects a rail. Each TCP connection proves the key and the session in its handshake, and sends its rail's
+     * number. For a rail over RDMA both ends then negotiate the RDMA connection over its only TCP connection.
      *
      * @param here this node's end of it
      * @param there the target's
@@ -52,7 +52,7 @@ public record RailConnector(
             throws IOException {
         if (here.direct() != there.direct()) {
             throw new IOException("its transport is \"" + transport(here.direct()) + "\" here and \""
-                    + transport(there.direct()) + "\" at the target: write the same into both files");
+                    + transport(there.direct()) + "\" at the target: configure the same transport on both nodes");
         }
         String why = here.direct() ? direct.unusable() : null;
         if (why != null) {
@@ -62,20 +62,20 @@ public record RailConnector(
         List<SocketChannel> channels = new Connector(
                         target, authenticator, deadline, here.address().orElse(null))
                 .data(session, here.direct() ? 1 : connections);
-        RailSender.RailConnection line = null;
+        RailSender.RailConnection connection = null;
         try {
             for (int i = 0; i < channels.size(); i++) {
                 UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
                 ValueFrame.encode(frame, 0, FrameType.RAIL, attempt, number, ((long) generation << Integer.SIZE) | i);
-                // So few bytes a new connection takes at once.
+                // The send buffer of a new connection has space for these few bytes.
                 channels.get(i).write(frame.byteBuffer());
             }
-            line = here.direct()
+            connection = here.direct()
                     ? openDirect(channels.get(0), onFailure)
                     : new TcpChunkSender(pool, channels, onFailure);
-            return line;
+            return connection;
         } finally {
-            for (SocketChannel channel : line != null ? List.<SocketChannel>of() : channels) {
+            for (SocketChannel channel : connection != null ? List.<SocketChannel>of() : channels) {
                 channel.close();
             }
         }
@@ -85,28 +85,30 @@ public record RailConnector(
         return isDirect ? "rdma" : "tcp";
     }
 
-    /** Joins the target by RDMA, as both ends say on a connection that is known to be the rail's. */
+    /**
+     * Connects to the target by RDMA, with the parameters that both ends send over the rail's authenticated connection.
+     */
     RailSender.RailConnection openDirect(SocketChannel channel, Consumer<String> onFailure) throws IOException {
         channel.configureBlocking(false);
-        RailMessages words = new RailMessages(channel, attempt);
+        RailMessages messages = new RailMessages(channel, attempt);
         InetSocketAddress from = (InetSocketAddress) channel.getLocalAddress();
         InetSocketAddress to = (InetSocketAddress) channel.getRemoteAddress();
-        Offer offer = words.await(Offer.class, deadline, () -> false);
+        Offer offer = messages.await(Offer.class, deadline, () -> false);
         if (!offer.direct().equals(Optional.of(RdmaMode.WRITE))) {
-            throw new IOException("the target offers " + offer + ", where RDMA Write was due");
+            throw new IOException("the target offers " + offer + ", but RDMA Write was expected");
         }
-        RailSender.RailConnection line = direct.connectRail(
+        RailSender.RailConnection connection = direct.connectRail(
                 pool, from.getAddress(), new InetSocketAddress(to.getAddress(), offer.port()), deadline, onFailure);
-        boolean isJoined = false;
+        boolean isConnected = false;
         try {
-            MemoryProof proof = line.proof();
-            words.send(new Attached(true, proof.address(), proof.key(), proof.digest(), line.path()));
-            line.mayWrite(words.await(Writable.class, deadline, () -> false));
-            isJoined = true;
-            return new RdmaRailConnection(line, channel);
+            MemoryProof proof = connection.proof();
+            messages.send(new Attached(true, proof.address(), proof.key(), proof.digest(), connection.path()));
+            connection.onWritable(messages.await(Writable.class, deadline, () -> false));
+            isConnected = true;
+            return new RdmaRailConnection(connection, channel);
         } finally {
-            if (!isJoined) {
-                line.close();
+            if (!isConnected) {
+                connection.close();
             }
         }
     }

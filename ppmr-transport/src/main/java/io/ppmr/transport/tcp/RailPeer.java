@@ -15,11 +15,11 @@ import java.util.function.Consumer;
 /**
  * The target's end of a session's rails before the first chunk.
  *
- * @param rails those that the source was told of
- * @param direct by which the chunks of rails over RDMA are written; null where there is no such rail
- * @param pool into which they are written
- * @param link the session's
- * @param connections gives the session's data connections as they come, from when it is told who takes them
+ * @param rails the rails that were offered to the source
+ * @param direct the transport of rails over RDMA; null if there is no such rail
+ * @param pool the pool into which chunks are written
+ * @param link the session's control link
+ * @param connections registers a receiver of the session's data connections
  */
 public record RailPeer(
         List<OfferedRail> rails,
@@ -30,13 +30,13 @@ public record RailPeer(
         implements Transport.TransportPeer {
     @Override
     public void require(MemoryProof proof, Duration deadline) {
-        // The handshake of each connection proves it, and each rail over RDMA has a proof of its own.
+        // The handshake of each connection proves it, and each rail over RDMA has a separate proof.
     }
 
     @Override
     public TargetPath open(Arrivals arrivals) {
         RailReceiver receiver = new RailReceiver(rails, direct, pool, arrivals, link);
-        connections.accept(receiver::take);
+        connections.accept(receiver::accept);
         return receiver;
     }
 
@@ -47,6 +47,6 @@ public record RailPeer(
 
     @Override
     public void close() {
-        // Connections that were not taken belong to the listener.
+        // Connections that were not passed on belong to the listener.
     }
 }

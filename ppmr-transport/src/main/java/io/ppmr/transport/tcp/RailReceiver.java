@@ -24,22 +24,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes chunks from the rails of a session, whose connections come whenever the source needs them. Each says first
- * which rail it belongs to, and which generation of that; one of a generation that has ended is closed, however late it
- * comes. A rail is ended at the source's word: when the last of its connections' threads has ended, and not before, the
- * source is told how many chunks have arrived on each. A connection that is lost in the middle of a chunk gives that
- * back. The thread of a connection that stands for a rail over RDMA owns what is written by that ({@link
- * RdmaRailReceiver}).
+ * Receives chunks from the rails of a session, whose connections arrive whenever the source needs them. The first frame
+ * of each contains its rail and generation. A connection of an ended generation is closed. A rail is ended at the
+ * source's request. When the last of its connections' threads ended, the source receives the number of chunks that
+ * arrived on each. A connection that is lost in the middle of a chunk returns the chunk's buffer. The thread of a
+ * connection that represents a rail over RDMA owns the receiver of the RDMA Writes ({@link RdmaRailReceiver}).
  *
- * <p>One a session; {@link #take} for any thread, {@link #endRail} for the session's agent.
+ * <p>Each session has one. {@link #accept} for any thread, {@link #endRail} for the session's agent.
  */
 public final class RailReceiver implements ChunkReceiver {
     private static final Logger LOG = LoggerFactory.getLogger(RailReceiver.class);
-    /** Maximum number of connections of a session's rails, and of those that are remembered. */
-    public static final int MOST_CONNECTIONS = 256;
+    /** Maximum number of connections of a session's rails, including ended ones until they are reported. */
+    public static final int MAX_CONNECTIONS = 256;
 
-    private static final int MOST_A_RAIL = 64;
-    private static final long FIRST_WORD_NS = TimeUnit.SECONDS.toNanos(5);
+    private static final int MAX_PER_RAIL = 64;
+    private static final long FIRST_FRAME_NS = TimeUnit.SECONDS.toNanos(5);
     private static final int NONE = -1;
 
     private final List<OfferedRail> rails;
@@ -49,20 +48,20 @@ public final class RailReceiver implements ChunkReceiver {
     private final ControlLink link;
 
     // Guarded by its monitor.
-    private final List<RailMember> lines = new ArrayList<>();
-    private final List<EndRail> asked = new ArrayList<>();
-    /** Of each rail the last generation that has ended, or is to. */
+    private final List<RailMember> members = new ArrayList<>();
+    private final List<EndRail> endRequests = new ArrayList<>();
+    /** Per rail: the last generation whose end was requested. */
     private final int[] endedGenerations;
 
     private boolean closed;
 
     /**
-     * Takes what comes from now on.
+     * Starts to receive.
      *
-     * @param rails those that the source was told of
-     * @param direct by which the chunks of rails over RDMA are written; null where there is no such rail
-     * @param pool into which they are written
-     * @param link by which the source is told that a rail is ended
+     * @param rails the rails that were offered to the source
+     * @param direct the transport of rails over RDMA; null if there is no such rail
+     * @param pool the pool into which chunks are written
+     * @param link sends the reports of ended rails to the source
      */
     public RailReceiver(
             List<OfferedRail> rails, Transport direct, BufferPool pool, Arrivals arrivals, ControlLink link) {
@@ -74,87 +73,87 @@ public final class RailReceiver implements ChunkReceiver {
         endedGenerations = new int[rails.size()];
     }
 
-    /** Takes over a connected and authenticated channel; does not wait. */
-    public void take(SocketChannel channel) {
-        RailMember line = null;
+    /** Takes over a connected and authenticated channel; does not block. */
+    public void accept(SocketChannel channel) {
+        RailMember member = null;
         synchronized (this) {
-            if (!closed && lines.size() < MOST_CONNECTIONS) {
-                line = new RailMember(channel);
-                lines.add(line);
+            if (!closed && members.size() < MAX_CONNECTIONS) {
+                member = new RailMember(channel);
+                members.add(member);
             }
         }
-        if (line == null) {
-            LOG.warn("a connection of a rail is closed: the session has ended, or has {} of them", MOST_CONNECTIONS);
+        if (member == null) {
+            LOG.warn("a connection of a rail is closed: the session ended, or has {} of them", MAX_CONNECTIONS);
             closeQuietly(channel);
         } else {
-            line.start();
+            member.start();
         }
     }
 
     @Override
-    public void endRail(EndRail word) throws ProtocolException {
-        begin(word);
-        answer();
+    public void endRail(EndRail request) throws ProtocolException {
+        requestEnd(request);
+        reportEnded();
     }
 
-    private synchronized void begin(EndRail word) throws ProtocolException {
-        int rail = word.rail();
-        if (rail < 0 || rail >= endedGenerations.length || word.generation() <= endedGenerations[rail]) {
-            throw new ProtocolException("the source ends generation " + word.generation() + " of rail " + rail + ", "
-                    + (rail < 0 || rail >= endedGenerations.length ? "which there is not" : "which has ended"));
+    private synchronized void requestEnd(EndRail request) throws ProtocolException {
+        int rail = request.rail();
+        if (rail < 0 || rail >= endedGenerations.length || request.generation() <= endedGenerations[rail]) {
+            throw new ProtocolException("the source ends generation " + request.generation() + " of rail " + rail + ", "
+                    + (rail < 0 || rail >= endedGenerations.length ? "which does not exist" : "which ended before"));
         }
-        endedGenerations[rail] = word.generation();
-        asked.add(word);
-        lines.stream().filter(line -> line.belongsTo(word)).forEach(DataConnection::beginToClose);
+        endedGenerations[rail] = request.generation();
+        endRequests.add(request);
+        members.stream().filter(member -> member.belongsTo(request)).forEach(DataConnection::requestClose);
     }
 
-    /** Answers for the rails of which no connection's thread is left. Not under the monitor, since it may wait. */
-    private void answer() {
-        for (RailEnded word : ended()) {
+    /** Reports the rails whose connections' threads all ended. Not while holding the monitor, since it may block. */
+    private void reportEnded() {
+        for (RailEnded report : removeEnded()) {
             try {
-                link.send(word);
+                link.send(report);
             } catch (IOException e) {
-                LOG.debug("the source does not hear that rail {} is ended: {}", word.rail(), e.toString());
+                LOG.debug("the end of rail {} cannot be reported to the source: {}", report.rail(), e.toString());
             }
         }
     }
 
-    /** Takes the rails that were asked for and of which no connection's thread is left. */
-    private synchronized List<RailEnded> ended() {
-        List<RailEnded> words = new ArrayList<>();
-        asked.removeIf(word -> {
+    /** Removes and returns the requested rails whose connections' threads all ended. */
+    private synchronized List<RailEnded> removeEnded() {
+        List<RailEnded> reports = new ArrayList<>();
+        endRequests.removeIf(request -> {
             List<RailMember> all =
-                    lines.stream().filter(line -> line.belongsTo(word)).toList();
-            if (all.stream().anyMatch(line -> !line.hasEnded)) {
+                    members.stream().filter(member -> member.belongsTo(request)).toList();
+            if (all.stream().anyMatch(member -> !member.hasEnded)) {
                 return false;
             }
-            lines.removeAll(all);
+            members.removeAll(all);
             List<Long> arrived = new ArrayList<>();
-            for (RailMember line : all) {
-                while (line.generation == word.generation() && arrived.size() <= line.number) {
+            for (RailMember member : all) {
+                while (member.generation == request.generation() && arrived.size() <= member.number) {
                     arrived.add(0L);
                 }
-                if (line.generation == word.generation()) {
-                    arrived.set(line.number, line.arrived());
+                if (member.generation == request.generation()) {
+                    arrived.set(member.number, member.arrived());
                 }
             }
-            words.add(new RailEnded(word.rail(), word.generation(), arrived));
+            reports.add(new RailEnded(request.rail(), request.generation(), arrived));
             return true;
         });
-        return words;
+        return reports;
     }
 
     @Override
     public void close() {
-        List<RailMember> left;
+        List<RailMember> remaining;
         synchronized (this) {
             closed = true;
-            left = List.copyOf(lines);
+            remaining = List.copyOf(members);
         }
-        left.forEach(DataConnection::beginToClose);
-        // Not left to their threads, which may hang: the slots are used again after this.
-        left.forEach(RailMember::endWriting);
-        DataConnection.closeAll(left);
+        remaining.forEach(DataConnection::requestClose);
+        // Done here and not by their threads, which may hang: the slots are reused after this.
+        remaining.forEach(RailMember::endWriting);
+        DataConnection.closeAll(remaining);
     }
 
     private static void closeQuietly(SocketChannel channel) {
@@ -165,107 +164,107 @@ public final class RailReceiver implements ChunkReceiver {
         }
     }
 
-    /** One connection. What it belongs to is guarded by the receiver's monitor, the rest is its thread's. */
+    /** One connection. The receiver's monitor guards its rail, generation and number. Its thread owns the rest. */
     private final class RailMember extends ReceivingConnection {
         private int rail = NONE;
         private int generation;
         private int number;
         private boolean hasEnded;
-        /** Of a rail over RDMA. */
-        private RdmaRailReceiver written;
+        /** The receiver of a rail over RDMA. */
+        private RdmaRailReceiver rdma;
 
         private RailMember(SocketChannel channel) {
-            super(channel, "ppmr-rail-receive", arrivals, RELEASES_WAIT_NS);
+            super(channel, "ppmr-rail-receive", arrivals, RELEASE_DELAY_NS);
         }
 
-        private boolean belongsTo(EndRail word) {
-            return rail == word.rail() && generation <= word.generation();
+        private boolean belongsTo(EndRail request) {
+            return rail == request.rail() && generation <= request.generation();
         }
 
         @Override
         void run() throws IOException {
-            UnsafeBuffer said = first(ValueFrame.LENGTH_BYTES, System.nanoTime() + FIRST_WORD_NS);
-            FrameType type = Frame.requireValid(said, 0);
+            UnsafeBuffer first = readFirst(ValueFrame.LENGTH_BYTES, System.nanoTime() + FIRST_FRAME_NS);
+            FrameType type = Frame.requireValid(first, 0);
             if (type != FrameType.RAIL
-                    || Frame.lengthBytes(said, 0) != ValueFrame.LENGTH_BYTES
-                    || Frame.attempt(said, 0) != link.attempt()) {
-                throw new IOException("frame " + type + " of attempt " + Frame.attempt(said, 0)
-                        + " where the word was due which rail of attempt " + link.attempt() + " it is");
+                    || Frame.lengthBytes(first, 0) != ValueFrame.LENGTH_BYTES
+                    || Frame.attempt(first, 0) != link.attempt()) {
+                throw new IOException("frame " + type + " of attempt " + Frame.attempt(first, 0)
+                        + " instead of RAIL of attempt " + link.attempt());
             }
-            ValueFrame frame = new ValueFrame().wrap(said, 0);
-            join(frame.file(), (int) (frame.value() >>> Integer.SIZE), (int) frame.value());
+            ValueFrame frame = new ValueFrame().wrap(first, 0);
+            assign(frame.file(), (int) (frame.value() >>> Integer.SIZE), (int) frame.value());
             if (rails.get(frame.file()).direct()) {
-                takeWritten();
+                receiveWrites();
             } else {
                 super.run();
             }
         }
 
-        /** Has the source write by RDMA, until either end ends that. */
-        private void takeWritten() throws IOException {
+        /** Receives RDMA Writes of the source, until either end closes the rail. */
+        private void receiveWrites() throws IOException {
             try (RdmaRailReceiver rail =
                     new RdmaRailReceiver(direct, pool, channel, link.attempt(), arrivals, this::connectionLost)) {
                 synchronized (RailReceiver.this) {
-                    written = rail;
+                    rdma = rail;
                 }
                 rail.open(this::isClosing);
                 watch(true, false);
-                ByteBuffer nothing = ByteBuffer.allocate(1);
+                ByteBuffer buffer = ByteBuffer.allocate(1);
                 while (true) {
                     await();
-                    requireSilent(channel.read(nothing));
+                    requireNoBytes(channel.read(buffer));
                 }
             }
         }
 
-        private void requireSilent(int read) throws IOException {
+        private void requireNoBytes(int read) throws IOException {
             if (read < 0) {
                 throw new EOFException("closed by the source");
             }
             if (read > 0) {
-                throw new ProtocolException("a byte by the connection of a rail over RDMA, which has nothing to say");
+                throw new ProtocolException("unexpected bytes on the TCP connection of a rail over RDMA");
             }
         }
 
         private void connectionLost(String reason) {
-            LOG.info("the connection of rail {} is lost: {}", name(), reason);
-            beginToClose();
+            LOG.info("the connection of rail {} was lost: {}", name(), reason);
+            requestClose();
         }
 
-        /** Any thread: from now on the source can write nothing by this rail. */
+        /** Any thread: after this the source cannot write on this rail. */
         private void endWriting() {
             RdmaRailReceiver rail;
             synchronized (RailReceiver.this) {
-                rail = written;
+                rail = rdma;
             }
             if (rail != null) {
                 rail.close();
             }
         }
 
-        /** Of a connection whose thread has ended. */
+        /** Returns the arrived chunks of a connection whose thread ended. */
         private long arrived() {
-            return written == null ? arrivedChunks() : written.shownChunks();
+            return rdma == null ? arrivedChunks() : rdma.publishedChunks();
         }
 
         private String name() {
             return rails.get(rail).name();
         }
 
-        private void join(int ofRail, int ofGeneration, int withNumber) throws IOException {
+        private void assign(int ofRail, int ofGeneration, int withNumber) throws IOException {
             synchronized (RailReceiver.this) {
                 if (closed
                         || ofRail < 0
                         || ofRail >= endedGenerations.length
                         || withNumber < 0
-                        || withNumber >= MOST_A_RAIL
+                        || withNumber >= MAX_PER_RAIL
                         || ofGeneration <= endedGenerations[ofRail]
-                        || lines.stream()
+                        || members.stream()
                                 .anyMatch(other -> other.rail == ofRail
                                         && other.generation == ofGeneration
                                         && other.number == withNumber)) {
                     throw new IOException("connection " + withNumber + " of generation " + ofGeneration + " of rail "
-                            + ofRail + ", which has ended, is there, or never was");
+                            + ofRail + ", which ended, is connected already, or does not exist");
                 }
                 rail = ofRail;
                 generation = ofGeneration;
@@ -273,34 +272,37 @@ public final class RailReceiver implements ChunkReceiver {
             }
         }
 
-        /** The source knows what is missing, and sends it again; only what no sound source does is a failure. */
+        /**
+         * The source detects missing chunks and sends them again. Only a protocol violation is a failure of the
+         * session.
+         */
         @Override
-        void failed(Exception cause) {
+        void onFailure(Exception cause) {
             if (rail == NONE) {
                 LOG.warn("a connection of a rail is refused: {}", cause.getMessage());
             } else if (cause instanceof IOException && !(cause instanceof ProtocolException)) {
-                LOG.info("a connection of rail {} has ended: {}", name(), cause.toString());
+                LOG.info("a connection of rail {} ended: {}", name(), cause.toString());
             } else {
-                breaks("connection " + number + " of rail " + name() + " from the source failed: " + cause);
+                failSession("connection " + number + " of rail " + name() + " from the source failed: " + cause);
             }
         }
 
         @Override
-        void ended() {
-            giveBackChunk();
+        void onEnd() {
+            returnBuffer();
             synchronized (RailReceiver.this) {
-                if (!closed && written != null && !written.hasEnded()) {
-                    // The source is never told that it has: a chunk could be shown yet.
-                    LOG.error("rail {} is not ended: a thread hangs that is about to show a chunk of it", name());
+                if (!closed && rdma != null && !rdma.hasEnded()) {
+                    // The rail is never reported as ended, because a chunk could still be published.
+                    LOG.error("rail {} cannot be ended: a thread hangs that is publishing a chunk of it", name());
                     return;
                 }
                 hasEnded = true;
                 if (arrived() == 0) {
-                    // There is nothing to be told of it.
-                    lines.remove(this);
+                    // A connection without an arrived chunk needs no entry in the report.
+                    members.remove(this);
                 }
             }
-            answer();
+            reportEnded();
         }
     }
 }

@@ -10,13 +10,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A rail over RDMA at the source, with the connection of TCP by which it was joined: that one stands for its
+ * A rail over RDMA at the source, with the TCP connection that negotiated it. The TCP connection represents the rail's
  * generation, and ends with it. Safe for any thread.
  *
- * @param written does all of it
- * @param words no further message is sent on it
+ * @param written the RDMA connection, to which all calls are delegated
+ * @param negotiation the TCP connection, on which no further message is sent
  */
-record RdmaRailConnection(RailSender.RailConnection written, SocketChannel words) implements RailSender.RailConnection {
+record RdmaRailConnection(RailSender.RailConnection written, SocketChannel negotiation)
+        implements RailSender.RailConnection {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaRailConnection.class);
 
     @Override
@@ -26,9 +27,16 @@ record RdmaRailConnection(RailSender.RailConnection written, SocketChannel words
 
     @Override
     public void send(
-            int chunk, int offsetInChunk, int lengthBytes, int file, long offset, int slot, int crc32c, boolean soon)
+            int chunk,
+            int offsetInChunk,
+            int lengthBytes,
+            int file,
+            long offset,
+            int slot,
+            int crc32c,
+            boolean releaseSoon)
             throws IOException {
-        written.send(chunk, offsetInChunk, lengthBytes, file, offset, slot, crc32c, soon);
+        written.send(chunk, offsetInChunk, lengthBytes, file, offset, slot, crc32c, releaseSoon);
     }
 
     @Override
@@ -37,13 +45,13 @@ record RdmaRailConnection(RailSender.RailConnection written, SocketChannel words
     }
 
     @Override
-    public boolean hasArrived(int chunk, RailEnded word) throws ProtocolException {
-        return written.hasArrived(chunk, word);
+    public boolean hasArrived(int chunk, RailEnded report) throws ProtocolException {
+        return written.hasArrived(chunk, report);
     }
 
     @Override
-    public long work() {
-        return written.work();
+    public long operations() {
+        return written.operations();
     }
 
     @Override
@@ -60,7 +68,7 @@ record RdmaRailConnection(RailSender.RailConnection written, SocketChannel words
     public void close() {
         written.close();
         try {
-            words.close();
+            negotiation.close();
         } catch (IOException e) {
             LOG.warn("closing the connection of a rail over RDMA: {}", e.toString());
         }

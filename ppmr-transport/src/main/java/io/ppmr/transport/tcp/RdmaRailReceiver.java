@@ -24,11 +24,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A generation of a rail over RDMA at the target: has the source connect and prove itself, lets it write, and counts
- * the chunks that are shown. Only those have arrived: the bytes of another one may lie in its slot, and come again for
- * the same place. When {@link #close} has returned the source can write nothing more.
+ * A generation of a rail over RDMA at the target. It negotiates the source's connection, verifies its proof, receives
+ * its RDMA Writes, and counts the published chunks. Only published chunks count as arrived: the bytes of another one
+ * may be in its slot, and may arrive there again. After {@link #close} the source cannot write any further byte.
  *
- * <p>Opened by the thread of the rail's connection of TCP, closed by any.
+ * <p>Opened by the thread of the rail's TCP connection, closed by any.
  */
 final class RdmaRailReceiver implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(RdmaRailReceiver.class);
@@ -40,18 +40,18 @@ final class RdmaRailReceiver implements AutoCloseable {
     private final Transport direct;
     private final BufferPool pool;
     private final SocketChannel channel;
-    private final RailMessages words;
-    private final Counting counting;
+    private final RailMessages messages;
+    private final CountingArrivals counting;
     private TargetPath path;
     private boolean closed;
 
     /**
-     * Makes it; nothing is connected.
+     * Creates it without connecting.
      *
-     * @param direct by which the source writes
-     * @param pool into which it writes
-     * @param channel the rail's connection of TCP, which does not block; its owner's
-     * @param onLoss told when the connection of RDMA has failed; must not wait
+     * @param direct the transport of the source's writes
+     * @param pool the pool to which the source writes
+     * @param channel the rail's TCP connection, in non-blocking mode, which belongs to the caller
+     * @param onLoss called when the RDMA connection failed; must not block
      */
     RdmaRailReceiver(
             Transport direct,
@@ -63,19 +63,19 @@ final class RdmaRailReceiver implements AutoCloseable {
         this.direct = direct;
         this.pool = pool;
         this.channel = channel;
-        words = new RailMessages(channel, attempt);
-        counting = new Counting(arrivals, onLoss);
+        messages = new RailMessages(channel, attempt);
+        counting = new CountingArrivals(arrivals, onLoss);
     }
 
-    /** Hears of the chunks that come by this generation, until it ends. */
-    private static final class Counting implements Arrivals {
+    /** Counts the chunks of this generation, until it ends. */
+    private static final class CountingArrivals implements Arrivals {
         private final Arrivals arrivals;
         private final Consumer<String> onLoss;
-        private boolean isOver;
-        private boolean isInside;
-        private long shown;
+        private boolean hasEnded;
+        private boolean isPublishing;
+        private long published;
 
-        private Counting(Arrivals arrivals, Consumer<String> onLoss) {
+        private CountingArrivals(Arrivals arrivals, Consumer<String> onLoss) {
             this.arrivals = arrivals;
             this.onLoss = onLoss;
         }
@@ -83,39 +83,39 @@ final class RdmaRailReceiver implements AutoCloseable {
         @Override
         public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
             synchronized (this) {
-                if (isOver) {
-                    throw new ProtocolException(chunk + " comes by a rail that has ended");
+                if (hasEnded) {
+                    throw new ProtocolException(chunk + " arrived on a rail that ended");
                 }
-                isInside = true;
+                isPublishing = true;
             }
             try {
                 return arrivals.onChunkStart(chunk);
             } catch (ProtocolException | RuntimeException e) {
-                leave(false);
+                endChunk(false);
                 throw e;
             }
         }
 
         @Override
         public boolean onChunkEnd(ChunkFrame chunk) {
-            boolean isRight = arrivals.onChunkEnd(chunk);
-            leave(isRight);
-            return isRight;
+            boolean isCorrect = arrivals.onChunkEnd(chunk);
+            endChunk(isCorrect);
+            return isCorrect;
         }
 
-        private synchronized void leave(boolean isShown) {
-            isInside = false;
-            shown += isShown ? 1 : 0;
+        private synchronized void endChunk(boolean isPublished) {
+            isPublishing = false;
+            published += isPublished ? 1 : 0;
         }
 
-        /** From now on no chunk is published; false if a thread is publishing one and hangs. */
+        /** After this no chunk is published. Returns false if a thread hangs while it is publishing one. */
         private synchronized boolean end() {
-            isOver = true;
-            return !isInside;
+            hasEnded = true;
+            return !isPublishing;
         }
 
-        private synchronized long shown() {
-            return shown;
+        private synchronized long published() {
+            return published;
         }
 
         @Override
@@ -129,62 +129,63 @@ final class RdmaRailReceiver implements AutoCloseable {
         }
 
         @Override
-        public void pulled(long pullId) {
-            arrivals.pulled(pullId);
+        public void onPullCompleted(long pullId) {
+            arrivals.onPullCompleted(pullId);
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
-            arrivals.pullFailed(pullId, reason);
+        public void onPullFailed(long pullId, String reason) {
+            arrivals.onPullFailed(pullId, reason);
         }
     }
 
     /**
-     * Joins the source. If that fails the source is told why.
+     * Connects to the source. Reports a failure to the source with its reason.
      *
-     * @param isUnwanted asked now and then; true ends it
+     * @param isUnwanted queried repeatedly; true ends the attempt
      */
     void open(BooleanSupplier isUnwanted) throws IOException {
         try {
-            join(isUnwanted);
+            connect(isUnwanted);
         } catch (IOException | RuntimeException e) {
-            String reason = "the rail cannot be joined by RDMA: " + e.getMessage();
+            String reason = "the rail cannot be connected by RDMA: " + e.getMessage();
             try {
-                words.send(new TransferFailure(reason));
-            } catch (IOException unheard) {
-                e.addSuppressed(unheard);
+                messages.send(new TransferFailure(reason));
+            } catch (IOException unsent) {
+                e.addSuppressed(unsent);
             }
             throw e instanceof ProtocolException broken ? broken : new IOException(reason, e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new IOException("interrupted while a rail was joined by RDMA", e);
+            throw new IOException("interrupted while a rail was being connected by RDMA", e);
         }
     }
 
-    private void join(BooleanSupplier isUnwanted) throws IOException, InterruptedException {
+    private void connect(BooleanSupplier isUnwanted) throws IOException, InterruptedException {
         String why = direct.unusable();
         if (why != null) {
-            throw new IOException("this node cannot use it: " + why);
+            throw new IOException("this node cannot use RDMA: " + why);
         }
         InetSocketAddress here = (InetSocketAddress) channel.getLocalAddress();
         InetSocketAddress source = (InetSocketAddress) channel.getRemoteAddress();
-        try (Transport.TransportListener waiting = direct.listen(pool, here.getAddress())) {
-            words.send(new Offer(Optional.of(RdmaMode.WRITE), waiting.port(), ""));
-            Transport.TransportPeer peer = waiting.accept(
-                    source.getAddress(), ATTACH_DEADLINE, () -> isUnwanted.getAsBoolean() || words.hasArrived());
+        try (Transport.TransportListener listener = direct.listen(pool, here.getAddress())) {
+            messages.send(new Offer(Optional.of(RdmaMode.WRITE), listener.port(), ""));
+            Transport.TransportPeer peer = listener.accept(
+                    source.getAddress(), ATTACH_DEADLINE, () -> isUnwanted.getAsBoolean() || messages.hasArrived());
             boolean isOpen = false;
             try {
-                Attached said = words.await(Attached.class, ATTACH_DEADLINE, isUnwanted);
+                Attached attached = messages.await(Attached.class, ATTACH_DEADLINE, isUnwanted);
                 if (peer == null) {
-                    throw new IOException("the source says that it has connected, and no connection has come");
+                    throw new IOException("the source reported a connection, but none arrived");
                 }
-                peer.require(new MemoryProof(said.address(), said.key(), said.digest()), PROOF_DEADLINE);
-                Writable where = peer.writable().orElseThrow(() -> new IOException("the source does not write by it"));
+                peer.require(new MemoryProof(attached.address(), attached.key(), attached.digest()), PROOF_DEADLINE);
+                Writable memory =
+                        peer.writable().orElseThrow(() -> new IOException("the transport does not support RDMA Write"));
                 TargetPath opened = peer.open(counting);
                 isOpen = true;
-                keep(opened);
-                LOG.info("a rail is joined: {}", peer.path());
-                words.send(where);
+                store(opened);
+                LOG.info("a rail is connected: {}", peer.path());
+                messages.send(memory);
             } finally {
                 if (peer != null && !isOpen) {
                     peer.close();
@@ -193,8 +194,8 @@ final class RdmaRailReceiver implements AutoCloseable {
         }
     }
 
-    /** Keeps what was opened, for {@link #close}, which may have been called before. */
-    private void keep(TargetPath opened) throws IOException {
+    /** Stores the opened path for {@link #close}, which may have been called before. */
+    private void store(TargetPath opened) throws IOException {
         synchronized (this) {
             path = opened;
             if (!closed) {
@@ -205,14 +206,14 @@ final class RdmaRailReceiver implements AutoCloseable {
         throw new IOException("the rail was ended meanwhile");
     }
 
-    /** After {@link #close}: whether no thread is about to show a chunk, so that the count is final. */
+    /** After {@link #close}: returns whether no thread is publishing a chunk, so that the count is final. */
     boolean hasEnded() {
         return counting.end();
     }
 
-    /** Gives the number of chunks that were shown. */
-    long shownChunks() {
-        return counting.shown();
+    /** Returns the number of published chunks. */
+    long publishedChunks() {
+        return counting.published();
     }
 
     @Override

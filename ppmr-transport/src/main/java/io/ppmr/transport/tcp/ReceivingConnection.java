@@ -16,21 +16,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A data connection at the target: its thread reads a chunk's frame and then its bytes straight into the receive slot,
- * has them checked and shown, and releases the chunk at the source. Everything is its thread's alone.
+ * A data connection at the target. Its thread reads each chunk's frame, then its bytes directly into the receive slot.
+ * The arrivals check and publish the chunk, and the thread releases it at the source. All fields belong to this thread.
  */
 class ReceivingConnection extends DataConnection {
     private static final Logger LOG = LoggerFactory.getLogger(ReceivingConnection.class);
-    private static final int RELEASES_AT_ONCE = 8;
-    private static final int RELEASES_KEPT = 64;
+    private static final int RELEASE_BATCH = 8;
+    private static final int MAX_RELEASES = 64;
 
-    /** A release may wait so long for others to go with. */
-    static final long RELEASES_WAIT_NS = TimeUnit.MILLISECONDS.toNanos(1);
+    /** Maximum delay of a release, so that several are sent together. */
+    static final long RELEASE_DELAY_NS = TimeUnit.MILLISECONDS.toNanos(1);
 
     private final Arrivals arrivals;
-    private final long releasesWaitNs;
+    private final long releaseDelayNs;
 
-    /** The frame of the chunk that comes, and room for the next one, which may come with its bytes. */
+    /** The frame of the current chunk, and space for the next one, which may arrive with its bytes. */
     private final ByteBuffer[] headers = {
         ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES), ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES)
     };
@@ -38,10 +38,10 @@ class ReceivingConnection extends DataConnection {
     private final UnsafeBuffer[] headerViews = {new UnsafeBuffer(headers[0]), new UnsafeBuffer(headers[1])};
     private final ByteBuffer[] bytesAndNext = new ByteBuffer[2];
     private final ChunkFrame chunk = new ChunkFrame();
-    private final ByteBuffer out = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_KEPT);
+    private final ByteBuffer out = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * MAX_RELEASES);
     private final UnsafeBuffer outView = new UnsafeBuffer(out);
-    private boolean soon;
-    /** The time at which the first of the releases that wait must go. */
+    private boolean releaseSoon;
+    /** The time at which the first delayed release must be sent. */
     private long releasesDueNs;
 
     private int current;
@@ -49,47 +49,47 @@ class ReceivingConnection extends DataConnection {
     private long nextOrder;
     private long arrivedChunks;
 
-    /** The bytes that come have a place. */
-    private boolean isPlaced;
+    /** The arriving bytes have a buffer. */
+    private boolean hasBuffer;
 
-    /** @param releasesWaitNs how long a release may wait for others to go with */
-    ReceivingConnection(SocketChannel channel, String name, Arrivals arrivals, long releasesWaitNs) {
+    /** @param releaseDelayNs maximum delay of a release, so that several are sent together */
+    ReceivingConnection(SocketChannel channel, String name, Arrivals arrivals, long releaseDelayNs) {
         super(channel, name);
         this.arrivals = arrivals;
-        this.releasesWaitNs = releasesWaitNs;
+        this.releaseDelayNs = releaseDelayNs;
     }
 
-    /** Counts the chunks that have come whole on this connection; for its thread, and after its end. */
+    /** Returns the number of chunks that arrived completely on this connection; for its thread, and after its end. */
     final long arrivedChunks() {
         return arrivedChunks;
     }
 
-    /** For its thread at its end: the chunk whose bytes were coming goes back, if there was one. */
-    final void giveBackChunk() {
-        if (isPlaced) {
-            isPlaced = false;
+    /** Called by its thread at its end: returns the buffer of an incomplete chunk, if there is one. */
+    final void returnBuffer() {
+        if (hasBuffer) {
+            hasBuffer = false;
             arrivals.onChunkAborted(chunk);
         }
     }
 
-    /** The peer has broken the protocol, or this node has: the session fails. */
-    final void breaks(String reason) {
+    /** Fails the session, because the peer violated the protocol or this node has an error. */
+    final void failSession(String reason) {
         arrivals.onProtocolError(reason);
         try {
             awaitClose();
         } catch (IOException closed) {
-            LOG.debug("a data connection that had failed is closed: {}", closed.toString());
+            LOG.debug("a failed data connection is closed: {}", closed.toString());
         }
     }
 
-    /** Fills the first bytes of the buffer of the next frame, in place of that, within a deadline. */
-    final UnsafeBuffer first(int lengthBytes, long deadlineNs) throws IOException {
+    /** Reads a first frame of this length into the buffer of the next chunk's frame, within a deadline. */
+    final UnsafeBuffer readFirst(int lengthBytes, long deadlineNs) throws IOException {
         ByteBuffer into = headers[current].clear().limit(lengthBytes);
         while (into.hasRemaining()) {
             requireOpen(channel.read(into));
-            long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
-            if (into.hasRemaining() && (leftMs <= 0 || !await(leftMs))) {
-                throw new IOException("nothing was said on it in time: the source hangs or is none");
+            long remainingMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
+            if (into.hasRemaining() && (remainingMs <= 0 || !await(remainingMs))) {
+                throw new IOException("no frame arrived in time: the source hangs, or is not a source");
             }
         }
         into.clear();
@@ -98,25 +98,25 @@ class ReceivingConnection extends DataConnection {
 
     @Override
     void run() throws IOException {
-        boolean good = true;
-        while (good) {
+        boolean isCorrect = true;
+        while (isCorrect) {
             ByteBuffer header = headers[current];
             while (header.hasRemaining()) {
                 requireOpen(channel.read(header));
-                waitIfMoreIsDue(header);
+                waitForMore(header);
             }
             inChunk = true;
             requireNext();
             bytesAndNext[0] = arrivals.onChunkStart(chunk);
-            isPlaced = true;
+            hasBuffer = true;
             bytesAndNext[1] = headers[1 - current].clear();
             while (bytesAndNext[0].hasRemaining()) {
                 requireOpen(channel.read(bytesAndNext));
-                waitIfMoreIsDue(bytesAndNext[0]);
+                waitForMore(bytesAndNext[0]);
             }
-            isPlaced = false;
-            good = arrivals.onChunkEnd(chunk);
-            if (good) {
+            hasBuffer = false;
+            isCorrect = arrivals.onChunkEnd(chunk);
+            if (isCorrect) {
                 arrivedChunks++;
                 release();
             }
@@ -132,12 +132,12 @@ class ReceivingConnection extends DataConnection {
         FrameType type = Frame.requireValid(header, 0);
         if (type != FrameType.CHUNK || Frame.lengthBytes(header, 0) != ChunkFrame.LENGTH_BYTES) {
             throw new ProtocolException(
-                    "frame " + type + " of " + Frame.lengthBytes(header, 0) + " bytes where a chunk was due");
+                    "frame " + type + " of " + Frame.lengthBytes(header, 0) + " bytes instead of a chunk");
         }
         chunk.wrap(header, 0);
         if (chunk.order() != nextOrder) {
             throw new ProtocolException(
-                    "chunk " + chunk.order() + " where " + nextOrder + " was due: a frame was lost or doubled");
+                    "chunk " + chunk.order() + " instead of " + nextOrder + ": a frame was lost or duplicated");
         }
         nextOrder++;
     }
@@ -148,25 +148,25 @@ class ReceivingConnection extends DataConnection {
         }
     }
 
-    /** The socket has no more now: waits, and before that sends the releases that should not wait. */
-    private void waitIfMoreIsDue(ByteBuffer into) throws IOException {
+    /** The socket has no more bytes now: waits, and before that sends the releases that are due. */
+    private void waitForMore(ByteBuffer into) throws IOException {
         if (!into.hasRemaining()) {
             return;
         }
-        long leftNs = releasesDueNs - System.nanoTime();
-        boolean due = soon || leftNs <= 0;
+        long remainingNs = releasesDueNs - System.nanoTime();
+        boolean due = releaseSoon || remainingNs <= 0;
         if (due) {
             sendReleases();
         }
-        boolean left = out.position() > 0;
-        watch(true, due && left);
-        if (!await(left && !due ? TimeUnit.NANOSECONDS.toMillis(leftNs) + 1 : 0)) {
+        boolean hasReleases = out.position() > 0;
+        watch(true, due && hasReleases);
+        if (!await(hasReleases && !due ? TimeUnit.NANOSECONDS.toMillis(remainingNs) + 1 : 0)) {
             sendReleases();
         }
     }
 
     private void release() throws IOException {
-        soon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
+        releaseSoon |= (chunk.flags() & ChunkFrame.RELEASE_SOON) != 0;
         while (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
             sendReleases();
             if (out.remaining() < ReleaseFrame.LENGTH_BYTES) {
@@ -175,11 +175,11 @@ class ReceivingConnection extends DataConnection {
             }
         }
         if (out.position() == 0) {
-            releasesDueNs = System.nanoTime() + releasesWaitNs;
+            releasesDueNs = System.nanoTime() + releaseDelayNs;
         }
         ReleaseFrame.encode(outView, out.position(), chunk.attempt(), chunk.file(), chunk.order(), chunk.sourceChunk());
         out.position(out.position() + ReleaseFrame.LENGTH_BYTES);
-        if (out.position() >= ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE) {
+        if (out.position() >= ReleaseFrame.LENGTH_BYTES * RELEASE_BATCH) {
             sendReleases();
         }
     }
@@ -189,11 +189,13 @@ class ReceivingConnection extends DataConnection {
             out.flip();
             channel.write(out);
             out.compact();
-            soon = out.position() > 0;
+            releaseSoon = out.position() > 0;
         }
     }
 
-    /** The session says why it fails; a connection that were closed now could be heard of before that. */
+    /**
+     * Keeps the connection open while the session reports its failure, so that the peer does not see the close first.
+     */
     private void awaitClose() throws IOException {
         watch(false, false);
         while (!isClosing()) {
@@ -201,14 +203,14 @@ class ReceivingConnection extends DataConnection {
         }
     }
 
-    /** Between two chunks an end of the connection is no failure: what is missing, the session notices. */
+    /** Between two chunks an end of the connection is no failure, because the session detects missing chunks. */
     @Override
-    void failed(Exception cause) {
+    void onFailure(Exception cause) {
         boolean betweenChunks = !inChunk && headers[current].position() == 0;
         if (betweenChunks && cause instanceof IOException && !(cause instanceof ProtocolException)) {
-            LOG.debug("a data connection has ended: {}", cause.toString());
+            LOG.debug("a data connection ended: {}", cause.toString());
             return;
         }
-        breaks("data connection to the source failed: " + cause);
+        failSession("data connection to the source failed: " + cause);
     }
 }

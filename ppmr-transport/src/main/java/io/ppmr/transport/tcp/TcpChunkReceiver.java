@@ -7,23 +7,23 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Takes chunks from data connections: the connection's own thread reads a chunk's frame and then its bytes straight
- * into the receive slot, has them checked and shown, and releases the chunk at the source. Releases go together, the
- * first of them after a millisecond at most; at once where the source says that it has few chunks left.
+ * Receives chunks from data connections. Each connection's thread reads a chunk's frame, then its bytes directly into
+ * the receive slot, and releases the chunk at the source. Several releases are sent together, after a millisecond at
+ * most. They are sent at once if the source has few free chunks left.
  */
 public final class TcpChunkReceiver implements ChunkReceiver {
     private final List<ReceivingConnection> connections = new ArrayList<>();
 
     /** Takes over connected and authenticated channels. */
     public TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals) {
-        this(channels, arrivals, ReceivingConnection.RELEASES_WAIT_NS);
+        this(channels, arrivals, ReceivingConnection.RELEASE_DELAY_NS);
     }
 
-    /** @param releasesWaitNs how long a release may wait for others to go with */
-    TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals, long releasesWaitNs) {
+    /** @param releaseDelayNs maximum delay of a release, so that several are sent together */
+    TcpChunkReceiver(List<SocketChannel> channels, Arrivals arrivals, long releaseDelayNs) {
         for (SocketChannel channel : channels) {
             connections.add(
-                    new ReceivingConnection(channel, "ppmr-receive-" + connections.size(), arrivals, releasesWaitNs));
+                    new ReceivingConnection(channel, "ppmr-receive-" + connections.size(), arrivals, releaseDelayNs));
         }
         connections.forEach(DataConnection::start);
     }

@@ -24,30 +24,30 @@ import java.util.function.Consumer;
 import org.agrona.concurrent.UnsafeBuffer;
 
 /**
- * Sends chunks over data connections, out of the pool. The thread that has filled a chunk writes it into the socket; it
- * never waits there: what the socket does not take, the connection's own thread sends as soon as it does. That thread
- * also reads the releases.
+ * Sends chunks of the pool over data connections. The thread that filled a chunk writes it to the socket and never
+ * blocks. The connection's own thread sends the remaining bytes as soon as the socket accepts them, and reads the
+ * releases.
  *
- * <p>One thread writes into a socket at a time, and no other waits for it: a chunk that comes meanwhile is queued, and
- * the thread that writes sends it next. Threads that waited for each other there would be put to sleep and woken once
- * for every fourth chunk on a node whose cores are few ({@code docs/performance.md}).
+ * <p>Only one thread writes to a socket at a time, and no other thread waits for it. A chunk that arrives meanwhile is
+ * queued, and the writing thread sends it next. If threads waited instead, they would sleep and wake once for every
+ * fourth chunk on a node with few cores ({@code docs/performance.md}).
  *
- * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
- * further credit for it is granted when the first has arrived.
+ * <p>Connections need no order among each other. At most one chunk of a window is under way, because the next credit
+ * for it is granted only after the first arrived.
  */
 public final class TcpChunkSender implements RailSender.RailConnection {
-    private static final int RELEASES_AT_ONCE = 64;
+    private static final int RELEASE_BATCH = 64;
     private static final int NO_CHUNK = -1;
-    /** So many chunks one writer sends: its own, and one that another has queued meanwhile. */
-    private static final int MOST_BY_A_WRITER = 2;
+    /** Maximum number of chunks that one writer sends: its own, and one that another thread queued meanwhile. */
+    private static final int MAX_PER_WRITER = 2;
 
     private static final long WRITE_LIMIT_MS = 10_000;
 
     private final BufferPool pool;
     private final Consumer<String> onFailure;
     private final List<Connection> connections = new ArrayList<>();
-    private final AtomicLong work = new AtomicLong();
-    /** A frame for each chunk; a chunk is on its way once at a time. */
+    private final AtomicLong operations = new AtomicLong();
+    /** A frame for each chunk. A chunk is under way once at a time. */
     private final UnsafeBuffer frames;
 
     private final ByteBuffer[] frameOf;
@@ -57,7 +57,7 @@ public final class TcpChunkSender implements RailSender.RailConnection {
     /**
      * Takes over connected and authenticated channels.
      *
-     * @param onFailure told once for each connection that fails before {@link #close}
+     * @param onFailure called once for each connection that fails before {@link #close}
      */
     public TcpChunkSender(BufferPool pool, List<SocketChannel> channels, Consumer<String> onFailure) {
         this.pool = pool;
@@ -76,14 +76,21 @@ public final class TcpChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public void begin(int sessionAttempt, Releases hears) {
+    public void begin(int sessionAttempt, Releases newReleases) {
         attempt = sessionAttempt;
-        releases = hears;
+        releases = newReleases;
     }
 
     @Override
     public void send(
-            int chunk, int offsetInChunk, int lengthBytes, int file, long offset, int slot, int crc32c, boolean soon)
+            int chunk,
+            int offsetInChunk,
+            int lengthBytes,
+            int file,
+            long offset,
+            int slot,
+            int crc32c,
+            boolean releaseSoon)
             throws IOException {
         int at = chunk * ChunkFrame.LENGTH_BYTES;
         ChunkFrame.encode(
@@ -96,16 +103,16 @@ public final class TcpChunkSender implements RailSender.RailConnection {
                 crc32c,
                 chunk,
                 slot,
-                soon ? ChunkFrame.RELEASE_SOON : 0);
+                releaseSoon ? ChunkFrame.RELEASE_SOON : 0);
         frameOf[chunk].clear();
         pool.buffer(chunk).limit(offsetInChunk + lengthBytes).position(offsetInChunk);
         leastBusy().send(chunk);
-        work.incrementAndGet();
+        operations.incrementAndGet();
     }
 
     /**
-     * The connection with the fewest chunks under way: its receiver gets to this one first. One into which a thread
-     * writes just now is the last choice.
+     * Returns the connection with the fewest chunks under way, which its receiver processes first. A connection to
+     * which a thread is writing is the last choice.
      */
     private Connection leastBusy() {
         Connection least = connections.get(0);
@@ -121,8 +128,8 @@ public final class TcpChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public long work() {
-        return work.get();
+    public long operations() {
+        return operations.get();
     }
 
     @Override
@@ -135,11 +142,11 @@ public final class TcpChunkSender implements RailSender.RailConnection {
     }
 
     @Override
-    public boolean hasArrived(int chunk, RailEnded word) throws ProtocolException {
+    public boolean hasArrived(int chunk, RailEnded report) throws ProtocolException {
         for (int i = 0; i < connections.size(); i++) {
             long order = connections.get(i).orderOf(chunk);
-            if (order != Connection.NOT_HERE) {
-                long arrived = i < word.arrived().size() ? word.arrived().get(i) : 0;
+            if (order != Connection.NO_ORDER) {
+                long arrived = i < report.arrived().size() ? report.arrived().get(i) : 0;
                 return connections.get(i).hasArrived(order, arrived);
             }
         }
@@ -162,33 +169,33 @@ public final class TcpChunkSender implements RailSender.RailConnection {
     }
 
     private final class Connection extends DataConnection {
-        private static final long NOT_HERE = -1;
+        private static final long NO_ORDER = -1;
 
-        private final ByteBuffer in = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASES_AT_ONCE);
+        private final ByteBuffer in = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES * RELEASE_BATCH);
         private final UnsafeBuffer inView = new UnsafeBuffer(in);
         private final ReleaseFrame release = new ReleaseFrame();
 
-        /** Chunks that were sent and have not come back. */
+        /** Chunks that were sent and not released. */
         private final AtomicInteger underWay = new AtomicInteger();
 
-        // Guarded by its monitor: what is to be sent, the first of it perhaps in part.
+        // Guarded by its monitor: the queued chunks, of which the first may be partly sent.
         private final int[] queue = new int[pool.geometry().chunkCount()];
-        /** Of each chunk: it was sent whole and has not come back. */
+        /** Per chunk: it was sent completely and not released. */
         private final boolean[] sent = new boolean[pool.geometry().chunkCount()];
 
-        /** Of each chunk its order here, while it is on its way. */
+        /** Per chunk: its order on this connection, while it is under way. */
         private final long[] orders = new long[pool.geometry().chunkCount()];
 
-        /** The chunk that a thread writes into the socket just now, or {@link #NO_CHUNK}; set under the monitor. */
+        /** The chunk that a thread is writing to the socket, or {@link #NO_CHUNK}; set while holding the monitor. */
         private volatile int writing = NO_CHUNK;
 
-        /** The connection's thread waits for the one that writes. */
+        /** The connection's thread waits for the writing thread. */
         private boolean isAwaited;
 
-        /** Of the thread that writes. */
+        /** Owned by the writing thread. */
         private final ByteBuffer[] pair = new ByteBuffer[2];
 
-        /** Added to by the thread that writes, read by any thread. */
+        /** Increased by the writing thread, read by any thread. */
         private final AtomicLong writtenBytes = new AtomicLong();
 
         private int first;
@@ -198,7 +205,7 @@ public final class TcpChunkSender implements RailSender.RailConnection {
 
         private Connection(SocketChannel channel, int number) {
             super(channel, "ppmr-send-" + number);
-            Arrays.fill(orders, NOT_HERE);
+            Arrays.fill(orders, NO_ORDER);
         }
 
         private int load() {
@@ -207,7 +214,7 @@ public final class TcpChunkSender implements RailSender.RailConnection {
 
         private void send(int chunk) throws IOException {
             synchronized (this) {
-                requireWhole();
+                requireWorking();
                 if (isClosing()) {
                     throw new IOException("the transport was closed");
                 }
@@ -217,38 +224,37 @@ public final class TcpChunkSender implements RailSender.RailConnection {
                 queue[(first + count) % queue.length] = chunk;
                 count++;
                 if (count > 1) {
-                    // The thread that writes the first of them continues, or leaves the rest to the connection's
-                    // thread.
+                    // The writing thread sends this chunk next, or leaves it to the connection's thread.
                     return;
                 }
             }
-            if (!transmit(MOST_BY_A_WRITER)) {
+            if (!transmit(MAX_PER_WRITER)) {
                 wake();
             }
         }
 
         /**
-         * Writes as much as the socket accepts, up to a limit of chunks, unless another thread is writing. Not under
-         * the monitor, except between two chunks.
+         * Writes as much as the socket accepts, up to a limit of chunks, unless another thread is writing. Holds the
+         * monitor only between two chunks.
          *
-         * @return false if something is left that no thread sends yet
+         * @return false if chunks remain that no thread is sending
          */
         private boolean transmit(int most) throws IOException {
-            int chunk = begin();
+            int chunk = beginWrite();
             for (int left = most; chunk != NO_CHUNK; left--) {
                 boolean isWhole = false;
-                boolean mayGoOn = left > 1;
+                boolean mayContinue = left > 1;
                 int next;
                 try {
                     isWhole = write(chunk);
                 } catch (IOException e) {
-                    mayGoOn = false;
+                    mayContinue = false;
                     fail(e);
                     throw e;
                 } finally {
-                    next = wrote(chunk, isWhole, mayGoOn);
+                    next = endWrite(chunk, isWhole, mayContinue);
                 }
-                if (!isWhole || (next != NO_CHUNK && !mayGoOn)) {
+                if (!isWhole || (next != NO_CHUNK && !mayContinue)) {
                     return false;
                 }
                 chunk = next;
@@ -263,8 +269,11 @@ public final class TcpChunkSender implements RailSender.RailConnection {
             return !pair[1].hasRemaining();
         }
 
-        /** Makes the calling thread the one that writes; gives the chunk, or {@link #NO_CHUNK} if it is not to. */
-        private synchronized int begin() {
+        /**
+         * Makes the calling thread the writing thread. Returns its chunk, or {@link #NO_CHUNK} if another thread writes
+         * or the queue is empty.
+         */
+        private synchronized int beginWrite() {
             if (writing == NO_CHUNK && count > 0) {
                 writing = queue[first];
                 return writing;
@@ -272,8 +281,8 @@ public final class TcpChunkSender implements RailSender.RailConnection {
             return NO_CHUNK;
         }
 
-        /** The thread that writes has written a chunk, or a part of it; gives the next one that there is. */
-        private synchronized int wrote(int chunk, boolean isWhole, boolean mayGoOn) {
+        /** Records that the writing thread wrote a chunk, or a part of it. Returns the next queued chunk. */
+        private synchronized int endWrite(int chunk, boolean isWhole, boolean mayContinue) {
             int next = NO_CHUNK;
             if (isWhole) {
                 sent[chunk] = true;
@@ -281,7 +290,7 @@ public final class TcpChunkSender implements RailSender.RailConnection {
                 count--;
                 next = count > 0 ? queue[first] : NO_CHUNK;
             }
-            writing = mayGoOn ? next : NO_CHUNK;
+            writing = mayContinue ? next : NO_CHUNK;
             if (isAwaited) {
                 notifyAll();
             }
@@ -300,13 +309,13 @@ public final class TcpChunkSender implements RailSender.RailConnection {
             while (true) {
                 watch(true, !transmit(Integer.MAX_VALUE));
                 await();
-                requireWhole();
+                requireWorking();
                 readReleases();
             }
         }
 
-        /** Ends its thread after a writer has met with an error. */
-        private synchronized void requireWhole() throws IOException {
+        /** Throws after a writer failed, which ends the connection's thread. */
+        private synchronized void requireWorking() throws IOException {
             if (failure != null) {
                 throw new IOException(failure);
             }
@@ -325,7 +334,7 @@ public final class TcpChunkSender implements RailSender.RailConnection {
                         || Frame.attempt(inView, offset) != attempt
                         || releases == null) {
                     throw new ProtocolException("frame " + type + " of attempt " + Frame.attempt(inView, offset)
-                            + " where a release of attempt " + attempt + " was due");
+                            + " instead of RELEASE of attempt " + attempt);
                 }
                 int chunk = release.wrap(inView, offset).sourceChunk();
                 requireSent(chunk);
@@ -337,37 +346,38 @@ public final class TcpChunkSender implements RailSender.RailConnection {
         }
 
         /**
-         * Requires that a chunk was sent whole on this connection and has not come back: it is used for other bytes
-         * next. A writer that is about to return from writing it, and to set its buffer's position, has done so then.
+         * Checks that a chunk was sent completely on this connection and was not released, because it is reused next.
+         * Also waits for a writer that still has to set the position of the chunk's buffer.
          */
         private synchronized void requireSent(int chunk) throws IOException {
-            boolean isOurs = chunk >= 0 && chunk < sent.length;
-            if (isOurs && writing == chunk) {
+            boolean isKnown = chunk >= 0 && chunk < sent.length;
+            if (isKnown && writing == chunk) {
                 awaitWritten(chunk);
             }
-            if (!isOurs || !sent[chunk]) {
+            if (!isKnown || !sent[chunk]) {
                 throw new ProtocolException("a release of chunk " + chunk + ", which was not sent here");
             }
             sent[chunk] = false;
-            orders[chunk] = NOT_HERE;
+            orders[chunk] = NO_ORDER;
         }
 
-        /** Waits for the thread that writes this chunk just now; it does not block in that. Under the monitor. */
+        /** Waits for the thread that is writing this chunk, which does not block in the write. Requires the monitor. */
         private void awaitWritten(int chunk) throws IOException {
             long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WRITE_LIMIT_MS);
             isAwaited = true;
             try {
                 while (writing == chunk) {
-                    long leftMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
-                    if (leftMs <= 0) {
-                        throw new IOException("a thread writes chunk " + chunk + " into a socket that does not block,"
-                                + " and has not ended that within " + WRITE_LIMIT_MS + " ms");
+                    long remainingMs = TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime());
+                    if (remainingMs <= 0) {
+                        throw new IOException("a thread writes chunk " + chunk + " to a non-blocking socket,"
+                                + " and did not return within " + WRITE_LIMIT_MS + " ms");
                     }
-                    wait(leftMs);
+                    wait(remainingMs);
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
-                throw new InterruptedIOException("the wait for a thread that writes chunk " + chunk + " was ended");
+                throw new InterruptedIOException(
+                        "the wait for a thread that writes chunk " + chunk + " was interrupted");
             } finally {
                 isAwaited = false;
             }
@@ -379,17 +389,17 @@ public final class TcpChunkSender implements RailSender.RailConnection {
 
         /** Returns whether the chunk with this order is among those that arrived, as the peer reports. */
         private synchronized boolean hasArrived(long order, long arrived) throws ProtocolException {
-            // A chunk that a thread is about to note as written may have arrived.
+            // A chunk that a thread did not record as written yet may have arrived.
             long sentWhole = nextOrder - count + (writing == NO_CHUNK ? 0 : 1);
             if (arrived < 0 || arrived > sentWhole) {
-                throw new ProtocolException(
-                        arrived + " chunks have arrived of " + sentWhole + " that were sent: the target is broken");
+                throw new ProtocolException("the target reports " + arrived + " arrived chunks of " + sentWhole
+                        + " sent ones: it is broken");
             }
             return order < arrived;
         }
 
         @Override
-        void failed(Exception cause) {
+        void onFailure(Exception cause) {
             fail(cause);
             onFailure.accept(failure);
         }

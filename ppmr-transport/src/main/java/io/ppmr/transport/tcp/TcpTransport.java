@@ -18,18 +18,18 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * TCP for one session, at either end. Its data connections go to the port of the control connection, and each proves
- * in its handshake that it belongs to the session; so the target is told no port, and the memory proves nothing more.
+ * TCP for one session, at either end. Its data connections go to the port of the control connection, and each proves in
+ * its handshake that it belongs to the session. So no port is sent to the source, and no memory proof is needed.
  */
 public final class TcpTransport implements Transport {
     private static final Logger LOG = LoggerFactory.getLogger(TcpTransport.class);
 
     private final Connections connections;
 
-    /** Gives the authenticated data connections of the session: opens them at the source, takes them at the target. */
+    /** Opens the session's authenticated data connections at the source, and accepts them at the target. */
     @FunctionalInterface
     public interface Connections {
-        List<SocketChannel> join(Duration deadline) throws IOException, InterruptedException;
+        List<SocketChannel> open(Duration deadline) throws IOException, InterruptedException;
     }
 
     public TcpTransport(Connections connections) {
@@ -39,7 +39,7 @@ public final class TcpTransport implements Transport {
     @Override
     public SourcePath connect(BufferPool pool, InetSocketAddress target, Duration deadline, Consumer<String> onFailure)
             throws IOException, InterruptedException {
-        return new TcpChunkSender(pool, connections.join(deadline), onFailure);
+        return new TcpChunkSender(pool, connections.open(deadline), onFailure);
     }
 
     @Override
@@ -51,14 +51,14 @@ public final class TcpTransport implements Transport {
             }
 
             @Override
-            public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier givenUp)
+            public TransportPeer accept(InetAddress from, Duration deadline, BooleanSupplier reported)
                     throws IOException, InterruptedException {
-                return new TcpPeer(connections.join(deadline));
+                return new TcpPeer(connections.open(deadline));
             }
 
             @Override
             public void close() {
-                // The control connections' listener takes the data connections, too, and continues.
+                // The control connections' listener also accepts the data connections, and continues.
             }
         };
     }
@@ -66,7 +66,7 @@ public final class TcpTransport implements Transport {
     private record TcpPeer(List<SocketChannel> channels) implements TransportPeer {
         @Override
         public void require(MemoryProof proof, Duration deadline) {
-            // The handshake of each connection has proved it.
+            // The handshake of each connection proved it.
         }
 
         @Override

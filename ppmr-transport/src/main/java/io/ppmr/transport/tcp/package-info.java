@@ -1,2 +1,2 @@
-/** The transport over TCP: chunks are sent when they are full, straight out of and into pool memory. */
+/** The transport over TCP: chunks are sent when they are full, directly from and to pool memory. */
 package io.ppmr.transport.tcp;

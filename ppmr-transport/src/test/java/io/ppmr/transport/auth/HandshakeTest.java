@@ -46,7 +46,7 @@ class HandshakeTest {
         }
 
         @Override
-        public boolean hasPlace() {
+        public boolean hasCapacity() {
             return hasPlace;
         }
 
@@ -74,7 +74,7 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldOpenASessionAndLetItsDataConnectionsIn() throws Exception {
+    void shouldOpenASessionAndAcceptItsDataConnections() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
         assertEquals(
@@ -96,12 +96,12 @@ class HandshakeTest {
     void shouldRefuseADataConnectionOfAnUnknownSessionOnBothSides() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.DATA, new SessionId(1, 2)));
-        names(atSource, "refuses the connection: its session is over");
+        names(atSource, "refuses the connection: its session ended");
         names(failureOf(target), "for session 00000000000000010000000000000002, which is not open");
     }
 
     @Test
-    void shouldTakeAConnectionInTheControlConnectionsPlaceOfWhoHasOpenedTheSession() throws Exception {
+    void shouldReplaceTheControlConnectionForTheSourceOfTheSession() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         Handshake first = source(KEY);
         SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
@@ -118,12 +118,12 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldRefuseAConnectionInItsPlaceOfAnotherHolderOfTheKey() throws Exception {
+    void shouldNotReplaceTheControlConnectionForAnotherNodeWithTheKey() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         SessionId session = source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE);
         target.get(LONG_MS, TimeUnit.MILLISECONDS);
 
-        // It has heard the session's name, and opens a session of its own.
+        // It knows the session's name, and opens a session of its own.
         pair.close();
         connect();
         target = target(KEY, LONG_MS);
@@ -141,7 +141,7 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldRefuseAConnectionInItsPlaceThatReplaysAnotherOne() throws Exception {
+    void shouldNotReplaceTheControlConnectionForAReplay() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         Handshake first = source(KEY);
         SessionId session = first.asSource(ConnectionKind.CONTROL, SessionId.NONE);
@@ -170,20 +170,20 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldRefuseAConnectionInThePlaceOfOneOfASessionThatIsOver() throws Exception {
+    void shouldNotReplaceTheControlConnectionOfAnEndedSession() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException e = failureOf(() -> source(KEY).resumeAsSource(new SessionId(1, 2), new byte[32]));
-        names(assertInstanceOf(RefusedException.class, e), "its session is over");
-        names(failureOf(target), "for session 00000000000000010000000000000002, which is over");
+        names(assertInstanceOf(RefusedException.class, e), "its session ended");
+        names(failureOf(target), "for session 00000000000000010000000000000002, which ended or does not allow");
     }
 
     @Test
     void shouldFindAtTheSourceThatTheTargetHoldsAnotherKey() throws Exception {
         CompletableFuture<TargetHandshake.Accepted> target = target(OTHER_KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
-        names(atSource, "does not hold this node's key: put the same key file on both nodes");
+        names(atSource, "does not have this node's key: put the same key file on both nodes");
         pair.near().close();
-        names(failureOf(target), "ended the handshake early: its log says why");
+        names(failureOf(target), "ended the handshake early: its log has the reason");
         assertEquals(Map.of(), open);
     }
 
@@ -194,7 +194,7 @@ class HandshakeTest {
         read(CHALLENGE_BYTES);
         write(ByteBuffer.allocate(32));
         assertEquals(2, read(4).getInt());
-        names(failureOf(target), "does not hold this node's key: refused");
+        names(failureOf(target), "does not have this node's key: refused");
         assertEquals(Map.of(), open);
     }
 
@@ -205,7 +205,7 @@ class HandshakeTest {
         ByteBuffer challenge = read(CHALLENGE_BYTES);
         write(challenge.slice(HELLO_BYTES, 32));
         assertEquals(2, read(4).getInt());
-        names(failureOf(target), "does not hold this node's key: refused");
+        names(failureOf(target), "does not have this node's key: refused");
     }
 
     @Test
@@ -221,7 +221,7 @@ class HandshakeTest {
         });
         Handshake source = new Handshake(pair.far(), KEY, inMs(LONG_MS));
         IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
-        names(e, "this node does not hold the target's key");
+        names(e, "this node does not have the target's key");
         rawTarget.get(LONG_MS, TimeUnit.MILLISECONDS);
     }
 
@@ -246,10 +246,10 @@ class HandshakeTest {
 
     @ParameterizedTest
     @CsvSource({
-        "0, 71, is no ppmr service",
-        "3, 0, is no ppmr service",
-        "4, 1, speaks version 1 of the protocol",
-        "4, 5, speaks version 5 of the protocol",
+        "0, 71, is not a ppmr service",
+        "3, 0, is not a ppmr service",
+        "4, 1, uses version 1 of the protocol",
+        "4, 5, uses version 5 of the protocol",
         "6, 9, uses authentication mechanism 9",
         "7, 0, connection of unknown kind 0",
         "7, 4, connection of unknown kind 4"
@@ -263,8 +263,8 @@ class HandshakeTest {
 
     @ParameterizedTest
     @CsvSource({
-        "0, 71, is no ppmr service",
-        "4, 1, speaks version 1 of the protocol",
+        "0, 71, is not a ppmr service",
+        "4, 1, uses version 1 of the protocol",
         "6, 9, uses authentication mechanism 9"
     })
     void shouldRefuseAtTheSourceAChallengeOfSomethingElse(int place, byte value, String reason) throws Exception {
@@ -279,7 +279,7 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldGiveUpAtTheSourceOnATargetThatSaysNothing() throws Exception {
+    void shouldTimeOutAtTheSourceWhenTheTargetSendsNothing() throws Exception {
         long startNs = System.nanoTime();
         Handshake source = new Handshake(pair.near(), KEY, inMs(200));
         IOException e = failureOf(() -> source.asSource(ConnectionKind.CONTROL, SessionId.NONE));
@@ -290,7 +290,7 @@ class HandshakeTest {
     }
 
     @Test
-    void shouldGoOnAtTheTargetWithEachByteThatComesAndWaitForNone() throws Exception {
+    void shouldProcessEachByteAtTheTargetWithoutBlocking() throws Exception {
         pair.far().configureBlocking(false);
         TargetHandshake handshake = new TargetHandshake(pair.far(), KEY, sessions);
         assertEquals(Optional.empty(), handshake.proceed());
@@ -299,21 +299,21 @@ class HandshakeTest {
             write(hello.limit(i + 1));
             assertEquals(Optional.empty(), handshake.proceed());
         }
-        assertEquals(0, pair.near().socket().getInputStream().available(), "nothing is said before the whole hello");
+        assertEquals(0, pair.near().socket().getInputStream().available(), "nothing is sent before the whole hello");
         write(hello.limit(HELLO_BYTES));
-        Loopback.until("the challenge has come", () -> {
+        Loopback.until("the challenge arrived", () -> {
             assertEquals(Optional.empty(), handshake.proceed());
             return pair.near().socket().getInputStream().available() == CHALLENGE_BYTES;
         });
     }
 
     @Test
-    void shouldTellTheSourceThatThereIsNoPlaceForAnotherSession() throws Exception {
+    void shouldReportToTheSourceThatThereAreTooManySessions() throws Exception {
         hasPlace = false;
         CompletableFuture<TargetHandshake.Accepted> target = target(KEY, LONG_MS);
         IOException atSource = failureOf(() -> source(KEY).asSource(ConnectionKind.CONTROL, SessionId.NONE));
-        names(atSource, "it serves as many sessions as it can");
-        names(failureOf(target), "serves as many sessions as it can");
+        names(atSource, "it has the maximum number of sessions");
+        names(failureOf(target), "has the maximum number of sessions");
         assertEquals(Map.of(), open);
     }
 
@@ -338,7 +338,7 @@ class HandshakeTest {
         return accepted;
     }
 
-    /** Waits for the peer as a listener does: only for as long as the peer may take. */
+    /** Waits for the peer like a listener, which limits the peer's time. */
     private static TargetHandshake.Accepted drive(SocketChannel channel, TargetHandshake handshake, long deadlineNs)
             throws IOException {
         channel.configureBlocking(false);
@@ -419,7 +419,7 @@ class HandshakeTest {
     private static IOException failureOf(CompletableFuture<?> future) throws Exception {
         return failureOf(() -> {
             try {
-                // The sides' own limits come first, and say more.
+                // The limits of the two sides apply first, and have better messages.
                 return future.get(2L * LONG_MS, TimeUnit.MILLISECONDS);
             } catch (java.util.concurrent.ExecutionException e) {
                 throw (IOException) e.getCause();

@@ -32,10 +32,10 @@ class PreSharedKeyTest {
         assertTrue(same.verify(Role.SOURCE, TRANSCRIPT, key.prove(Role.SOURCE, TRANSCRIPT)));
     }
 
-    /** As editors and web forms leave it; to a person it is the same key. */
+    /** Editors and web forms add such text; for a user it is the same key. */
     @ParameterizedTest
     @ValueSource(strings = {"%s\n\n", "%s\r\n", "%s \n", "%s", "\ufeff%s\n", "\ufeff%s\r\n"})
-    void shouldLoadTheSameKeyWhatEverLiesAroundIt(String form) throws IOException {
+    void shouldLoadTheSameKeyWithSurroundingText(String form) throws IOException {
         PreSharedKey key = PreSharedKey.load(file(form.formatted(SECRET), "rw-------"));
         PreSharedKey same = new PreSharedKey(SECRET.getBytes(StandardCharsets.US_ASCII));
         assertTrue(same.verify(Role.SOURCE, TRANSCRIPT, key.prove(Role.SOURCE, TRANSCRIPT)));

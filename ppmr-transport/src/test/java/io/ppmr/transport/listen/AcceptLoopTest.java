@@ -39,7 +39,7 @@ class AcceptLoopTest {
         }
     }
 
-    /** Says "x" to whoever says anything. */
+    /** Sends "x" to each client that sent a byte. */
     static final class Echo implements AcceptLoop.ConnectionHandler {
         private final SocketChannel channel;
 
@@ -57,7 +57,7 @@ class AcceptLoopTest {
         }
 
         @Override
-        public void admitted(SocketChannel admitted) throws IOException {
+        public void takeOver(SocketChannel admitted) throws IOException {
             admitted.write(ByteBuffer.wrap(new byte[] {'x'}));
             admitted.close();
         }
@@ -77,7 +77,7 @@ class AcceptLoopTest {
         return client;
     }
 
-    /** Returns what a client hears within a time: -1 for the end, 'x' for the answer. */
+    /** Returns what a client receives within a time: -1 for the end, 'x' for the answer. */
     private static int hear(SocketChannel client, int limitMs) throws IOException {
         client.socket().setSoTimeout(limitMs);
         try {
@@ -94,7 +94,7 @@ class AcceptLoopTest {
     }
 
     @Test
-    void shouldServeWhoSpeaksWhileIdleStrangersHoldAllPlaces() throws Exception {
+    void shouldServeAnActiveClientWhileIdleConnectionsHaveAllPlaces() throws Exception {
         try (ServerSocketChannel server = bound();
                 AcceptLoop loop =
                         new AcceptLoop("test", server, new AcceptLoop.ConnectionLimits(8, 8, LONG), Echo::new)) {
@@ -115,8 +115,8 @@ class AcceptLoopTest {
     }
 
     @Test
-    void shouldCloseWhoSaysNothingInItsTimeAndFreeTheAddressWhenClosed() throws Exception {
-        // An address of its own: on the common one anybody's connection may have taken the port when it is free again.
+    void shouldCloseASilentConnectionAndFreeTheAddressWhenClosed() throws Exception {
+        // A separate address: on the common one another test may use the port as soon as it is free.
         ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress("127.0.0.77", 0));
         InetSocketAddress address = (InetSocketAddress) server.getLocalAddress();
         try (AcceptLoop loop = new AcceptLoop(
@@ -131,7 +131,7 @@ class AcceptLoopTest {
     }
 
     @Test
-    void shouldGoOnWithoutSpinningWhenNothingCanBeAccepted() throws Exception {
+    void shouldContinueWithoutSpinningWhenNothingCanBeAccepted() throws Exception {
         AtomicReference<Throwable> failure = new AtomicReference<>();
         AtomicInteger attempts = new AtomicInteger();
         try (ServerSocketChannel server = bound();
@@ -149,7 +149,7 @@ class AcceptLoopTest {
                         new AcceptLoop.ConnectionLimits(8, 8, LONG),
                         Echo::new)) {
             SocketChannel idle = client(server);
-            // It has its place before anything fails.
+            // Connected before any failure, so that it has a place.
             assertTrue(loop.responds(LIMIT_NS));
             SocketChannel before = client(server);
             speak(before);
@@ -164,7 +164,7 @@ class AcceptLoopTest {
                 SocketChannel waits = client(server);
                 speak(waits);
                 Loopback.until("it was tried five times", () -> attempts.get() >= 5);
-                // Before the clock: what is tried after it has not had that time.
+                // Before the clock, so that later attempts had the whole time.
                 int tried = attempts.get();
                 long passedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
                 assertTrue(tried <= 2 + passedMs / 100, tried + " attempts in " + passedMs + " ms");
@@ -172,7 +172,7 @@ class AcceptLoopTest {
                 failure.set(null);
                 assertEquals('x', hear(waits, 30_000), "who waited in the kernel is served");
             }
-            assertEquals(-1, hear(idle, 30_000), "an idle stranger's descriptor was given up");
+            assertEquals(-1, hear(idle, 30_000), "an idle connection's descriptor was closed");
         }
     }
 
@@ -194,11 +194,11 @@ class AcceptLoopTest {
                                 }
 
                                 @Override
-                                public void admitted(SocketChannel admitted) throws IOException {
+                                public void takeOver(SocketChannel admitted) throws IOException {
                                     if (threadless) {
                                         throw new OutOfMemoryError("unable to create native thread");
                                     }
-                                    echo.admitted(admitted);
+                                    echo.takeOver(admitted);
                                 }
                             };
                         })) {
@@ -212,7 +212,7 @@ class AcceptLoopTest {
     }
 
     @Test
-    void shouldTellAWatchdogWhenItsThreadHangs() throws Exception {
+    void shouldReportAHangingThreadToAWatchdog() throws Exception {
         AtomicReference<Thread> hangs = new AtomicReference<>();
         try (ServerSocketChannel server = bound();
                 AcceptLoop loop =
@@ -234,9 +234,9 @@ class AcceptLoopTest {
         }
     }
 
-    /** A process of its own whose descriptors really run out. */
+    /** A separate process, whose descriptors are really exhausted. */
     @Test
-    void shouldServeAgainWhenDescriptorsHaveRunOutAndAreThereAgain() throws Exception {
+    void shouldServeAgainAfterDescriptorsWereExhausted() throws Exception {
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
         Process child = new ProcessBuilder(
                         "sh",
@@ -255,7 +255,7 @@ class AcceptLoopTest {
             int port = Integer.parseInt(lines.readLine());
             SocketChannel waits = client(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
             speak(waits);
-            // Two seconds without a free descriptor, by the child's own clock; it says what that has cost.
+            // Two seconds without a free descriptor, by the child's clock; it reports the processor time.
             long cpuMs = Long.parseLong(lines.readLine());
             assertTrue(cpuMs < 500, "its listener's thread used " + cpuMs + " ms of processor time in 2 s");
             assertThrows(SocketTimeoutException.class, () -> hear(waits, 50), "it cannot be accepted");

@@ -19,8 +19,8 @@ import java.util.concurrent.locks.LockSupport;
 import org.slf4j.LoggerFactory;
 
 /**
- * A program that listens and has no descriptor left. Says its port when they are used up, two seconds later what
- * processor time its listener's thread has used in them (ms), and frees them when a line comes.
+ * A program that listens without a free descriptor. It prints its port when descriptors are exhausted. Two seconds
+ * later it prints its listener thread's processor time in them (ms). It frees the descriptors when it reads a line.
  */
 final class ExhaustedListener {
     private static final long SETTLE_NS = TimeUnit.MILLISECONDS.toNanos(300);
@@ -50,7 +50,7 @@ final class ExhaustedListener {
                 new java.io.FileOutputStream(java.io.FileDescriptor.out), true, StandardCharsets.US_ASCII);
         ServerSocketChannel server = AcceptLoopTest.bound();
         int port = ((InetSocketAddress) server.getLocalAddress()).getPort();
-        // What is loaded when it is needed would need descriptors.
+        // Classes that are loaded on demand would need descriptors.
         LoggerFactory.getLogger(ExhaustedListener.class).warn("it runs out of descriptors now");
         ThreadMXBean threads = ManagementFactory.getThreadMXBean();
         AcceptLoop loop = new AcceptLoop(
@@ -63,17 +63,17 @@ final class ExhaustedListener {
                 .findFirst()
                 .orElseThrow()
                 .getThreadId();
-        // One is served before: what a listener loads for its first connection comes out of folders here, and not out
-        // of archives that are open already.
+        // A first connection is served before, because its classes are loaded from directories here and not from open
+        // archives.
         try (SocketChannel first = SocketChannel.open(server.getLocalAddress())) {
             first.write(ByteBuffer.wrap(new byte[] {'?'}));
-            // After the end the listener has given its descriptor back: it is taken with the others.
+            // After that connection the listener returned its descriptor, which is used up with the others.
             if (first.read(ByteBuffer.allocate(1)) != 1 || first.read(ByteBuffer.allocate(1)) != -1) {
                 throw new IOException("the listener does not answer its first connection, or does not close it");
             }
         }
         List<FileInputStream> all = new ArrayList<>();
-        // What another thread gives back a moment later is taken, too.
+        // Descriptors that other threads free a little later are used up, too.
         int before;
         do {
             before = all.size();

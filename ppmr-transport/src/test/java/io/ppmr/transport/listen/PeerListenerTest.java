@@ -30,7 +30,7 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** The target's port, attacked by real connections. */
+/** Attacks the target's port with real connections. */
 class PeerListenerTest {
     private static final PreSharedKey KEY =
             new PreSharedKey("0123456789abcdef0123456789abcdef".getBytes(StandardCharsets.US_ASCII));
@@ -51,20 +51,20 @@ class PeerListenerTest {
         listener.close();
     }
 
-    private void listen(AcceptLoop.ConnectionLimits strangers) throws IOException {
-        listen(strangers, task -> {
+    private void listen(AcceptLoop.ConnectionLimits limits) throws IOException {
+        listen(limits, task -> {
             Thread thread = new Thread(task, "session");
             thread.setDaemon(true);
             thread.start();
         });
     }
 
-    private void listen(AcceptLoop.ConnectionLimits strangers, Consumer<Runnable> threads) throws IOException {
+    private void listen(AcceptLoop.ConnectionLimits limits, Consumer<Runnable> threads) throws IOException {
         listener = new PeerListener(
-                new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve, strangers, threads);
+                new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), KEY, this::serve, limits, threads);
     }
 
-    /** A session that lasts until its source hangs up. */
+    /** A session that lasts until its source disconnects. */
     private void serve(SocketChannel control, SessionId session) throws IOException {
         served.add(session);
         control.write(ByteBuffer.wrap(new byte[] {'s'}));
@@ -74,7 +74,7 @@ class PeerListenerTest {
         served.remove(session);
     }
 
-    private SocketChannel stranger() throws IOException {
+    private SocketChannel idleConnection() throws IOException {
         SocketChannel channel = SocketChannel.open(listener.address());
         open.add(channel);
         return channel;
@@ -105,35 +105,35 @@ class PeerListenerTest {
     }
 
     @Test
-    void shouldHandOverDataConnectionsOfEveryAddressAsTheyCome() throws Exception {
+    void shouldForwardDataConnectionsOfEveryAddressAsTheyArrive() throws Exception {
         listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
-        InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        InetSocketAddress further = listener.listenAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
         Connector.Control control = source();
         open.addAll(new Connector(further, KEY, DEADLINE).data(control.session(), 2));
         List<SocketChannel> taken = new CopyOnWriteArrayList<>();
-        listener.handOver(control.session(), taken::add);
+        listener.forwardData(control.session(), taken::add);
         await("those that were there are handed over", () -> taken.size() == 2);
         open.addAll(new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 1));
         await("those that come later are, too", () -> taken.size() == 3);
         open.addAll(taken);
-        assertEquals(listener.address(), listener.alsoAt(listener.address()), "it listens there already");
+        assertEquals(listener.address(), listener.listenAt(listener.address()), "it listens there already");
         assertTrue(listener.responds(LIMIT.toNanos()));
     }
 
     @Test
-    void shouldHandOverNothingWhenThePeerOfAFurtherAddressHasNoKeyOrNoSession() throws Exception {
+    void shouldForwardNothingWhenThePeerOfAFurtherAddressHasNoKeyOrNoSession() throws Exception {
         listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
-        InetSocketAddress further = listener.alsoAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        InetSocketAddress further = listener.listenAt(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
         Connector.Control control = source();
         List<SocketChannel> taken = new CopyOnWriteArrayList<>();
-        listener.handOver(control.session(), taken::add);
+        listener.forwardData(control.session(), taken::add);
         PreSharedKey other = new PreSharedKey(new byte[64]);
         assertThrows(IOException.class, () -> new Connector(further, other, DEADLINE).data(control.session(), 1));
         assertThrows(IOException.class, () -> new Connector(further, KEY, DEADLINE).data(new SessionId(1, 2), 1));
         SocketChannel silent = SocketChannel.open(further);
         open.add(silent);
         silent.write(ByteBuffer.wrap(new byte[100]));
-        await("what is no ppmr is closed", () -> {
+        await("a peer that is not ppmr is closed", () -> {
             try {
                 return hasEnded(silent, 10);
             } catch (IOException e) {
@@ -147,44 +147,45 @@ class PeerListenerTest {
     }
 
     @Test
-    void shouldOpenSessionsWhileIdleStrangersOfTheSameAddressHoldEveryPlace() throws Exception {
+    void shouldOpenSessionsWhileIdleConnectionsOfTheSameAddressHaveEveryPlace() throws Exception {
         listen(new AcceptLoop.ConnectionLimits(16, 8, LONG));
         for (int i = 0; i < 100; i++) {
-            stranger();
+            idleConnection();
         }
         Connector.Control control = source();
         for (int i = 0; i < 100; i++) {
-            stranger();
+            idleConnection();
         }
         List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 3);
         open.addAll(data);
         assertEquals(
                 3, listener.awaitData(control.session(), 3, LIMIT, () -> false).size());
         for (int i = 0; i < 300; i++) {
-            stranger();
+            idleConnection();
         }
         source();
-        assertEquals(2, served.size(), "no session was dropped for a stranger");
+        assertEquals(2, served.size(), "no session was dropped for an unauthenticated connection");
         assertFalse(hasEnded(control.channel(), 50));
         assertFalse(hasEnded(data.get(0), 50));
     }
 
     @Test
-    void shouldNotCountSessionsAmongTheStrangersOfAnAddress() throws Exception {
+    void shouldNotCountSessionsAsUnauthenticatedConnectionsOfAnAddress() throws Exception {
         listen(new AcceptLoop.ConnectionLimits(4, 2, LONG));
         for (int i = 0; i < PeerListener.MAX_SESSIONS; i++) {
             source();
         }
-        SocketChannel first = stranger();
-        SocketChannel second = stranger();
-        assertFalse(hasEnded(first, 50), "its address has 128 sessions, and two places for strangers");
-        SocketChannel third = stranger();
+        SocketChannel first = idleConnection();
+        SocketChannel second = idleConnection();
+        assertFalse(
+                hasEnded(first, 50), "its address has 128 sessions, and two places for unauthenticated connections");
+        SocketChannel third = idleConnection();
         assertTrue(hasEnded(first, 30_000));
         assertFalse(hasEnded(second, 50));
         assertFalse(hasEnded(third, 50));
         assertEquals(PeerListener.MAX_SESSIONS, served.size());
         IOException full = assertThrows(IOException.class, this::source);
-        assertTrue(full.getMessage().contains("it serves as many sessions as it can"), full.getMessage());
+        assertTrue(full.getMessage().contains("it has the maximum number of sessions"), full.getMessage());
         open.get(0).close();
         await("a place is free again", () -> served.size() < PeerListener.MAX_SESSIONS);
         await("another session", () -> {
@@ -198,13 +199,13 @@ class PeerListenerTest {
     }
 
     @Test
-    void shouldEndWhoSaysNothingOrLittleAtATimeAndGoOnWithTheSession() throws Exception {
-        // Loads what the first proof needs: whoever proves who it is within the limit need not load it, too.
+    void shouldCloseSilentAndSlowConnectionsAndKeepTheSession() throws Exception {
+        // Loads the classes of the first proof, so that the limit does not include their loading.
         KEY.prove(PeerAuthenticator.Role.SOURCE, new byte[1]);
         listen(new AcceptLoop.ConnectionLimits(16, 16, Duration.ofSeconds(2L * PATIENCE)));
         Connector.Control control = source();
-        SocketChannel silent = stranger();
-        SocketChannel slow = stranger();
+        SocketChannel silent = idleConnection();
+        SocketChannel slow = idleConnection();
         long startNs = System.nanoTime();
         boolean ended = false;
         while (!ended) {
@@ -230,7 +231,7 @@ class PeerListenerTest {
             }
             new Thread(task, "session").start();
         });
-        // More often than there are places: none of them is lost.
+        // More often than there are places, so that a leak of places would show.
         for (int i = 0; i < PeerListener.MAX_SESSIONS + 1; i++) {
             Connector.Control control = new Connector(listener.address(), KEY, DEADLINE).control();
             assertTrue(hasEnded(control.channel(), 30_000));
@@ -242,7 +243,7 @@ class PeerListenerTest {
     }
 
     @Test
-    void shouldCloseDataConnectionsThatNobodyTookWithTheirSession() throws Exception {
+    void shouldCloseUnusedDataConnectionsWithTheirSession() throws Exception {
         listen(PeerListener.UNAUTHENTICATED);
         Connector.Control control = source();
         List<SocketChannel> data = new Connector(listener.address(), KEY, DEADLINE).data(control.session(), 64);

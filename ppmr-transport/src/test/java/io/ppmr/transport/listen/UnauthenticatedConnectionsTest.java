@@ -22,60 +22,60 @@ class UnauthenticatedConnectionsTest {
     private static final long LIMIT_NS = 5_000;
 
     private long nowNs = Long.MAX_VALUE - LIMIT_NS / 2;
-    private final UnauthenticatedConnections<Integer> strangers =
+    private final UnauthenticatedConnections<Integer> connections =
             new UnauthenticatedConnections<>(6, 4, LIMIT_NS, () -> nowNs);
 
     @Test
-    void shouldLetTheOldestGoWhenAllPlacesAreTaken() {
+    void shouldEvictTheOldestWhenAllPlacesAreInUse() {
         for (int i = 0; i < 6; i++) {
-            assertEquals(Optional.empty(), strangers.enter(i, "address " + i / 2));
+            assertEquals(Optional.empty(), connections.add(i, "address " + i / 2));
         }
-        assertEquals(Optional.of(0), strangers.enter(6, "another"));
-        assertEquals(Optional.of(1), strangers.enter(7, "another"));
-        assertEquals(6, strangers.size());
+        assertEquals(Optional.of(0), connections.add(6, "another"));
+        assertEquals(Optional.of(1), connections.add(7, "another"));
+        assertEquals(6, connections.size());
     }
 
     @Test
-    void shouldLetTheOldestOfTheSameAddressGoWhenThatAddressHasItsShare() {
-        strangers.enter(1, "quiet");
+    void shouldEvictTheOldestOfTheSameAddressWhenItHasItsShare() {
+        connections.add(1, "quiet");
         for (int i = 10; i < 14; i++) {
-            assertEquals(Optional.empty(), strangers.enter(i, "loud"));
+            assertEquals(Optional.empty(), connections.add(i, "loud"));
         }
         for (int i = 14; i < 100; i++) {
-            assertEquals(Optional.of(i - 4), strangers.enter(i, "loud"));
+            assertEquals(Optional.of(i - 4), connections.add(i, "loud"));
         }
-        assertEquals(Optional.of(1), strangers.oldest());
+        assertEquals(Optional.of(1), connections.oldest());
     }
 
     @Test
-    void shouldCountOnlyThoseWhoHaveNotLeftWhenAnAddressHasItsShare() {
+    void shouldCountOnlyRemainingConnectionsForTheShareOfAnAddress() {
         for (int i = 0; i < 1000; i++) {
-            // Each proves that it holds the key before the next one comes, and stays connected.
-            assertEquals(Optional.empty(), strangers.enter(i, "loud"));
-            strangers.leave(i);
+            // Each authenticates before the next one arrives, and stays connected.
+            assertEquals(Optional.empty(), connections.add(i, "loud"));
+            connections.remove(i);
         }
         for (int i = 0; i < 4; i++) {
-            assertEquals(Optional.empty(), strangers.enter(2000 + i, "loud"));
+            assertEquals(Optional.empty(), connections.add(2000 + i, "loud"));
         }
-        assertEquals(Optional.of(2000), strangers.enter(3000, "loud"));
-        strangers.leave(-1);
-        assertEquals(4, strangers.size());
+        assertEquals(Optional.of(2000), connections.add(3000, "loud"));
+        connections.remove(-1);
+        assertEquals(4, connections.size());
     }
 
     @Test
     void shouldGiveEachItsWholeTimeWhilePlacesAreFree() {
-        assertEquals(Long.MAX_VALUE, strangers.untilOverdueNs());
-        strangers.enter(1, "a");
+        assertEquals(Long.MAX_VALUE, connections.untilOverdueNs());
+        connections.add(1, "a");
         nowNs += 1_000;
-        strangers.enter(2, "b");
-        assertEquals(4_000, strangers.untilOverdueNs());
+        connections.add(2, "b");
+        assertEquals(4_000, connections.untilOverdueNs());
         nowNs += 3_999;
-        assertEquals(Optional.empty(), strangers.overdue());
+        assertEquals(Optional.empty(), connections.overdue());
         nowNs += 1;
-        assertEquals(Optional.of(1), strangers.overdue());
-        strangers.leave(1);
-        assertEquals(Optional.empty(), strangers.overdue());
-        assertEquals(1_000, strangers.untilOverdueNs());
+        assertEquals(Optional.of(1), connections.overdue());
+        connections.remove(1);
+        assertEquals(Optional.empty(), connections.overdue());
+        assertEquals(1_000, connections.untilOverdueNs());
     }
 
     @Test
@@ -91,9 +91,9 @@ class UnauthenticatedConnectionsTest {
         return UnauthenticatedConnections.addressOf(new InetSocketAddress(InetAddress.getByName(literal), 7));
     }
 
-    /** Against the plainest model: a queue. */
+    /** Compared with a simple model: a queue. */
     @Property(tries = 300)
-    void shouldAlwaysGiveTheNewcomerAPlaceAndTakeIfAnyTheOldestThatTheRuleNames(
+    void shouldAlwaysAddANewConnectionAndEvictAtMostTheOldestByTheRule(
             @ForAll @Size(max = 200) java.util.List<@IntRange(min = 0, max = 9) Integer> steps) {
         UnauthenticatedConnections<Integer> all = new UnauthenticatedConnections<>(6, 4, LIMIT_NS, () -> nowNs);
         Deque<Integer> queue = new ArrayDeque<>();
@@ -103,7 +103,7 @@ class UnauthenticatedConnectionsTest {
             if (step > 6) {
                 Integer leaving = step == 7 ? queue.peekFirst() : queue.peekLast();
                 if (leaving != null) {
-                    all.leave(leaving);
+                    all.remove(leaving);
                     queue.remove(leaving);
                 }
             } else {
@@ -116,7 +116,7 @@ class UnauthenticatedConnectionsTest {
                                 .filter(one -> addresses.get(one) == address)
                                 .findFirst()
                         : queue.size() >= 6 ? Optional.of(queue.peekFirst()) : Optional.empty();
-                assertEquals(expected, all.enter(next, address));
+                assertEquals(expected, all.add(next, address));
                 expected.ifPresent(queue::remove);
                 addresses.put(next, address);
                 queue.add(next++);

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A target's name that stands for several addresses of this machine's loopback network. */
+/** Tests a target name with several addresses of this machine's loopback network. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ConnectorTest {
     private static final PreSharedKey KEY =
@@ -65,7 +65,7 @@ class ConnectorTest {
         }
     }
 
-    /** Has the kernel drop what asks for a connection there, as a node does that is switched off. */
+    /** Has the kernel drop connection requests there, as for a node that is switched off. */
     private void fallSilent() throws IOException {
         ServerSocket full = new ServerSocket(port, 1, InetAddress.getByName(SILENT));
         open.push(full);
@@ -149,8 +149,10 @@ class ConnectorTest {
         IOException refused = assertThrows(IOException.class, connector::control);
         assertTrue(
                 refused.getMessage()
-                        .contains("cannot be reached: " + CLOSED
-                                + ": Connection refused; the others do not answer in time (is its ppmr service"),
+                        .contains(
+                                "cannot be reached: " + CLOSED
+                                        + ": Connection refused; the other addresses did not respond in time"
+                                        + " (is its ppmr service"),
                 refused.getMessage());
     }
 

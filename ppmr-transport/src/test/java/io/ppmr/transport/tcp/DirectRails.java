@@ -8,13 +8,13 @@ import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.function.Consumer;
 
-/** Joins the source's end of a rail over RDMA by a connection that no handshake has proved. For tests. */
+/** Connects the source's end of a rail over RDMA over a connection without a handshake. For tests. */
 public final class DirectRails {
     private static final Duration DEADLINE = Duration.ofSeconds(60);
 
     private DirectRails() {}
 
-    /** Joins the other end of the connection, which has been told which rail it is of. */
+    /** Connects at the other end of a TCP connection whose rail is known. */
     public static RailSender.RailConnection join(
             BufferPool pool, Transport direct, SocketChannel channel, int attempt, Consumer<String> onFailure)
             throws IOException {

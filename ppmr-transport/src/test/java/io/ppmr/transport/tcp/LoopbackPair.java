@@ -15,7 +15,7 @@ import java.nio.channels.SocketChannel;
  */
 public record LoopbackPair(SocketChannel near, SocketChannel far) {
 
-    /** Connects a new pair; a stranger who connects in between is sent away. */
+    /** Connects a new pair; a foreign connection in between is closed. */
     public static LoopbackPair open() throws IOException {
         try (ServerSocketChannel server = ServerSocketChannel.open()) {
             server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));

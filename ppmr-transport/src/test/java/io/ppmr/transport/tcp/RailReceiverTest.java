@@ -48,7 +48,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Tests how a target takes the connections of rails and ends them, whatever the peer does. */
+/** Tests how a target accepts and ends the connections of rails, for correct and incorrect peers. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailReceiverTest {
     private static final int ATTEMPT = 4;
@@ -71,7 +71,7 @@ class RailReceiverTest {
     private ControlLink far;
     private RailReceiver receiver;
 
-    /** Takes every chunk into the slot that it names. */
+    /** Accepts each chunk into its slot. */
     private final class Taken implements Arrivals {
         private final List<Integer> came = new CopyOnWriteArrayList<>();
         private final List<Integer> lost = new CopyOnWriteArrayList<>();
@@ -89,7 +89,7 @@ class RailReceiverTest {
             inside.countDown();
             try {
                 if (!held.await(LONG_NS, TimeUnit.NANOSECONDS)) {
-                    throw new AssertionError("nobody lets the chunk be shown");
+                    throw new AssertionError("the test does not unblock the chunk");
                 }
             } catch (InterruptedException e) {
                 throw new AssertionError(e);
@@ -109,17 +109,17 @@ class RailReceiverTest {
         }
 
         @Override
-        public void pulled(long pullId) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullCompleted(long pullId) {
+            throw new AssertionError("this transport does not pull");
         }
 
         @Override
-        public void pullFailed(long pullId, String reason) {
-            throw new AssertionError("nothing is pulled here");
+        public void onPullFailed(long pullId, String reason) {
+            throw new AssertionError("this transport does not pull");
         }
     }
 
-    /** Stands in for RDMA: the test itself says what is written. */
+    /** Replaces RDMA: the test determines the written chunks. */
     private static final class Written implements Transport {
         private volatile String unusable;
         private volatile Arrivals arrivals;
@@ -155,7 +155,7 @@ class RailReceiverTest {
 
                 @Override
                 public void close() {
-                    // Nothing is open.
+                    // There is nothing to close.
                 }
             };
         }
@@ -211,7 +211,7 @@ class RailReceiverTest {
         }
     }
 
-    /** A connection that says of itself what it is; its near end. */
+    /** Connects with this RAIL frame; returns the near end. */
     private SocketChannel connect(int rail, int generation, int number) throws IOException {
         SocketChannel near = connect();
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ValueFrame.LENGTH_BYTES));
@@ -223,7 +223,7 @@ class RailReceiverTest {
     private SocketChannel connect() throws IOException {
         LoopbackPair pair = LoopbackPair.open();
         open.add(pair.near());
-        receiver.take(pair.far());
+        receiver.accept(pair.far());
         return pair.near();
     }
 
@@ -231,7 +231,7 @@ class RailReceiverTest {
         UnsafeBuffer frame = new UnsafeBuffer(ByteBuffer.allocate(ChunkFrame.LENGTH_BYTES));
         ChunkFrame.encode(frame, 0, ATTEMPT, 1, 0, CHUNK_BYTES, 0, slot, slot, 0);
         ChunkFrame.number(frame, 0, order);
-        // By one call: a connection that is refused for the frame is closed before a second one.
+        // One call, because a connection that is refused for the frame may be closed before a second call.
         to.write(new ByteBuffer[] {frame.byteBuffer(), ByteBuffer.allocate(bytesOfIt)});
     }
 
@@ -247,7 +247,7 @@ class RailReceiverTest {
         boolean holds() throws IOException;
     }
 
-    /** Takes the next words that the source hears. */
+    /** Returns the next messages to the source. */
     private RailEnded heard() throws IOException {
         List<RailEnded> said = new ArrayList<>();
         until("the rail is ended", () -> {
@@ -279,14 +279,14 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldSayHowMuchHasArrivedOnEachConnectionWhenItEndsARail() throws Exception {
+    void shouldReportTheArrivedChunksOfEachConnectionWhenItEndsARail() throws Exception {
         SocketChannel first = connect(1, 1, 0);
         connect(1, 1, 1);
         SocketChannel third = connect(1, 1, 2);
         send(first, 0, 0, CHUNK_BYTES);
         send(first, 1, 1, CHUNK_BYTES);
         send(third, 0, 2, CHUNK_BYTES);
-        until("all have come", () -> taken.came.size() == 3);
+        until("all chunks arrived", () -> taken.came.size() == 3);
         receiver.endRail(new EndRail(1, 1));
         assertEquals(new RailEnded(1, 1, List.of(2L, 0L, 1L)), heard());
         isClosed(first);
@@ -294,11 +294,11 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldGiveTheChunkBackWhenARailEndsInTheMiddleOfIt() throws Exception {
+    void shouldReturnTheBufferWhenARailEndsInTheMiddleOfIt() throws Exception {
         SocketChannel near = connect(0, 1, 0);
         send(near, 0, 0, CHUNK_BYTES);
         send(near, 1, 3, CHUNK_BYTES / 2);
-        until("the first has come", () -> taken.came.size() == 1);
+        until("the first chunk arrived", () -> taken.came.size() == 1);
         near.close();
         until("the second is given back", () -> taken.lost.equals(List.of(3)));
         receiver.endRail(new EndRail(0, 1));
@@ -307,7 +307,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldNotSayThatARailIsEndedWhileAChunkOfItIsBeingShown() throws Exception {
+    void shouldNotReportTheEndOfARailWhileAChunkIsBeingPublished() throws Exception {
         taken.held = new CountDownLatch(1);
         SocketChannel near = connect(0, 1, 0);
         send(near, 0, 0, CHUNK_BYTES);
@@ -324,7 +324,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldTakeNothingWhenAConnectionOfAnEndedLifeComesLate() throws Exception {
+    void shouldCloseALateConnectionOfAnEndedGeneration() throws Exception {
         receiver.endRail(new EndRail(0, 2));
         assertEquals(new RailEnded(0, 2, List.of()), heard());
         for (int generation = 1; generation <= 2; generation++) {
@@ -343,7 +343,7 @@ class RailReceiverTest {
         assertEquals(List.of(), taken.broken);
     }
 
-    /** Joins a rail over RDMA as a source does; the near end of its connection of TCP. */
+    /** Connects a rail over RDMA as a source does; returns the near end of its TCP connection. */
     private SocketChannel joinDirect() throws IOException {
         SocketChannel near = connect(DIRECT, 1, 0);
         near.configureBlocking(false);
@@ -362,7 +362,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldCountWhatWasShownAndShowNothingMoreWhenItEndsARailOverRdma() throws Exception {
+    void shouldCountPublishedChunksAndPublishNoMoreWhenItEndsARailOverRdma() throws Exception {
         SocketChannel near = joinDirect();
         for (int slot = 0; slot < 2; slot++) {
             written.arrivals.onChunkStart(chunk(slot));
@@ -378,7 +378,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldNeverSayThatARailOverRdmaIsEndedWhenAThreadHangsThatIsAboutToShowAChunk() throws Exception {
+    void shouldNeverReportTheEndOfARailOverRdmaWhenAPublishingThreadHangs() throws Exception {
         SocketChannel near = joinDirect();
         written.arrivals.onChunkStart(chunk(0));
         receiver.endRail(new EndRail(DIRECT, 1));
@@ -393,7 +393,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldTakeARailOverRdmaForLostAndTheSessionForSoundWhenItsConnectionFails() throws Exception {
+    void shouldLoseARailOverRdmaButNotTheSessionWhenItsConnectionFails() throws Exception {
         SocketChannel near = joinDirect();
         written.arrivals.onChunkStart(chunk(3));
         assertTrue(written.arrivals.onChunkEnd(chunk(3)));
@@ -406,7 +406,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldEndWhatIsWrittenWhenTheSourceClosesTheConnectionOfTheRail() throws Exception {
+    void shouldEndRdmaWritesWhenTheSourceClosesTheConnectionOfTheRail() throws Exception {
         SocketChannel near = joinDirect();
         near.close();
         until("the source can write nothing more", () -> written.closed);
@@ -414,7 +414,7 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldTellTheSourceByNameWhenARailOverRdmaCannotBeJoined() throws Exception {
+    void shouldReportToTheSourceWhenARailOverRdmaCannotBeConnected() throws Exception {
         written.unusable = "this node has no RDMA device";
         SocketChannel near = connect(DIRECT, 1, 0);
         near.configureBlocking(false);
@@ -425,15 +425,15 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldFailTheSessionWhenTheSourceSaysMoreThanJoinsARailOverRdma() throws Exception {
+    void shouldFailTheSessionWhenTheSourceSendsMoreThanTheNegotiationOfARailOverRdma() throws Exception {
         SocketChannel near = joinDirect();
         near.write(ByteBuffer.allocate(1));
-        until("the session hears", () -> taken.broken.size() == 1);
+        until("the session is notified", () -> taken.broken.size() == 1);
         assertTrue(written.closed);
     }
 
     @Test
-    void shouldRefuseAConnectionWhenItsFirstWordIsWrong() throws Exception {
+    void shouldRefuseAConnectionWhenItsFirstFrameIsWrong() throws Exception {
         connect(0, 1, 0);
         List<SocketChannel> wrong = new ArrayList<>();
         SocketChannel first = connect(0, 2, 0);
@@ -463,7 +463,7 @@ class RailReceiverTest {
         SocketChannel near = connect(0, 1, 0);
         send(near, 7, 0, CHUNK_BYTES);
         until("it is broken", () -> !taken.broken.isEmpty());
-        assertTrue(taken.broken.get(0).contains("chunk 7 where 0 was due"), taken.broken.get(0));
+        assertTrue(taken.broken.get(0).contains("chunk 7 instead of 0"), taken.broken.get(0));
     }
 
     @Test
@@ -476,9 +476,9 @@ class RailReceiverTest {
     }
 
     @Test
-    void shouldCloseWhatComesWhenItIsClosedOrHasEnoughConnections() throws Exception {
+    void shouldCloseNewConnectionsWhenItIsClosedOrHasTheMaximum() throws Exception {
         SocketChannel last = null;
-        for (int i = 0; i <= RailReceiver.MOST_CONNECTIONS; i++) {
+        for (int i = 0; i <= RailReceiver.MAX_CONNECTIONS; i++) {
             last = connect();
         }
         isClosed(last);

@@ -81,7 +81,7 @@ class TcpSendTest extends SendContract {
     }
 
     @Test
-    void shouldBringEveryByteToItsPlaceWhenThereAreSeveralConnections() throws Exception {
+    void shouldDeliverEveryByteWhenThereAreSeveralConnections() throws Exception {
         connections = CONNECTIONS;
         bringEveryByte();
     }
@@ -93,15 +93,15 @@ class TcpSendTest extends SendContract {
     }
 
     @Test
-    void shouldFailByNameWhenTheTargetSaysWhereItsMemoryMayBeWritten() throws Exception {
+    void shouldFailByNameWhenTheTargetSendsWritable() throws Exception {
         open();
         IOException refused =
-                assertThrows(IOException.class, () -> sender.mayWrite(new DataMessage.Writable(1, 2, 3, 4, 5)));
+                assertThrows(IOException.class, () -> sender.onWritable(new DataMessage.Writable(1, 2, 3, 4, 5)));
         assertTrue(refused.getMessage().contains("1 data connections does not write"), refused.getMessage());
     }
 
     @Test
-    void shouldNotHoldUpAWriterAndKeepTheOrderOfAConnectionWhenTheTargetTakesNothing() throws Exception {
+    void shouldNotBlockAWriterAndKeepTheOrderWhenTheTargetAcceptsNothing() throws Exception {
         Loopback pair = pair();
         pair.near().setOption(StandardSocketOptions.SO_SNDBUF, LITTLE_BYTES);
         pair.far().setOption(StandardSocketOptions.SO_RCVBUF, LITTLE_BYTES);
@@ -109,11 +109,11 @@ class TcpSendTest extends SendContract {
         receiver = new TcpChunkReceiver(List.of(pair.far()), taken);
         send(List.of(pair.near()));
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            // A writer that waited for the target would wait for good.
+            // A writer that waited for the target would wait forever.
             sender.send(chunk, 0, CHUNK_BYTES, 1, (chunk % 2) * (long) CHUNK_BYTES, chunk, 0, false);
         }
         assertEquals(0, taken.count());
-        taken.goOn();
+        taken.unblock();
         StringBuilder expected = new StringBuilder();
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             awaitRelease(chunk);
@@ -125,25 +125,26 @@ class TcpSendTest extends SendContract {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 20, 47, 48, 49, 1000, 1047})
-    void shouldSayAtTheTargetThatAConnectionIsCutInTheMiddleOfAChunk(int sentBytes) throws Exception {
+    void shouldReportAtTheTargetThatAConnectionEndedInTheMiddleOfAChunk(int sentBytes) throws Exception {
         Loopback pair = pair();
         receiver = new TcpChunkReceiver(List.of(pair.far()), taken);
         pair.near().write(frames(1000, 0).limit(sentBytes));
         pair.near().close();
         if (sentBytes == 0) {
-            // Between two chunks it is no failure: the session ends so, too.
+            // Between two chunks it is no failure, because a session ends in the same way.
             receiver.close();
             assertEquals(List.of(), taken.onProtocolError());
             return;
         }
-        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
+        Loopback.until(
+                "the target reports the error", () -> taken.onProtocolError().size() == 1);
         assertTrue(
                 taken.onProtocolError().get(0).contains("data connection to the source failed: java.io.EOFException"),
                 taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
     }
 
-    /** A chunk as a source would send it. */
+    /** Returns a chunk as a source sends it. */
     private static ByteBuffer frames(int lengthBytes, long order) {
         ByteBuffer bytes = ByteBuffer.allocateDirect(ChunkFrame.LENGTH_BYTES + lengthBytes);
         UnsafeBuffer view = new UnsafeBuffer(bytes);
@@ -154,10 +155,10 @@ class TcpSendTest extends SendContract {
 
     @ParameterizedTest
     @CsvSource({
-        "order, chunk 1 where 0 was due",
-        "version, speaks version 9",
-        "type, frame RELEASE of 48 bytes where a chunk was due",
-        "length, frame CHUNK of 64 bytes where a chunk was due",
+        "order, chunk 1 instead of 0",
+        "version, uses version 9",
+        "type, frame RELEASE of 48 bytes instead of a chunk",
+        "length, frame CHUNK of 64 bytes instead of a chunk",
         "slot, slot 16 is not granted",
     })
     void shouldRefuseByNameAndReadNoFurtherWhenTheSourceBreaksTheProtocol(String what, String said) throws Exception {
@@ -174,14 +175,15 @@ class TcpSendTest extends SendContract {
         }
         pair.near().write(bytes);
         pair.near().write(frames(100, 0));
-        Loopback.until("the target says so", () -> taken.onProtocolError().size() == 1);
+        Loopback.until(
+                "the target reports the error", () -> taken.onProtocolError().size() == 1);
         assertTrue(
                 taken.onProtocolError().get(0).contains(said),
                 taken.onProtocolError().get(0));
         assertEquals(0, taken.count());
     }
 
-    /** Each byte is sent when the one before has been taken: no time between two is as long as a release may wait. */
+    /** Each byte is sent after the previous one was read, so that no pause reaches the delay of a release. */
     @Test
     void shouldReleaseAChunkInTimeWhenTheNextOneComesByteByByte() throws Exception {
         Loopback pair = pair();
@@ -202,7 +204,7 @@ class TcpSendTest extends SendContract {
                     "byte " + last + " is taken",
                     () -> targetPool.buffer(3).duplicate().clear().get(last) == 7);
             assertTrue(sent < length, "the release waits for the next chunk's end");
-            // A fast machine would be at the end before a release is due.
+            // A fast machine would finish before a release is due.
             LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(200));
             pair.near().write(next.limit(ChunkFrame.LENGTH_BYTES + ++sent));
         }
@@ -214,10 +216,10 @@ class TcpSendTest extends SendContract {
         "16, 5, 32, 'chunk 16, which was not sent here'",
         "-1, 5, 32, 'chunk -1, which was not sent here'",
         "0, 5, 32, 'chunk 0, which was not sent here'",
-        "0, 4, 32, frame RELEASE of attempt 4 where a release of attempt 5 was due",
-        "0, 5, 40, frame RELEASE of attempt 5 where a release of attempt 5 was due",
+        "0, 4, 32, frame RELEASE of attempt 4 instead of RELEASE of attempt 5",
+        "0, 5, 40, frame RELEASE of attempt 5 instead of RELEASE of attempt 5",
     })
-    void shouldRefuseByNameAtTheSourceWhatIsNoRelease(int chunk, int attempt, int length, String said)
+    void shouldRefuseByNameAtTheSourceAnInvalidRelease(int chunk, int attempt, int length, String said)
             throws Exception {
         Loopback pair = pair();
         send(List.of(pair.near()));
@@ -226,13 +228,13 @@ class TcpSendTest extends SendContract {
         ReleaseFrame.encode(view, 0, attempt, 1, 0, chunk);
         Frame.writeHeader(view, 0, FrameType.RELEASE, length, attempt, 1);
         pair.far().write(bytes);
-        Loopback.until("the source says so", () -> failures.size() == 1);
+        Loopback.until("the source reports the error", () -> failures.size() == 1);
         assertTrue(failures.get(0).contains(said), failures.get(0));
     }
 
-    /** Its chunk would be filled with bytes that are not for this target, and they be sent to it. */
+    /** Its chunk would be reused for other bytes, which would then be sent to this target. */
     @Test
-    void shouldRefuseByNameTheReleaseOfAChunkThatIsNotSentWholeOrTwice() throws Exception {
+    void shouldRefuseByNameTheReleaseOfAnUnsentChunkOrASecondRelease() throws Exception {
         Loopback pair = pair();
         pair.near().setOption(StandardSocketOptions.SO_SNDBUF, LITTLE_BYTES);
         pair.far().setOption(StandardSocketOptions.SO_RCVBUF, LITTLE_BYTES);
@@ -243,7 +245,7 @@ class TcpSendTest extends SendContract {
         ByteBuffer bytes = ByteBuffer.allocateDirect(ReleaseFrame.LENGTH_BYTES);
         ReleaseFrame.encode(new UnsafeBuffer(bytes), 0, ATTEMPT, 1, 0, CHUNKS - 1);
         pair.far().write(bytes);
-        Loopback.until("the source says so", () -> failures.size() == 1);
+        Loopback.until("the source reports the error", () -> failures.size() == 1);
         assertTrue(failures.get(0).contains("chunk 15, which was not sent here"), failures.get(0));
         assertEquals(0, released[CHUNKS - 1].availablePermits());
 
@@ -255,12 +257,12 @@ class TcpSendTest extends SendContract {
         other.far().write(bytes);
         awaitRelease(0);
         other.far().write(bytes.flip());
-        Loopback.until("the source says so", () -> failures.size() == 2);
+        Loopback.until("the source reports the error", () -> failures.size() == 2);
         assertTrue(failures.get(1).contains("chunk 0, which was not sent here"), failures.get(1));
     }
 
     @Test
-    void shouldTakeReleasesThatComeInParts() throws Exception {
+    void shouldAcceptReleasesThatArriveInParts() throws Exception {
         Loopback pair = pair();
         send(List.of(pair.near()));
         for (int chunk = 0; chunk < CHUNKS; chunk++) {

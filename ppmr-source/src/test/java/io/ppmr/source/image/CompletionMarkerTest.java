@@ -26,8 +26,10 @@ import org.agrona.BufferUtil;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Files that are whole before their rank is: what a checkpointer says by a name, and when it is told. */
-class MarkOfWholenessTest {
+/**
+ * Tests files that are complete before their rank: the checkpointer's marker, and the time of the report to the target.
+ */
+class CompletionMarkerTest {
     private static final String RANK = "/m.1/rank-0/";
     private static final CallingProcess USER = new CallingProcess(7, 7, 1);
     private static final OpenFlags WRITE = new OpenFlags(1);
@@ -56,7 +58,7 @@ class MarkOfWholenessTest {
     private final ByteBuffer memory = ByteBuffer.allocateDirect(100);
     private OutgoingFiles files;
 
-    /** Notes what the target is told. */
+    /** Records the messages to the target. */
     private final class NotingOutlet implements Outlet {
         @Override
         public void requestCredits(OutgoingFile file, long window, int count, int flags) {
@@ -103,17 +105,17 @@ class MarkOfWholenessTest {
 
         @Override
         public void onPoolEmpty() {
-            throw new AssertionError("nobody waits for a chunk");
+            throw new AssertionError("no writer waits for a chunk");
         }
 
         @Override
         public void waitedForChunk(long tookNs) {
-            throw new AssertionError("nobody waits for a chunk");
+            throw new AssertionError("no writer waits for a chunk");
         }
 
         @Override
         public void waitedForSlot(OutgoingFile file, long tookNs) {
-            throw new AssertionError("nobody waits for a credit");
+            throw new AssertionError("no writer waits for a credit");
         }
     }
 
@@ -142,7 +144,7 @@ class MarkOfWholenessTest {
     }
 
     @Test
-    void shouldSayThatRetainedFilesAreWholeBeforeTheMarkOfItIsSeen() throws Exception {
+    void shouldReportRetainedFilesAsCompleteBeforeTheirMarkerIsVisible() throws Exception {
         view.release(write("core"));
         long stream = write("pages.stream");
         view.release(write("list.new"));
@@ -152,27 +154,27 @@ class MarkOfWholenessTest {
         told.clear();
         view.release(stream);
         files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> false);
-        // Each file's end is said once.
+        // The end of each file is sent once.
         assertEquals(List.of("END_OF_FILE " + RANK + "pages.stream", "END_OF_IMAGE 0"), told);
     }
 
     @Test
-    void shouldEndTheWaitForAHandleWhenTheMigrationIsCalledOff() throws Exception {
+    void shouldEndTheWaitForAHandleWhenTheMigrationIsCancelled() throws Exception {
         long held = write("core");
         AtomicInteger asked = new AtomicInteger();
         IOException failure = assertThrows(
                 IOException.class,
                 () -> files.endRank(
                         0, System.nanoTime() + TimeUnit.MINUTES.toNanos(10), () -> asked.incrementAndGet() == 2));
-        assertTrue(failure.getMessage().contains("core was still open when the migration was called off"));
+        assertTrue(failure.getMessage().contains("core was still open when the migration was cancelled"));
         assertEquals(2, asked.get(), "asked once more while it waited");
         view.release(held);
         files.endRank(0, System.nanoTime() + TimeUnit.SECONDS.toNanos(5), () -> true);
     }
 
-    /** The kernel tells of a close some time after it, and libfuse holds that back while the file is renamed. */
+    /** The kernel reports a close some time after it, and libfuse delays the report while the file is renamed. */
     @Test
-    void shouldNotWaitForTheReleaseOfTheMarkItself() throws Exception {
+    void shouldNotWaitForTheReleaseOfTheMarkerItself() throws Exception {
         long open = write("list.new");
         told.clear();
         view.rename(RANK + "list.new", RANK + "list");
@@ -182,7 +184,7 @@ class MarkOfWholenessTest {
     }
 
     @Test
-    void shouldSayNothingWhenAnotherFileIsRenamed() throws Exception {
+    void shouldReportNothingWhenAnotherFileIsRenamed() throws Exception {
         view.release(write("core"));
         told.clear();
         view.rename(RANK + "core", RANK + "core.old");
@@ -190,7 +192,7 @@ class MarkOfWholenessTest {
     }
 
     @Test
-    void shouldRefuseAWriteWhenTheFileWasSaidToBeWhole() throws Exception {
+    void shouldRefuseAWriteAfterTheFileWasReportedAsComplete() throws Exception {
         view.release(write("core"));
         view.release(write("list.new"));
         view.rename(RANK + "list.new", RANK + "list");
