@@ -40,7 +40,7 @@ public record ServiceKeys(
         ControlKeys control,
 
         @Key(
-                value = "" + RightsBounds.USUAL_FILES,
+                value = "" + RightsBounds.DEFAULT_FILES,
                 doc = "how many files the processes of a rank may have open or mapped in all, and how many threads; a"
                         + " source refuses a rank with more before it is paused, so a target's is not to be the smaller"
                         + " one",

@@ -13,13 +13,13 @@ public record NodeSettings(
 
         @Key(
                 value = "/var/lib/ppmr/work",
-                doc = "where the checkpointers' commands keep their logs and PID files; outside the mount, on a local"
+                doc = "directory of the checkpointers' logs and PID files; outside the mount, on a local"
                         + " disk; no user may be able to change a name in its path",
                 example = "/local/ppmr/work")
         Path workDirectory,
 
         @Key(
                 value = "15s",
-                doc = "how long the connected peer may say nothing before it is lost; an idle side speaks each second",
+                doc = "time without any frame after which the peer counts as lost (heartbeat: 1 s)",
                 example = "30s")
         Duration silenceLimit) {}

@@ -4,26 +4,26 @@ import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import java.util.List;
 
 /**
- * The report of a migration. Times are seconds from its start; where nothing was read or written they are 0.
+ * The report of a migration. Times are seconds from its start, or 0 if nothing was read or written.
  *
  * @param migrationId its name
- * @param checkpointer what checkpointed the job
- * @param pages how its memory travelled, streamed or as images, and why; empty where its checkpointer has one way only
- * @param outcome how it ended
- * @param reason why it ended so; empty for a commit
+ * @param checkpointer checkpointer of the job
+ * @param pages how its memory was sent, streamed or as images, and why, or empty if its checkpointer has only one way
+ * @param outcome its outcome
+ * @param reason reason of the outcome; empty for a commit
  * @param bytes bytes of all images
- * @param stagedBytes of them, those that went to staging at the target
- * @param seconds how long it lasted
- * @param firstByteReadSeconds when a restart read the first byte
- * @param lastByteWrittenSeconds when a checkpointer wrote the last byte
- * @param bytesReadWhenLastWritten how much the restarts had read by then
+ * @param stagedBytes part of them that went to staging at the target
+ * @param seconds its duration
+ * @param firstByteReadSeconds time at which a restart read the first byte
+ * @param lastByteWrittenSeconds time at which a checkpointer wrote the last byte
+ * @param bytesReadWhenLastWritten bytes that the restarts had read by then
  * @param poolBytes size of this node's pool
  * @param sourcePeakRssBytes this service's peak resident memory
- * @param targetPeakRssBytes the target service's
- * @param pauseSeconds how long the job stood still, from the first rank that was stopped until it computed again
- * @param ranks what became of each rank
- * @param copy what became of the copy that was wanted; null if none was
- * @param slow whether it failed because the job's checkpoints wrote less than the configuration wants
+ * @param targetPeakRssBytes the target service's peak resident memory
+ * @param pauseSeconds time for which the job was stopped, from the first stopped rank until it computed again
+ * @param ranks the moved ranks
+ * @param copy report of the requested copy, or null if none was requested
+ * @param slow whether it failed because the job's checkpoints wrote less than the configured minimum
  */
 public record MigrationReport(
         String migrationId,
@@ -49,11 +49,11 @@ public record MigrationReport(
     public enum Outcome {
         /** The ranks run on the target, the originals are gone. */
         COMMITTED,
-        /** The originals go on, nothing is left on the target. */
+        /** The originals continue, and no copy is left on the target. */
         ROLLED_BACK,
-        /** The target did not want it; the originals were not touched. */
+        /** No target accepted the job. The originals were not touched. */
         REFUSED,
-        /** The originals are gone and the target could not be told: the ranks are held there. */
+        /** The originals are gone and the target is unreachable, so the ranks are held there. */
         IN_DOUBT
     }
 
@@ -65,12 +65,12 @@ public record MigrationReport(
     }
 
     public MigrationReport {
-        // A service of an earlier release does not say it.
+        // A service of an earlier release does not send it.
         pages = pages == null ? "" : pages;
         ranks = List.copyOf(ranks);
     }
 
-    /** Returns true if the originals are gone: the job, if all is well, runs on the target. */
+    /** Returns true if the originals are gone. If all is well, the job runs on the target. */
     public boolean moved() {
         return outcome == Outcome.COMMITTED || outcome == Outcome.IN_DOUBT;
     }

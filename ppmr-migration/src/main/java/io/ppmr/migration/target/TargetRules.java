@@ -6,7 +6,7 @@ import java.util.List;
 
 /** The rules by which a target takes part in migrations, with their keys. Immutable. */
 public record TargetRules(
-        @Key(value = "1h", doc = "how long a restart may take in all", example = "30m")
+        @Key(value = "1h", doc = "time limit of a restart", example = "30m")
         Duration restartDeadline,
 
         @Key(value = "false", doc = "whether processes of root may be restored here", example = "true")
@@ -15,13 +15,13 @@ public record TargetRules(
         @Key(
                 value = "false",
                 doc = "whether jobs may be restored whose user this node's user database does not know; the group that"
-                        + " the source names is then believed, unless it is root's",
+                        + " the source names is then accepted, unless it is root's",
                 example = "true")
         boolean unknownUsers,
 
         @Key(
                 value = "2",
-                doc = "how many migrations it takes part in at once, each with a pool of its own",
+                doc = "number of migrations at a time, each with its own pool",
                 example = "4",
                 least = 1,
                 most = 32)

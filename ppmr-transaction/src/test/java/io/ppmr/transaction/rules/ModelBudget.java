@@ -26,10 +26,10 @@ record ModelBudget(
     static final int RESOLVE = 8;
     static final int REBOOT = 9;
     static final int CONTINUED = 10;
-    /** A target says that it has committed, and nobody can have. */
+    /** A target sends Committed, although no target can have committed. */
     static final int FORGED = 11;
 
-    /** Two bits each. */
+    /** Packs the budget, two bits for each kind. */
     int packed() {
         int[] all = {
             crashes,
