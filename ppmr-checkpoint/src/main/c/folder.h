@@ -1,7 +1,5 @@
-/*
- * Finds the folder of a path without following any link, so that a user who can change a name on the way cannot lead the
- * caller elsewhere. Works on every kernel that has O_PATH; openat2(2) would need Linux 5.6.
- */
+/* Finds the folder of a path without following any link. A user who can change a name on the way cannot redirect the
+ * caller. It works on every kernel that has O_PATH; openat2(2) would need Linux 5.6. */
 #ifndef PPMR_FOLDER_H
 #define PPMR_FOLDER_H
 
@@ -10,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * Opens the folder of an absolute path step by step, and points last at the name in it. The path is changed. -1 with
- * errno: EINVAL for a path with an empty part, '.' or '..', ELOOP or ENOTDIR for a link in the way.
- */
+/* Opens the folder of an absolute path step by step, and points last at the name in it. The path is changed. Returns
+ * -1 with errno: EINVAL for a path with an empty part, '.' or '..', ELOOP or ENOTDIR for a link in the path. */
 static inline int open_folder(char *path, char **last)
 {
     int folder = path[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : (errno = EINVAL, -1);

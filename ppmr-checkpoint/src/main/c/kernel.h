@@ -1,7 +1,6 @@
-/*
- * What kernels before Linux 5.9 have no call for, done the older way where the newer one answers ENOSYS. The C library
- * may be as old as the kernel, so calls go by number. Numbers of calls since Linux 5.0 are the same on all machines.
- */
+/* Replacements for calls that kernels before Linux 5.9 lack. The older way is used if the newer one returns ENOSYS.
+ * The C library may be as old as the kernel, so calls use numbers. Numbers of calls since Linux 5.0 are the same on
+ * all machines. */
 #ifndef PPMR_KERNEL_H
 #define PPMR_KERNEL_H
 
@@ -21,16 +20,14 @@
 #define SYS_close_range 436
 #endif
 
-/*
- * Returns true for the number of a user or a group. Of the numbers of 32 bits the highest is none: setresuid(2) takes it
- * for "leave it as it is", so root would stay root. A longer one would be cut to another user's.
- */
+/* Returns true for the number of a user or a group. The highest 32-bit number is none, because setresuid(2) reads it
+ * as "no change", so root would stay root. A longer number would be cut to another user's. */
 static inline int is_identity(unsigned long long number)
 {
     return number < UINT32_MAX;
 }
 
-/* Closes those in /proc/self/fd; false if there is no /proc. proc(5). */
+/* Closes the descriptors in /proc/self/fd. Returns false if there is no /proc. proc(5). */
 static inline int close_listed(unsigned int first, unsigned int last)
 {
     DIR *all = opendir("/proc/self/fd");
@@ -47,7 +44,7 @@ static inline int close_listed(unsigned int first, unsigned int last)
     return 1;
 }
 
-/* close_range(2): closes the descriptors from the first to the last; 0, or -1 with errno. */
+/* Closes the descriptors from the first to the last, as close_range(2); 0, or -1 with errno. */
 static inline int close_descriptors(unsigned int first, unsigned int last)
 {
     if (first > last || syscall(SYS_close_range, first, last, 0U) == 0)
@@ -64,12 +61,10 @@ static inline int close_descriptors(unsigned int first, unsigned int last)
     return 0;
 }
 
-/*
- * Gives this process, and what it starts, an empty session keyring of root's in the place of the service's, of which
- * every child would possess the keys, whatever user it becomes; 0, or -1 with errno. Made before that, as a user may
- * have 200 keyrings and root a million. A kernel, or a container, without keyrings has no keys to give away. keyctl(2),
- * session-keyring(7).
- */
+/* Gives this process and its children an empty session keyring of root instead of the service's. Otherwise every
+ * child would possess the service's keys, whatever user it becomes. Returns 0, or -1 with errno. The caller is still
+ * root, because a user may have 200 keyrings and root a million. A kernel or container without keyrings has no keys
+ * to protect. keyctl(2), session-keyring(7). */
 static inline int leave_session_keyring(void)
 {
     if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0 || errno == ENOSYS || errno == EPERM)

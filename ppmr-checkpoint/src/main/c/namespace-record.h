@@ -1,10 +1,8 @@
-/*
- * The record of a rank's namespaces: a file in /run/ppmr/namespaces, named by the inode of the PID namespace, with one
- * line about its init: boot id, inodes of its PID and its mount namespace, start time in ticks, device and inode of its
- * program. The init, ppmr-rank-init, writes it as soon as it is there and keeps it locked (flock(2)) as long as it lives;
- * ppmr-launch, as well as the services, enters a namespace only if what it finds there says the same. So the name of a process
- * proves nothing, the record outlives a service, and one of an earlier boot says nothing of this one.
- */
+/* The record of a rank's namespaces: a file in /run/ppmr/namespaces, named by the inode of the PID namespace. It has
+ * one line about the init: boot id, inodes of its PID and mount namespace, start time in ticks. Device and inode of
+ * its program follow. The init, ppmr-rank-init, writes it at its start and keeps it locked (flock(2)) as long as it
+ * lives. Both ppmr-launch and the services enter a namespace only if its present state agrees with the record. The name
+ * of a process proves nothing. The record outlives a service, and one of an earlier boot is invalid. */
 #ifndef PPMR_NAMESPACE_RECORD_H
 #define PPMR_NAMESPACE_RECORD_H
 
@@ -22,7 +20,7 @@
 
 enum { RECORD_BYTES = 256, RECORD_NAME_BYTES = 24, PROC_FILE_BYTES = 4096, START_TIME_FIELD = 22 };
 
-/* Reads the beginning of a file below a folder as text; false, with errno, if it cannot be read. */
+/* Reads the beginning of a file in a folder as text. Returns false, with errno, if it cannot be read. */
 static inline bool read_text_at(int folder, const char *name, char *text, size_t size)
 {
     int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -39,7 +37,8 @@ static inline bool read_text_at(int folder, const char *name, char *text, size_t
     return true;
 }
 
-/* Opens the folder of records, which only root can change, as all folders above it; -1 with errno. */
+/* Opens the folder of records. Only root can change this folder and all folders above it. Returns -1 with errno on
+ * an error. */
 static inline int open_records(bool make)
 {
     static const char *const names[] = {"run", "ppmr", "namespaces"};
@@ -62,14 +61,15 @@ static inline int open_records(bool make)
     return -1;
 }
 
-/* The inode of a namespace of a process, whose folder in /proc is given; 0 with errno. */
+/* Returns the inode of a namespace of a process, whose folder in /proc is given; 0 with errno on an error. */
 static inline unsigned long long namespace_inode(int process, const char *name)
 {
     struct stat namespace;
     return fstatat(process, name, &namespace, 0) == 0 ? (unsigned long long)namespace.st_ino : 0;
 }
 
-/* proc(5), field 22 of stat: behind the name in parentheses, which may have blanks, comes field 3. 0 if it has ended. */
+/* Returns field 22 of proc(5)'s stat, or 0 if the process has ended. Field 3 follows the name in parentheses, which may
+ * have blanks. */
 static inline unsigned long long start_time(int process)
 {
     char text[PROC_FILE_BYTES];
@@ -81,10 +81,8 @@ static inline unsigned long long start_time(int process)
     return at == NULL ? 0 : strtoull(at + 1, NULL, 10);
 }
 
-/*
- * Writes down what there is to be said of a process, whose folder in /proc is given, if it is the init of its namespaces.
- * False, with errno, if that cannot be found out.
- */
+/* Writes the record of a process, whose folder in /proc is given, if it is the init of its namespaces. Returns
+ * false, with errno, on an error. */
 static inline bool describe_init(int process, char *record, char *name)
 {
     char boot[64];

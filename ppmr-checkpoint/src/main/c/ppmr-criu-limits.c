@@ -1,6 +1,6 @@
-// Preloaded into criu(8) where root has no CAP_SYS_RESOURCE, as in many containers. CRIU reads the resource limits of each
-// process that it checkpoints by prlimit(2), which needs that capability for a process of another user, though the
-// kernel shows the same numbers to everybody in /proc/PID/limits. So where prlimit(2) is refused they are read there.
+// Preloaded into criu(8) if root has no CAP_SYS_RESOURCE, as in many containers. CRIU reads the resource limits of each
+// process that it checkpoints by prlimit(2), which needs that capability for a process of another user. The kernel
+// shows the same numbers to every user in /proc/PID/limits. So if prlimit(2) is refused, they are read there.
 // Everything else is left to the C library, so that no process can change limits without permission.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The first column of proc(5)'s limits by the number of getrlimit(2), which is the order of its lines.
+// The first column of proc(5)'s limits, by the number of getrlimit(2), which is the order of its lines.
 static const char *const names[] = {
     [RLIMIT_CPU] = "Max cpu time",           [RLIMIT_FSIZE] = "Max file size",
     [RLIMIT_DATA] = "Max data size",         [RLIMIT_STACK] = "Max stack size",
@@ -25,7 +25,7 @@ static const char *const names[] = {
     [RLIMIT_RTPRIO] = "Max realtime priority", [RLIMIT_RTTIME] = "Max realtime timeout",
 };
 
-// Reads a number, or "unlimited", behind blanks; 0 if there is none.
+// Reads a number, or "unlimited", behind blanks, or 0 if there is none.
 static int number(char **at, rlim64_t *value) {
     static const char unlimited[] = "unlimited";
     char *from = *at + strspn(*at, " ");
@@ -60,7 +60,7 @@ static int shown(pid_t pid, unsigned resource, struct rlimit64 *limit) {
     return found;
 }
 
-// CRIU asks by syscall(2), which the C library's wrapper of it is not told of; older versions ask by prlimit(2).
+// CRIU calls syscall(2), which bypasses the C library's wrapper. Older versions call prlimit(2).
 static long (*next_syscall(void))(long, ...) {
     static long (*next)(long, ...);
     if (!next) {

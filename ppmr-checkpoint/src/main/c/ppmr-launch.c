@@ -1,36 +1,35 @@
-/*
- * ppmr-launch: starts a command so that it outlives the service, as the job's user where asked.
+/* ppmr-launch: starts a command so that it outlives the service, as the job's user on request.
  *
  *   ppmr-launch [--uid UID --gid GID [--groups GID,...] [--capability NUMBER]] [--report FILE] [--env NAME=VALUE]...
  *               [--breakpoints VALUE] [--enter PID [--directory DIRECTORY] [--same PATH]...] -- COMMAND [ARGUMENT...]
  *
- * The command gets a session and a session keyring of its own, and no descriptor above 2. With --uid it gets the groups of
- * --groups, or the given group alone. The caller asks the user database: asked again for each command, with the
- * libraries that it loads, it costs half a millisecond. The process is the same before and after: its PID is the command's
- * PID. credentials(7), close_range(2), session-keyring(7).
+ * The command gets its own session and session keyring, and no descriptor above 2. With --uid it gets the groups of
+ * --groups, or only the given group. The caller reads the user database. Reading it for each command, with the
+ * libraries that it loads, would cost half a millisecond. The process is the same before and after, so its PID is
+ * the command's PID. credentials(7), close_range(2), session-keyring(7).
  *
- * With --capability the command keeps that one capability of root's and no other: in the permitted, effective,
+ * With --capability the command keeps only that one capability of root. It is in the permitted, effective,
  * inheritable and ambient sets, so that an ordinary program has it. capabilities(7).
  *
- * With --report it is the main process of a transient service instead: the command is its child, whose PID it prints;
- * from then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties either to the program
- * asked for it. It ends as the command ends: systemd takes a main process that SIGTERM has killed for one that ended
- * well, and its caller must not.
+ * With --report it is the main process of a transient service instead. The command is its child, whose PID it
+ * prints. From then on its own standard streams and the command's are /dev/null and FILE, so that nothing ties
+ * either of them to the requesting program. It ends as the command ends. However, systemd considers a main process
+ * that SIGTERM killed as successful, and its caller must not.
  *
- * With --breakpoints it first tries whether a hardware breakpoint stops a traced process. Where it does not, as in some
- * virtual machines, the command gets VALUE as CRIU_FAULT in its environment: CRIU sets breakpoints where it has to stop
- * a process, and waits for ever if they stop no process; 130 has it go by system calls instead. ptrace(2).
+ * With --breakpoints it first tests whether a hardware breakpoint stops a traced process. If it does not, as in some
+ * virtual machines, the command gets VALUE as CRIU_FAULT in its environment. CRIU sets breakpoints to stop a
+ * process, and waits for ever if they have no effect. With 130 it uses system calls instead. ptrace(2).
  *
- * With --enter the command runs in the PID and mount namespace of a rank that was moved here, whose init is PID, and in
- * DIRECTORY, which is opened outside. It is a child of this process then, which waits for it outside. Root's programs enter
- * only what root has made: the init runs our own program, all its user IDs are 0, its user namespace is ours, and its record
- * (namespace-record.h) says that it is the one. All of that is asked of a process that is held by a descriptor, and so are the
- * namespaces that are entered, so that no PID can mean another process meanwhile. Before the first execve(2) in there
- * this program, which is linked statically, sees that the root directory, the command, its loader, the library folders
- * and each PATH are the same files as outside, so that nothing in there stands in for root's programs. setns(2).
+ * With --enter the command runs in the PID and mount namespace of a rank that was moved here, whose init is PID. It
+ * runs in DIRECTORY, which is opened outside. It is then a child of this process, which waits for it outside. Root's
+ * programs enter only namespaces that root made. Their init runs ppmr's own program, all its user IDs are 0, and its
+ * user namespace is this one's. Its record (namespace-record.h) identifies it. All of this is checked on a process
+ * that is held by a descriptor, as are the entered namespaces. So a reused PID does no harm. Before the
+ * first execve(2) inside, this program, which is linked statically, checks files. The root directory, the command,
+ * its loader, the library folders and each PATH must be the same files as outside. So no file inside
+ * can replace root's programs. setns(2).
  *
- * Exit status: the command's; 125 if it could not be started.
- */
+ * Exit status: the command's; 125 if it could not be started. */
 #define _GNU_SOURCE
 #include "kernel.h"
 #include "namespace-record.h"
@@ -95,7 +94,8 @@ static void become(uid_t uid, gid_t gid, char *groups)
         die("cannot set the user");
 }
 
-/* What setresuid(2) has left in the permitted set (PR_SET_KEEPCAPS) is cut down to one, which execve(2) passes on. */
+/* Reduces the permitted set that setresuid(2) has left (PR_SET_KEEPCAPS) to one capability, which execve(2) passes
+ * on. */
 static void keep_only(long capability)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
@@ -108,11 +108,11 @@ static void keep_only(long capability)
         die("cannot pass the capability on (a kernel before Linux 4.3, or one that does not know it)");
 }
 
-/* Lets the command's half return; the other half stays until that has ended, and ends as it did. */
+/* Returns in the command's half. The other half stays until the command has ended, and ends in the same way. */
 static void report(const char *path)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* The folder is the service's own. O_NOFOLLOW refuses a link all the same. */
+    /* The folder belongs to the service. O_NOFOLLOW refuses a link all the same. */
     int output = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || output < 0)
         die(path);
@@ -143,7 +143,7 @@ static __attribute__((noinline)) void breakpoint_here(void)
     reached = 1;
 }
 
-/* False only where a breakpoint was set, and the child has gone past it. */
+/* Returns false only if a breakpoint was set, and the child ran past it. */
 static bool breakpoints_stop(void)
 {
     pid_t child = fork();
@@ -157,7 +157,7 @@ static bool breakpoints_stop(void)
     }
     int status;
     bool stopped = waitpid(child, &status, 0) == child && WIFSTOPPED(status);
-    /* Debug register 0 holds the address, bit 0 of register 7 switches it on for this process. */
+    /* Debug register 0 has the address. Bit 0 of register 7 enables it for this process. */
     bool set = stopped && ptrace(PTRACE_POKEUSER, child, offsetof(struct user, u_debugreg[0]), breakpoint_here) == 0
                && ptrace(PTRACE_POKEUSER, child, offsetof(struct user, u_debugreg[7]), 1L) == 0
                && ptrace(PTRACE_CONT, child, NULL, NULL) == 0 && waitpid(child, &status, 0) == child;
@@ -175,7 +175,7 @@ static bool breakpoints_stop(void)
 }
 #endif
 
-/* What --enter and the options behind it say. */
+/* The arguments of --enter and the options behind it. */
 struct entrance {
     const char *init;
     const char *directory;
@@ -189,12 +189,12 @@ static _Noreturn void refuse(const char *init, const char *why)
     exit(EXIT_NOT_STARTED);
 }
 
-/* A namespace of a process, whose folder in /proc is given. */
+/* Opens a namespace of a process, whose folder in /proc is given. */
 static int open_namespace(int process, const char *name, const char *init)
 {
     int namespace = openat(process, name, O_RDONLY | O_CLOEXEC);
     if (namespace < 0)
-        refuse(init, "it has ended, or may not be looked at");
+        refuse(init, "it has ended, or cannot be inspected");
     return namespace;
 }
 
@@ -207,18 +207,18 @@ static bool is_roots(int process)
            && (ids[0] | ids[1] | ids[2] | ids[3]) == 0;
 }
 
-/* Ends this program unless the process, whose folder in /proc is given, is an init that ppmr-rank-init has written down. */
+/* Ends this program unless the process, whose folder in /proc is given, is an init that ppmr-rank-init has recorded. */
 static void prove(int process, const char *init)
 {
     int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (self < 0)
         die("/proc/self");
-    /* A kernel without user namespaces has neither. */
+    /* On a kernel without user namespaces neither process has one. */
     if (namespace_inode(process, "ns/user") != namespace_inode(self, "ns/user"))
         refuse(init, "it has another user namespace than this service");
     close(self);
     if (!is_roots(process))
-        refuse(init, "it is not root's");
+        refuse(init, "it does not belong to root");
     char found[RECORD_BYTES], recorded[RECORD_BYTES], name[RECORD_NAME_BYTES];
     if (!describe_init(process, found, name))
         refuse(init, strerror(errno));
@@ -229,7 +229,7 @@ static void prove(int process, const char *init)
         refuse(init, "it has no record in " RECORD_FOLDER);
     close(records);
     if (strcmp(found, recorded) != 0)
-        refuse(init, "its record in " RECORD_FOLDER " is of another one");
+        refuse(init, "its record in " RECORD_FOLDER " belongs to another process");
 }
 
 /* Finds a program as execvp(3) does, so that the same file is run inside. */
@@ -261,7 +261,7 @@ static void note(struct same_files *same, const char *path)
         die(path);
 }
 
-/* Enters, and returns in a child that is inside; this process waits outside and ends as that ends. */
+/* Enters the namespaces, and returns in a child inside. This process waits outside and ends as the child ends. */
 static const char *enter(struct entrance *into, const char *command)
 {
     char path[64];
@@ -299,7 +299,7 @@ static const char *enter(struct entrance *into, const char *command)
         close(directory);
         return program;
     }
-    /* What waits keeps no mount of the node's. */
+    /* The waiting process must not keep a mount of the node. */
     close(directory);
     int status;
     while (waitpid(child, &status, 0) < 0) {
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
     const char *program = argv[i + 1];
     if (entrance.init != NULL) {
         program = enter(&entrance, program);
-        /* The command leads a session inside, as CRIU joins that of a process that is none's leader. */
+        /* The command leads a session inside, because CRIU joins the session of a process that leads none. */
         if (setsid() < 0)
             die("setsid");
     }

@@ -1,36 +1,35 @@
-/*
- * ppmr-look: says what lies at paths, for the service that asks over a pipe. It is started as the job's user, so that it
- * sees what the job may see and no more, and it can be killed where a file's server does not answer.
+/* ppmr-look: reports the files at paths to the service over a pipe. It runs as the job's user, so that it has
+ * exactly the job's access. It can be killed if a file's server does not answer.
  *
- *   ppmr-look           answers questions until its standard input ends
- *   ppmr-look --flush   the same as root, for the questions of letter f alone
+ *   ppmr-look           answers queries until its standard input ends
+ *   ppmr-look --flush   the same as root, only for the queries of letter f
  *
- * A question is a letter and texts that end with NUL. Answers come one line each, in the order of the questions, the last at '.':
+ * A query is a letter and texts that end with NUL. Answers are one line each, in the order of the queries, the last
+ * at '.':
  *
- *   s FIRST NAME   what lies at FIRST, or else at NAME (FIRST may be empty). The last part may be a link of /proc:
+ *   s FIRST NAME   the file at FIRST, or otherwise at NAME (FIRST may be empty). The last part may be a link of /proc:
  *                  "found WHICH FSTYPE HANDLE MODE UID GID SIZE RDEV LINKS INODE DEVICE MTIME CTIME BYTES", or "error ERRNO".
- *                  HANDLE is TYPE:HEX by name_to_handle_at(2), or "-". BYTES are those that it takes on the disk.
- *   l FIRST NAME   the same, and the file is opened for that: a client of a network filesystem asks its server then.
- *   y FIRST NAME   the same, and what this node has of it in memory is written to its disk or server before.
+ *                  HANDLE is TYPE:HEX by name_to_handle_at(2), or "-". BYTES is the size on the disk.
+ *   l FIRST NAME   as s, and the file is opened for that: a client of a network filesystem then queries its server.
+ *   y FIRST NAME   as s, after this node's unwritten data of the file is flushed to its disk or server.
  *   d FIRST NAME   a "found" line as above, and behind it "bytes" and the content: pieces that begin with their length,
  *                  4 bytes in the machine's order, and end with a length of 0. Then "end" or "error ERRNO".
- *   c FIRST NAME   the same, but of an ELF file that has a build ID "id HEX" instead of the content.
- *   a WAY NAME     whether this user may open NAME: WAY is r or -, and w or -. "--" is to have it as a directory, or just to
- *                  find it. "yes" or "error ERRNO".
- *   n FIRST NAME   what it takes to carry the file: "data BYTES", without its holes, or "error ERRNO"; ENOTSUP for a file
- *                  with attributes (xattr(7)) that are not carried.
+ *   c FIRST NAME   as d, except that an ELF file with a build ID gives "id HEX" instead of the content.
+ *   a WAY NAME     whether this user may open NAME: WAY is r or -, and w or -. "--" opens a directory, or only finds
+ *                  the file. "yes" or "error ERRNO".
+ *   n FIRST NAME   the size of the file for a move: "data BYTES", without its holes, or "error ERRNO"; ENOTSUP for a file
+ *                  with attributes (xattr(7)) that are not copied.
  *   r FIRST NAME   a "found" line, and behind it the content without its holes: pieces that begin with their length, 4
  *                  bytes, and their offset, 8 bytes, in the machine's order, and end with a length of 0 and an offset of 0.
  *                  Then "end" or "error ERRNO".
- *   w GID NAME     may a file of that group be made at NAME, or take the place of the user's own there: "room DEVICE BYTES TAKEN"
- *                  with what its filesystem has left, and 1 where that file is there, or "error ERRNO". No link of NAME's is followed.
- *   f PID FD       writes what a process has written to a file to its disk or server: "found" with the file's length, or "error ERRNO".
+ *   w GID NAME     whether a file of that group may be made at NAME, or replace the user's own: "room DEVICE BYTES TAKEN"
+ *                  with the free space of its filesystem, and 1 if that file exists, or "error ERRNO". No link is followed.
+ *   f PID FD       flushes a process's file to its disk or server: "found" with the file's length, or "error ERRNO".
  *
- * A process of its own watches the one that answers, and kills it as soon as the asker's end of standard input is closed:
- * the asker may have died while a file's server keeps the answer waiting.
+ * A second process watches the answering one, and kills it as soon as the client's end of standard input is closed.
+ * The client may have died while a file's server delays the answer.
  *
- * A digest is printed on request. Nothing is written, created or truncated. stat(2), elf(5), pidfd_getfd(2).
- */
+ * Digests are printed on request. No file is written, created or truncated. stat(2), elf(5), pidfd_getfd(2). */
 #define _GNU_SOURCE
 #include "folder.h"
 #include "kernel.h"
@@ -78,7 +77,7 @@ static char name[PATH_BYTES];
 static unsigned char piece[PIECE_BYTES];
 static unsigned char notes[NOTE_BYTES];
 
-/* Reads a text; false at the end of the input. A longer one is no path: it is read, and answered as such. */
+/* Reads a text. Returns false at the end of the input. A longer text is no path. It is read, and answered as such. */
 static bool read_text(char *to)
 {
     size_t used = 0;
@@ -113,7 +112,7 @@ static void say_handle(int file)
         printf("%02x", room[offsetof(struct file_handle, f_handle) + i]);
 }
 
-/* Says what a file is; false, after the error, if it cannot be said. */
+/* Prints the facts of a file. Returns false, after the error line, if it has none. */
 static bool say_found(int which, int file, struct stat *status)
 {
     struct statfs system;
@@ -131,7 +130,8 @@ static bool say_found(int which, int file, struct stat *status)
     return true;
 }
 
-/* Finds the file without opening it, so that no device, FIFO or lease notices; the descriptor, or -1 with errno. */
+/* Finds the file without opening it, so that no device, FIFO or lease is affected. Returns the descriptor, or -1
+ * with errno. */
 static int find(int *which)
 {
     int file = first[0] == '\0' ? -1 : open(first, O_PATH | O_CLOEXEC);
@@ -183,7 +183,7 @@ static void status_of(bool opened, bool synced)
     close(found);
 }
 
-/* Finds a regular file and opens it for reading; -1 after the error. */
+/* Finds a regular file and opens it for reading. Returns -1 after the error line. */
 static int open_asked(int *which, struct stat *status)
 {
     int found = find(which);
@@ -204,7 +204,7 @@ static bool read_at(int file, void *to, size_t bytes, uint64_t at)
     return at <= INT64_MAX && pread(file, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/* Finds the build ID among notes; its length, 0 if there is none. */
+/* Finds the build ID among notes. Returns its length, 0 if there is none. */
 static size_t id_among(size_t bytes, unsigned char *id)
 {
     for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
@@ -230,7 +230,7 @@ static size_t id_in(int file, uint64_t at, uint64_t bytes, unsigned char *id)
     return bytes > 0 && bytes <= NOTE_BYTES && read_at(file, notes, bytes, at) ? id_among(bytes, id) : 0;
 }
 
-/* The build ID of an ELF file of this machine's byte order; its length, 0 if there is none. */
+/* Reads the build ID of an ELF file of this machine's byte order. Returns its length, 0 if there is none. */
 static size_t build_id(int file, unsigned char *id)
 {
     unsigned char ident[EI_NIDENT];
@@ -263,7 +263,7 @@ static size_t build_id(int file, unsigned char *id)
     return length;
 }
 
-/* No more than its length when it was found: it may grow while it is read. */
+/* Prints no more than its length when it was found, because it may grow while it is read. */
 static void say_bytes(int file, int64_t length)
 {
     int error = 0;
@@ -311,10 +311,8 @@ static void content_of(bool by_id)
     close(file);
 }
 
-/*
- * The next run of bytes from an offset on that is no hole, by the file's length; false if there is none. Where the
- * filesystem shows no holes, or there are too many, all is one run.
- */
+/* Finds the next run of bytes from an offset that is no hole, within the file's length. Returns false if there is
+ * none. If the filesystem shows no holes, or there are too many, everything is one run. */
 static bool next_run(int file, int64_t from, const struct stat *status, int *runs, int64_t *start, int64_t *end)
 {
     int64_t length = status->st_size;
@@ -322,7 +320,7 @@ static bool next_run(int file, int64_t from, const struct stat *status, int *run
         return false;
     *start = from;
     *end = length;
-    /* One that takes as much as it is long has no holes. */
+    /* A file whose size on the disk is at least its length has no holes. */
     if (++*runs > MOST_RUNS || (int64_t)status->st_blocks * 512 >= length)
         return true;
     off_t data = lseek(file, from, SEEK_DATA);
@@ -335,7 +333,8 @@ static bool next_run(int file, int64_t from, const struct stat *status, int *run
     return *start < length;
 }
 
-/* Attributes of the user's and access lists travel with no file; labels and the like are each node's own. */
+/* Returns true for user attributes and access lists, which are never copied. Labels and the like belong to each
+ * node. */
 static bool has_attributes(int file)
 {
     static char names[ATTRIBUTE_BYTES];
@@ -383,7 +382,7 @@ static void runs_of(void)
     int file = open_asked(&which, &status);
     if (file < 0)
         return;
-    /* Some filesystems show what is not on the disk yet as a hole. */
+    /* Some filesystems show data that is not on the disk yet as a hole. */
     if (fsync(file) != 0) {
         say_error(errno);
         close(file);
@@ -458,7 +457,7 @@ static void room_at(void)
     close(folder);
 }
 
-/* A descriptor of the same open file, or one more of the same file where the kernel or the node denies that. */
+/* Returns a descriptor of the same open file, or a new one of the same file if the kernel or the node denies that. */
 static int descriptor_of(long pid, long number)
 {
     int process = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
@@ -503,15 +502,15 @@ static void access_to(void)
         say_error(errno);
 }
 
-/* Watches the process that answers, and ends as it does; kills it when its asker is gone. */
+/* Watches the answering process, and ends as it does. Kills it when its client is gone. */
 static int watch(pid_t answers)
 {
     struct pollfd asker = {.fd = STDIN_FILENO, .events = 0};
     int end = (int)syscall(SYS_pidfd_open, answers, 0U);
     struct pollfd both[] = {asker, {.fd = end, .events = POLLIN}};
-    /* What it has of the pipes must not keep them open. */
+    /* Its copies of the pipes must not keep them open. */
     close(STDOUT_FILENO);
-    /* A kernel without pidfds is asked each second. */
+    /* On a kernel without pidfds the process is checked each second. */
     while (poll(both, end < 0 ? 1 : 2, end < 0 ? WATCH_MS : -1) >= 0 || errno == EINTR) {
         int status;
         if (waitpid(answers, &status, WNOHANG) == answers)
@@ -530,7 +529,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ppmr-look [--flush]\n");
         return 2;
     }
-    /* Nothing else of this user's traces it, or writes other answers. */
+    /* No other process of this user may trace it or write other answers. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pid_t watcher = getpid();
     pid_t answers = fork();
@@ -568,7 +567,7 @@ int main(int argc, char **argv)
             room_at();
         else
             status_of(letter != 's', letter == 'y');
-        /* So that the caller knows which file does not answer. */
+        /* Flush now, so that the caller knows which file does not answer. */
         if (letter != 'c' && letter != 'd' && fflush(stdout) != 0)
             return 1;
     }

@@ -1,26 +1,24 @@
-/*
- * ppmr-place: puts files of a job at their places on the node that the job moves to, and takes them away again. It is
- * started as the job's user, so that it can write what the job may write and no more. Folders are opened without
- * following links. It answers over a pipe until its standard input ends.
+/* ppmr-place: places files of a job on the node that the job moves to, and removes them again. It runs as the job's
+ * user, so that it has exactly the job's access. Folders are opened without following links. It answers over a pipe
+ * until its standard input ends.
  *
- * A question is a letter; texts end with NUL. It answers with one line, at once.
+ * A query is a letter. Texts end with NUL. It answers with one line, at once.
  *
- * Its only word is the PID of the service that starts it.
+ * Its only argument is the PID of the service that starts it.
  *
- *   e TEMP PATH REPLACES IDENTITY  notes a file, from 0 on: the temporary name in its folder, its path, 1 where it may
+ *   e TEMP PATH REPLACES IDENTITY  notes a file, from 0 on: the temporary name in its folder, its path, 1 if it may
  *                                replace a file of the job's user, and its identity if it was written before. No answer.
- *   p                            writes all that were noted under their temporary names, out of what follows: for each
+ *   p                            writes all noted files under their temporary names, from the following input: for each
  *                                a line "file MODE GID SIZE SECONDS.NANOSECONDS", then pieces: offset (8 bytes), length
- *                                (4 bytes), both with the highest byte first, and so many bytes; a length of 0 ends it.
+ *                                (4 bytes), both with the highest byte first, and the bytes; a length of 0 ends it.
  *                                "written IDENTITY IDENTITY ..." when all are on the disk.
- *   g                            gives each its name; what had that name has the temporary one then. "placed"
+ *   g                            moves each to its name; a replaced file then has the temporary name. "placed"
  *   v                            "placed" if each still has its name
- *   u                            undoes it: what was there before has its name again, and nothing of ours is left. "undone"
- *   f                            takes away what was there before. "finished"
+ *   u                            undoes it: replaced files get their names again, and the new files are removed. "undone"
+ *   f                            removes the replaced files. "finished"
  *
- * Else "failed INDEX ERRNO". After a failure of p and g nothing is left of what they did; nor is it where the input ends
- * between the two. renameat2(2).
- */
+ * On an error it answers "failed INDEX ERRNO". After a failure of p or g, their work is undone. It is also undone if
+ * the input ends between the two. renameat2(2). */
 #define _GNU_SOURCE
 #include "folder.h"
 #include "kernel.h"
@@ -50,10 +48,9 @@ enum {
     NANOSECONDS = 1000000000,
 };
 
-/*
- * A file's number, and when it was made where the filesystem tells: a number is given again when its file is gone. Its
- * length and time as they were written, and the number of its folder: another filesystem may be mounted there later.
- */
+/* A file's number and, if the filesystem has it, its birth time, because a number is reused after its file is gone.
+ * It also has the length and time as written, and the number of its folder, because another filesystem may be
+ * mounted there later. */
 struct identity {
     uint64_t inode;
     int64_t seconds;
@@ -67,7 +64,7 @@ struct identity {
 #define IDENTITY_SCAN "%" SCNu64 ":%" SCNd64 ".%" SCNu32 ":%" SCNd64 ":%" SCNd64 ".%" SCNu32 ":%" SCNu64
 #define IDENTITY_PRINT " %" PRIu64 ":%" PRId64 ".%" PRIu32 ":%" PRId64 ":%" PRId64 ".%" PRIu32 ":%" PRIu64
 
-/* Behind the temporary name: what is about to be removed. */
+/* Suffix of the temporary name for a file that is about to be removed. */
 #define GONE ".gone"
 
 struct entry {
@@ -83,7 +80,7 @@ struct entry {
 
 static struct entry entries[MOST_FILES];
 static int count;
-/* Files are written and do not have their names yet: the caller may be gone before. */
+/* Files are written and do not have their names yet. The caller may die before that. */
 static bool unplaced;
 static unsigned char piece[PIECE_BYTES];
 
@@ -106,7 +103,7 @@ static bool is_name(const char *text)
     return text[0] != '\0' && text[0] != '/' && strchr(text, '/') == NULL && strlen(text) <= LONGEST_NAME;
 }
 
-/* False where the input is none. A folder that cannot be opened is told with the question that needs it. */
+/* Returns false for invalid input. A folder that cannot be opened is reported with the query that needs it. */
 static bool note(void)
 {
     if (count == MOST_FILES)
@@ -138,13 +135,13 @@ static void say_failed(int index, int error)
     printf("failed %d %d\n", index, error);
 }
 
-/* What has a name in a file's folder, no link followed; false, with errno, if nothing can be said. */
+/* Reads the status of a name in a file's folder, without following links. Returns false, with errno, on an error. */
 static bool look(const struct entry *entry, const char *name, struct stat *status)
 {
     return fstatat(entry->folder, name, status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The identity of what has a name in a folder, which was looked at; no link followed. */
+/* Returns the identity of a name in a folder, whose status is given, without following links. */
 static struct identity identity(int folder, const char *name, const struct stat *status)
 {
     struct identity is = {.inode = status->st_ino,
@@ -172,7 +169,7 @@ static bool is_own(const struct entry *entry, int folder, const char *name, cons
            && is.nanoseconds == entry->is.nanoseconds;
 }
 
-/* Returns true if nothing was written to a file of ours since it was put there. */
+/* Returns true if a file of ours was not changed since it was placed. */
 static bool is_untouched(const struct entry *entry, const struct stat *status)
 {
     return status->st_size == entry->is.size && status->st_mtim.tv_sec == entry->is.changed_seconds
@@ -184,13 +181,13 @@ static int exchange(const struct entry *entry)
     return (int)syscall(SYS_renameat2, entry->folder, entry->temporary, entry->folder, entry->name, RENAME_EXCHANGE);
 }
 
-/* Gives a file the second name, which must be free, in place of the first. */
+/* Moves a file to the second name, which must be free. */
 static int move(const struct entry *entry, const char *from, const char *to)
 {
     return (int)syscall(SYS_renameat2, entry->folder, from, entry->folder, to, RENAME_NOREPLACE);
 }
 
-/* The names are on the disk; a folder that its user cannot read is written with the next of its filesystem. */
+/* Syncs a folder's names to the disk. If its user cannot read a folder, the filesystem's next sync writes it. */
 static void sync_folder(const struct entry *entry)
 {
     int folder = openat(entry->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -200,10 +197,9 @@ static void sync_folder(const struct entry *entry)
     }
 }
 
-/*
- * Takes the new file away that has a name. What is looked at and what is removed must be one file, even if another process changes names
- * meanwhile: so it gets a name of its own first, and its old one back if it is another one. 0 or the error.
- */
+/* Removes the new file with this name. The checked file and the removed one must be the same, even if another
+ * process changes names. Therefore it first gets a private name, and its old one back if it is another file. Returns
+ * 0 or the error. */
 static int remove_own(const struct entry *entry, const char *name)
 {
     char aside[LONGEST_NAME + sizeof GONE];
@@ -219,7 +215,7 @@ static int remove_own(const struct entry *entry, const char *name)
     return move(entry, aside, name) == 0 ? ESTALE : errno;
 }
 
-/* A process that was killed may have left a file of ours, or what it took for one, under that name of its own. */
+/* A killed process may have left a file of ours, or a foreign file, under that private name. */
 static int settle_aside(const struct entry *entry)
 {
     char aside[LONGEST_NAME + sizeof GONE];
@@ -232,7 +228,7 @@ static int settle_aside(const struct entry *entry)
     return move(entry, aside, entry->temporary) == 0 ? 0 : errno;
 }
 
-/* Takes one file away, and gives what was there before its name again; 0, or the error. To be repeated at will. */
+/* Removes one file, and restores the replaced one; 0, or the error. It may be repeated. */
 static int undo(struct entry *entry)
 {
     struct stat there;
@@ -300,7 +296,8 @@ static int write_all(int file, const unsigned char *from, size_t bytes, int64_t 
     return 0;
 }
 
-/* Reads the pieces of one file and writes them, if it has one and no error yet; the first error, or -1 for no input. */
+/* Reads the pieces of one file and writes them, if it has a descriptor and no error yet. Returns the first error, or
+ * -1 for invalid input. */
 static int take_pieces(int file, int64_t size, int error)
 {
     for (;;) {
@@ -326,7 +323,7 @@ static int take_pieces(int file, int64_t size, int error)
     }
 }
 
-/* Writes one file under its temporary name; 0, the error, or -1 where the input is none. */
+/* Writes one file under its temporary name; 0, the error, or -1 for invalid input. */
 static int write_one(struct entry *entry)
 {
     char line[LINE_BYTES];
@@ -363,7 +360,7 @@ static int write_one(struct entry *entry)
     return error;
 }
 
-/* False where the input is none: nothing is left then either. */
+/* Returns false for invalid input. Then all files are removed, too. */
 static bool write_files(void)
 {
     int error = 0;
@@ -396,7 +393,7 @@ static bool write_files(void)
     return true;
 }
 
-/* Gives one file its name; 0 or the error. */
+/* Moves one file to its name; 0 or the error. */
 static int place(struct entry *entry)
 {
     struct stat before;
@@ -412,11 +409,11 @@ static int place(struct entry *entry)
     if (look(entry, entry->temporary, &aside) && aside.st_ino == before.st_ino && aside.st_dev == before.st_dev
         && S_ISREG(aside.st_mode))
         return 0;
-    /* Something else had the name by then: it has it again, and the file its temporary one. */
+    /* Another file had the name by then. It gets the name again, and the new file its temporary one. */
     return exchange(entry) == 0 ? EEXIST : errno;
 }
 
-/* Looks whether the path still leads to each file, its folders included. */
+/* Checks that the path still leads to the file, including its folders. */
 static int verify(struct entry *entry, const char *path)
 {
     char again[PATH_BYTES];
@@ -435,7 +432,7 @@ static int verify(struct entry *entry, const char *path)
     return error;
 }
 
-/* The path of an entry as it was noted: its names are separated by NUL since its folder was opened. */
+/* Returns the path of an entry as it was noted. NUL separates its names since its folder was opened. */
 static void whole_path(const struct entry *entry, char *to)
 {
     const char *end = entry->name + strlen(entry->name);
@@ -460,7 +457,7 @@ static int place_and_check(struct entry *entry)
     return error != 0 ? error : check(entry);
 }
 
-/* What has the temporary name is what was there before only while the new file has its name. */
+/* The file with the temporary name is the replaced one only while the new file has its name. */
 static int finish(struct entry *entry)
 {
     struct stat status;
@@ -489,7 +486,7 @@ static int sync_one(struct entry *entry)
     return 0;
 }
 
-/* Does it with all; the first error, and at which. */
+/* Calls the function for all files. Returns the first error, and its file. */
 static int each(int (*what)(struct entry *), bool stops, int *failed)
 {
     int first = 0;
@@ -513,9 +510,10 @@ static void answer(const char *done, int error, int failed)
 
 int main(int argc, char **argv)
 {
-    /* Nothing else of this user's traces it, or writes other answers. */
+    /* No other process of this user may trace it or write other answers. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    /* It does nothing once its service, or the thread there that started it, has ended: another one undoes it. */
+    /* It stops when its service, or the thread there that started it, has ended. Another process then undoes its
+     * work. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (argc != 2 || getppid() != (pid_t)strtol(argv[1], NULL, 10))
         return 2;

@@ -1,30 +1,28 @@
-/*
- * ppmr-rank-init: a PID and mount namespace of its own for one restored rank, and the init process in it.
+/* ppmr-rank-init: a PID and mount namespace for one restored rank, and the init process in it.
  *
  *   ppmr-rank-init [--detach PATH]... [--grace SECONDS] [--pid-file FILE -- COMMAND [ARGUMENT...]]
  *
- * Prints the init's PID, as the caller's namespace sees it, on standard output when everything is ready, and exits 0;
- * the init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory. Before that
- * it writes a record of itself (namespace-record.h), by which root's programs know later that they may enter. Commands
- * enter with ppmr-launch --enter INIT --directory DIR -- COMMAND.
+ * It prints the init's PID in the caller's namespace on standard output when everything is ready, and exits with 0.
+ * The init lives on without any tie to the caller: own session, /dev/null as standard streams, / as directory.
+ * Before that it writes a record of itself (namespace-record.h), which permits root's programs to enter later.
+ * Commands enter with ppmr-launch --enter INIT --directory DIR -- COMMAND.
  *
- * With a command the PID goes to a new file instead, in a folder of the service's own, and this process becomes the
- * command, in the namespaces that it had: so a command in a namespace of its own needs the start of one program, not
- * two. The word {init} of the command stands for the PID.
+ * With a command, a new file in a folder of the service receives the PID instead. This process becomes the command,
+ * in its old namespaces. So a command in its own namespace needs the start of only one program. The word
+ * {init} in the command is replaced by the PID.
  *
- * A restored process needs the very PIDs it had, and they may be taken on this node: by the held original, by anybody.
- * In a fresh PID namespace all are free. Tools that enter it need PIDs, too, and would take the low ones which a job from
- * a fresh node has; so the namespace hands out PIDs from a random place in the upper half of the range.
+ * A restored process needs its old PIDs, which may be in use on this node, by the held original or by any process.
+ * In a fresh PID namespace all are free. Tools that enter it need PIDs, too, and would use the low ones that a job
+ * from a fresh node has. Therefore the namespace assigns PIDs from a random place in the upper half of the range.
  *
- * Mounts are slaves of the caller's: what the node mounts later shows up inside, nothing comes out. A mount that is
- * named with --detach is taken out of the new namespace, so that the copy does not keep it alive after the node has
- * unmounted it. /proc is the namespace's own.
+ * Mounts are slaves of the caller's. Later mounts of the node appear inside, but not the other way round. A mount of
+ * --detach is removed from the new namespace, so that the copy does not keep it alive after the node has unmounted
+ * it. /proc is the namespace's own.
  *
- * The init reaps everything, and lets go what it has become the tracer of without wanting it. On a kernel without pidfds
- * (before Linux 5.3) it looks ten times a second. It exits when the namespace is empty after something was in it, or when
- * nothing came within the grace period: a finished job leaves nothing behind. pid_namespaces(7), mount_namespaces(7),
- * pidfd_open(2).
- */
+ * The init reaps all children, and detaches from processes that it traces involuntarily. On a kernel without pidfds
+ * (before Linux 5.3) it polls ten times a second. It exits when the namespace is empty after a process was in it, or
+ * when none entered within the grace period. So a finished job leaves nothing behind. pid_namespaces(7),
+ * mount_namespaces(7), pidfd_open(2). */
 #define _GNU_SOURCE
 #include "kernel.h"
 #include "namespace-record.h"
@@ -71,7 +69,7 @@ static long long now_ms(void)
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* The next PIDs come from a random place between one half and three quarters of the range. */
+/* Moves the next PIDs to a random place between one half and three quarters of the range. */
 static void move_pid_cursor(void)
 {
     FILE *file = fopen("/proc/sys/kernel/pid_max", "re");
@@ -82,7 +80,7 @@ static void move_pid_cursor(void)
         fclose(file);
     }
     unsigned int random = 0;
-    /* Not getrandom(2): kernels before Linux 3.17 have none. */
+    /* This does not use getrandom(2), which kernels before Linux 3.17 lack. */
     int source = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
     if (source < 0 || read(source, &random, sizeof random) != (ssize_t)sizeof random)
         die("/dev/urandom");
@@ -95,7 +93,7 @@ static void move_pid_cursor(void)
         die("/proc/sys/kernel/ns_last_pid");
 }
 
-/* Whether a process that is not our child has exited and waits for its parent outside the namespace. */
+/* Returns whether a process that is not our child has exited and waits for its parent outside of the namespace. */
 static bool is_zombie(int pid)
 {
     char path[64];
@@ -144,12 +142,10 @@ static struct census count_processes(struct pollfd *fds)
     return census;
 }
 
-/*
- * Reaps what has ended; returns whether there was a child. One that asks its parent to trace it (PTRACE_TRACEME) after that
- * one has ended, as a child of CRIU's may when CRIU is killed, is traced by its new parent, which is this init, and
- * is stopped at its first signal for ever. It continues untraced, with its signal except for one that only says
- * that it is ready to be traced.
- */
+/* Reaps ended children, and returns whether there was a child. A process may request to be traced by its parent
+ * (PTRACE_TRACEME) after that one has ended. A child of CRIU may do so when CRIU is killed. Then its new parent, this
+ * init, traces it, and it stops for ever at its first signal. Therefore it is continued untraced, with its signal,
+ * except for the one that only reports that it is ready to be traced. */
 static bool reap(void)
 {
     bool found = false;
@@ -159,14 +155,14 @@ static bool reap(void)
         if (WIFSTOPPED(status)) {
             int signal = WSTOPSIG(status);
             long passed = signal == SIGSTOP || signal == SIGTRAP ? 0 : signal;
-            /* This fails only where it has been killed meanwhile; then it is reaped next. */
+            /* This fails only if it was killed in the meantime. Then it is reaped next. */
             (void)ptrace(PTRACE_DETACH, pid, NULL, (void *)passed);
         }
     }
     return found;
 }
 
-/* Reaps and waits until the namespace is empty. Sleeps until a process ends: an idle rank costs no CPU time. */
+/* Reaps and waits until the namespace is empty. It sleeps until a process ends, so an idle rank costs no CPU time. */
 static void watch_over(int signals, long long grace_ms)
 {
     static struct pollfd fds[MAX_WATCHED + 1];
@@ -187,7 +183,7 @@ static void watch_over(int signals, long long grace_ms)
             if (census.unwatched > 0)
                 timeout_ms = ZOMBIE_POLL_MS;
         } else if (inhabited) {
-            /* Seen empty twice: a process may be born behind the back of one look at /proc. */
+            /* Two empty scans are needed, because one scan of /proc may miss a new process. */
             if (++times_empty == 2)
                 return;
             continue;
@@ -238,7 +234,7 @@ static int open_pruned_records(void)
     return records;
 }
 
-/* Writes down that this process is the init of its namespaces; the record is locked until it ends. flock(2). */
+/* Records that this process is the init of its namespaces. The record is locked until it ends. flock(2). */
 static void write_record(int records)
 {
     char record[RECORD_BYTES], name[RECORD_NAME_BYTES];
@@ -247,7 +243,8 @@ static void write_record(int records)
         die("/proc/self");
     close(self);
     for (int tries = 0; tries < RECORD_TRIES; tries++) {
-        /* The namespace is ours, so a record of its number is an earlier one's, which another start may be removing. */
+        /* The namespace is new, so a record of its number belongs to an earlier one, and another start may be
+         * removing it. */
         prune_record(records, name);
         int file = openat(records, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0 && errno != EEXIST)
@@ -303,7 +300,8 @@ static void run_init(char **detached, int detached_count, long long grace_ms, in
     exit(0);
 }
 
-/* Makes the namespaces, and leaves this process in the mount namespace; the init's PID, or the end of this process. */
+/* Makes the namespaces, and leaves this process in the mount namespace. Returns the init's PID, or ends this
+ * process. */
 static pid_t make_init(char **detached, int detached_count, long long grace_ms)
 {
     int ready[2];
@@ -323,14 +321,14 @@ static pid_t make_init(char **detached, int detached_count, long long grace_ms)
     close(ready[1]);
     char byte;
     if (read(ready[0], &byte, 1) != 1) {
-        /* Its own message is on standard error already. */
+        /* The child's own message is on standard error already. */
         waitpid(init, NULL, 0);
         exit(1);
     }
     return init;
 }
 
-/* The same by a child, so that this process stays in the namespaces that it has. */
+/* Makes the namespaces by a child, so that this process stays in its own. */
 static pid_t make_init_beside(char **detached, int detached_count, long long grace_ms)
 {
     int said[2];

@@ -1,7 +1,6 @@
-/*
- * Files that must be the same in two mount namespaces, by device and inode: noted in the one, compared in the other. Of a
- * program its interpreter or loader is noted, too, and the folder of that, where the C library lies.
- */
+/* Files that must be the same in two mount namespaces, by device and inode. They are noted in the one and compared
+ * in the other. For a program, its interpreter or loader is noted, too, and the folder of that, which has the C
+ * library. */
 #ifndef PPMR_SAME_FILES_H
 #define PPMR_SAME_FILES_H
 
@@ -19,7 +18,7 @@
 
 enum { MOST_SAME = 256, MOST_INTERPRETERS = 4, MOST_SEGMENTS = 64, LINE_BYTES = 256 };
 
-/* A path, and what was found there. */
+/* A path, and the file that was found there. */
 struct same_file {
     const char *path;
     bool there;
@@ -40,7 +39,8 @@ static inline void read_same(struct same_file *file)
     file->inode = file->there ? found.st_ino : 0;
 }
 
-/* Reads the path of a script's interpreter or of a program's loader; false where there is none. elf(5), execve(2). */
+/* Reads the path of a script's interpreter or of a program's loader. Returns false if there is none. elf(5),
+ * execve(2). */
 static inline bool read_interpreter(int file, char *path)
 {
     char head[LINE_BYTES];
@@ -71,7 +71,8 @@ static inline bool read_interpreter(int file, char *path)
     return false;
 }
 
-/* Notes a file or folder, which may be missing, and what starts it; false with errno if there is no room for it. */
+/* Notes a file or folder, which may be missing, and its interpreters. Returns false with errno if there is no room
+ * for it. */
 static inline bool note_same(struct same_files *files, const char *path, int interpreters)
 {
     if (files->count == MOST_SAME) {
@@ -98,7 +99,7 @@ static inline bool note_same(struct same_files *files, const char *path, int int
     return note_same(files, *real == '\0' ? "/" : real, MOST_INTERPRETERS);
 }
 
-/* Notes each part of a list of folders or files, as of LD_LIBRARY_PATH. */
+/* Notes each part of a list of folders or files, as in LD_LIBRARY_PATH. */
 static inline bool note_same_list(struct same_files *files, const char *list, const char *separators)
 {
     char *copy = list == NULL ? NULL : strdup(list);
@@ -111,7 +112,8 @@ static inline bool note_same_list(struct same_files *files, const char *list, co
     return noted;
 }
 
-/* The folders and files out of which every program gets its libraries, and those that programs are found in; ld.so(8). */
+/* Notes the folders and files that provide every program's libraries, and those in which programs are found;
+ * ld.so(8). */
 static inline bool note_system(struct same_files *files)
 {
     static const char *const all[] = {"/", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/etc/ld.so.cache", "/etc/ld.so.preload",
@@ -123,7 +125,7 @@ static inline bool note_system(struct same_files *files)
     return note_same_list(files, getenv("LD_LIBRARY_PATH"), ":;") && note_same_list(files, getenv("LD_PRELOAD"), ": ");
 }
 
-/* The first path at which something else is found than was noted; NULL if all are the same. */
+/* Returns the first path at which another file is found than was noted; NULL if all are the same. */
 static inline const char *find_other(const struct same_files *files)
 {
     for (size_t i = 0; i < files->count; i++) {

@@ -1,7 +1,5 @@
-/*
- * aligned-stack MIB: waits for ever with so much private memory and its stack pointer at the first byte of a page, which
- * CRIU (to 4.2) takes for the sign that all of its memory is a stack. For x86-64.
- */
+/* aligned-stack MIB: waits for ever with that much private memory and its stack pointer at the first byte of a page.
+ * CRIU (to 4.2) then considers all of its memory a stack. For x86-64. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
-/*
- * bits32-job: a process of 32 bits without a C library. It writes a dot to descriptor 3 each 50 ms, and ends by itself
- * after 10 minutes.
- */
+/* bits32-job: a 32-bit process without a C library. It writes a dot to descriptor 3 every 50 ms, and ends by itself
+ * after 10 minutes. */
 enum { EXIT = 1, WRITE = 4, NANOSLEEP = 162, TURNS = 12000, TURN_NS = 50000000 };
 
 static int call(int number, int first, int second, int third)

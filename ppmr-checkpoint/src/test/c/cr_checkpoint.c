@@ -1,18 +1,16 @@
-/*
- * cr_checkpoint: stands in for BLCR's program of that name, for selfckpt-job only. It takes BLCR's options and refuses
- * unknown ones. It opens the context file and hands it over; the job writes it itself, as BLCR's kernel module has a
- * process do. How it behaves was recorded with the real one (blcr-session in src/test/resources of ppmr-os):
+/* cr_checkpoint: replaces BLCR's program of that name, for selfckpt-job only. It accepts BLCR's options and refuses
+ * unknown ones. It opens the context file and passes it on. The job writes it itself, as BLCR's kernel module lets a
+ * process do. The real program's behaviour was recorded (blcr-session in src/test/resources of ppmr-os):
  *
- *   - It opens with O_DIRECT where the filesystem takes that, and with O_NONBLOCK: a FIFO without a reader is ENXIO, and
- *     one that is full ends the checkpoint with EAGAIN. -F takes a FIFO; an anonymous pipe is EINVAL.
+ *   - It opens with O_DIRECT if the filesystem supports that, and with O_NONBLOCK: a FIFO without a reader is ENXIO, and
+ *     a full one ends the checkpoint with EAGAIN. -F accepts a FIFO; an anonymous pipe is EINVAL.
  *   - By default it writes to .NAME.tmp and renames in the end; --clobber and --noclobber write under the name.
- *   - The signal (--stop, --term) is sent when the process has written, even where a write has failed.
+ *   - The signal (--stop, --term) is sent when the process has written, even after a failed write.
  *   - A process that is stopped is checkpointed, too.
  *
- * Exit status: 0 the checkpoint is complete; 1 usage; otherwise the errno of what failed: 17 the file exists, 3 there was
- * no process to checkpoint, 52 the process runs without BLCR's library, 56 it is traced. The words of the last one were
- * not recorded.
- */
+ * Exit status: 0 if the checkpoint is complete, 1 for usage. Otherwise it is the errno of the failure: 17 the file
+ * exists, 3 there was no process to checkpoint, 52 the process runs without BLCR's library, 56 it is traced. The
+ * text of the last one was not recorded. */
 #define _GNU_SOURCE
 #include "selfckpt.h"
 
@@ -118,7 +116,7 @@ static void parse(int argc, char **argv)
     }
 }
 
-/* Nothing is left of a context file that is not whole. */
+/* Removes an incomplete context file. */
 static int fail(int error)
 {
     if (*written_path != '\0')
@@ -204,7 +202,7 @@ static int connect_to(int pid)
     return connection;
 }
 
-/* BLCR's kernel module has a stopped process write as well. A job that writes itself has to run for that. */
+/* BLCR's kernel module makes a stopped process write as well. A job that writes itself must run for that. */
 static void wake_stopped(int pid)
 {
     char name[64];
@@ -254,7 +252,7 @@ int main(int argc, char **argv)
     struct pollfd waiting = {.fd = connection, .events = POLLIN};
     int ready = poll(&waiting, 1, limit_s == 0 ? -1 : (int)(limit_s * 1000));
     if (ready == 0) {
-        /* Closing the connection tells the job to give up and continue. */
+        /* Closing the connection makes the job give up and continue. */
         fprintf(stderr, "Checkpoint failed: %s\n", strerror(ETIME));
         return fail(ETIME);
     }

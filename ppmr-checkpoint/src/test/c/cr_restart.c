@@ -1,14 +1,14 @@
-/*
- * cr_restart: stands in for BLCR's program of that name, for images of selfckpt-job. It takes BLCR's options and refuses
- * unknown ones. The restored process reads the stream itself, front to back. As the real one it was recorded with:
+/* cr_restart: replaces BLCR's program of that name, for images of selfckpt-job. It accepts BLCR's options and
+ * refuses unknown ones. The restored process reads the stream itself, front to back. The real program was recorded
+ * with this behaviour:
  *
  *   - A process whose parent was init when it was checkpointed is restored as init's child, and cr_restart ends with 0
  *     at once. Any other one is cr_restart's child until it ends, and cr_restart ends the same way.
- *   - The restored process has the PID that it had, or a new one with --no-restore-pid. BLCR's kernel module may give any
+ *   - The restored process has its old PID, or a new one with --no-restore-pid. BLCR's kernel module may assign any
  *     PID; this needs root (clone3(2); before Linux 5.5 /proc/sys/kernel/ns_last_pid, pid_namespaces(7)).
  *
- * Exit status: as said; 1 usage; 255 the image cannot be opened; otherwise the errno of what failed: 5 the image is short.
- */
+ * Exit status: as above; 1 for usage; 255 if the image cannot be opened; otherwise the errno of the failure: 5 the
+ * image is short. */
 #define _GNU_SOURCE
 #include "selfckpt.h"
 
@@ -38,7 +38,7 @@ static const struct option OPTIONS[] = {
     {"stop", no_argument, NULL, OPTION_STOP},
     {"restore-pid", no_argument, NULL, OPTION_RESTORE_PID},
     {"no-restore-pid", no_argument, NULL, OPTION_NO_RESTORE_PID},
-    /* As it is here whatever is said; the other way round is not offered. */
+    /* This is always so here. The opposite is not offered. */
     {"no-restore-pgid", no_argument, NULL, 'q'},
     {"no-restore-sid", no_argument, NULL, 'q'},
     {"relocate", required_argument, NULL, OPTION_RELOCATE},
@@ -132,7 +132,7 @@ static int read_head(void *data, uint32_t expected)
     return 0;
 }
 
-/* The restored process is a selfckpt-job that reads its state from the image. */
+/* Makes the restored process a selfckpt-job that reads its state from the image. */
 static void become_job(int state_fd, int ready_fd)
 {
     char program[4096];
@@ -164,10 +164,8 @@ static bool is_gone(pid_t pid)
     return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-/*
- * fork(2) for a child with that PID, by clone3(2): no other process can be given the PID in between. ENOSYS or E2BIG where
- * the kernel is older than Linux 5.5.
- */
+/* Forks a child with that PID, by clone3(2). No other process can get the PID in between. ENOSYS or E2BIG if the
+ * kernel is older than Linux 5.5. */
 static pid_t clone_as(pid_t wanted)
 {
     pid_t pids[] = {wanted};
@@ -175,7 +173,8 @@ static pid_t clone_as(pid_t wanted)
     return (pid_t)syscall(SYS_clone3, &arguments, sizeof arguments);
 }
 
-/* The same on an older kernel, where somebody else may be given the PID between the write and the fork. */
+/* Forks a child with that PID on an older kernel, where another process may get the PID between the write and the
+ * fork. */
 static pid_t fork_after_last_pid(pid_t wanted)
 {
     for (int tries = 0; tries < PID_TRIES; tries++) {
@@ -200,7 +199,7 @@ static pid_t fork_after_last_pid(pid_t wanted)
     return -1;
 }
 
-/* fork(2) for a child with that PID, or any one where it is 0. */
+/* Forks a child with that PID, or any PID for 0. */
 static pid_t fork_as(pid_t wanted)
 {
     if (wanted == 0)
@@ -223,7 +222,7 @@ static pid_t fork_as(pid_t wanted)
     return -1;
 }
 
-/* Makes the restored process, a child of init for an orphan; its PID, or -1 with errno. */
+/* Makes the restored process, a child of init for an orphan. Returns its PID, or -1 with errno. */
 static pid_t make_job(pid_t wanted, bool orphan, int state_fd, int ready_fd)
 {
     if (!orphan) {
@@ -255,7 +254,7 @@ static pid_t make_job(pid_t wanted, bool orphan, int state_fd, int ready_fd)
     return answer[0];
 }
 
-/* Whether a process that is not our child is stopped, within ten seconds; proc(5). */
+/* Returns whether a process that is not our child stops within ten seconds; proc(5). */
 static bool stops(pid_t pid)
 {
     const struct timespec pause = {.tv_nsec = 2000000};
@@ -340,7 +339,7 @@ int main(int argc, char **argv)
     run_hook(on_success);
     if (orphan)
         return 0;
-    /* One that should stop may have been ended meanwhile. */
+    /* A process that should stop may have ended in the meantime. */
     bool ended = stop && !WIFSTOPPED(status);
     if (!ended && waitpid(job, &status, 0) != job)
         return fail(errno);

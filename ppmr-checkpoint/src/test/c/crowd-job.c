@@ -1,19 +1,18 @@
-/*
- * crowd-job: a job with many threads and many descriptors.
+/* crowd-job: a job with many threads and many descriptors.
  *
  *   crowd-job THREADS DESCRIPTORS shared|own|apart|named|mapped|deep [PROCESSES]
  *
- * shared  the threads have one table of descriptors, all of them of /dev/null
- * own     each thread has a table of its own
- * apart   as shared, and each thread has a UTS namespace of its own; root's only
- * named   as shared, and each descriptor is of a file with a long name of its own
- * mapped  instead of descriptors there are so many mappings of memory, none of which joins another one
- * deep    so many mappings of one file, whose name has 3,500 bytes; it is made below the working directory
+ *   shared  the threads have one table of descriptors, all of them of /dev/null
+ *   own     each thread has a table of its own
+ *   apart   as shared, and each thread has a UTS namespace of its own; root's only
+ *   named   as shared, and each descriptor is of a file with a long name of its own
+ *   mapped  mappings of memory instead of descriptors, none of which joins another one
+ *   deep    mappings of one file, whose name has 3,500 bytes; it is made below the working directory
  *
- * With PROCESSES there are so many, each with its threads and descriptors; all but the first are children of it.
+ * With PROCESSES it has that many, each with its threads and descriptors. All except the first are its children.
  *
- * Prints "ready" and stays until it is ended. Exit status: 2 for wrong arguments, 1 if the node does not give it so many.
- */
+ * Prints "ready" and stays until it is killed. Exit status: 2 for wrong arguments, 1 if the node does not allow that
+ * many. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A name that the kernel gives in one piece has at most 4,096 bytes. */
+/* A name that the kernel returns in one piece has at most 4,096 bytes. */
 enum { PART_BYTES = 250, PARTS = 14 };
 
 static bool own;
@@ -58,7 +57,7 @@ static void *stay(void *unused)
     return NULL;
 }
 
-/* Gives a descriptor of a file of two pages whose name is long. */
+/* Opens a file of two pages whose name is long. */
 static int open_deep(void)
 {
     char part[PART_BYTES + 1];
@@ -76,7 +75,7 @@ static int open_deep(void)
     return file;
 }
 
-/* Maps pages of which neighbours have different rights, or different places in their file. */
+/* Maps pages whose neighbours have different rights, or different places in their file. */
 static void map(int mappings)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -105,7 +104,7 @@ static void fill(int threads, int descriptors, bool named, int process)
         char name[240];
         memset(name, 'n', sizeof name - 1);
         name[sizeof name - 1] = 0;
-        // The name's end says which it is.
+        // The end of the name identifies the descriptor.
         snprintf(name + sizeof name - 24, 24, "%d-%d", process, i);
         if ((named ? memfd_create(name, 0) : open("/dev/null", O_RDONLY)) < 0)
             fail("crowd-job: open");

@@ -1,16 +1,14 @@
-/*
- * feature-job: a job that has a set of features, and looks at all of them again and again.
+/* feature-job: a job that has a set of features, and checks all of them repeatedly.
  *
  *   feature-job DIR DISK RANKS FEATURE...
  *   feature-job --list
  *
- * Two processes, or three: the parent is a process outside of the job, and has the other side of what the job shares. Its
- * children are the ranks. Each leads a session, has /dev/null as its standard streams, and writes its PID to DIR/pid (the
- * second one to DIR/pid.1). Rank 0 makes the features, and then each 20 ms looks at every byte, offset and peer of them.
- * Each time it writes the number of that turn to DIR/turns, through no descriptor that stays open. What is wrong it writes
- * to DIR/failed, and ends. DIR is a folder of both nodes, DISK one that each node has for itself. All end when DIR/stop is
- * there, and by themselves after 10 minutes.
- */
+ * It has two processes, or three. The parent is outside of the job, and has the other end of the job's shared
+ * objects. Its children are the ranks. Each leads a session, has /dev/null as its standard streams, and writes its
+ * PID to DIR/pid (the second one to DIR/pid.1). Rank 0 makes the features, and then checks every byte, offset and
+ * peer of them every 20 ms. Each time it writes the number of that turn to DIR/turns, through no descriptor that
+ * stays open. It writes an error to DIR/failed, and ends. DIR is a folder of both nodes. DISK is one of each node.
+ * All end when DIR/stop exists, and by themselves after 10 minutes. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +53,7 @@ static const char *directory;
 static const char *disk;
 static long turn;
 static pid_t rank_pids[2];
-/* What the process outside takes from, and what it keeps. */
+/* The objects from which the process outside receives, and those that it keeps. */
 static int served[SERVED];
 static int served_count;
 
@@ -121,7 +119,7 @@ static int opened(const char *path, int flags)
     return fd;
 }
 
-/* The byte that a page has in a turn. */
+/* Returns the byte of a page in a turn. */
 static unsigned char due(size_t page, long at)
 {
     return (unsigned char)(page * 7 + (size_t)at);
@@ -133,7 +131,7 @@ static void fill(unsigned char *area, size_t bytes)
         memset(area + page * PAGE, due(page, 0), PAGE);
 }
 
-/* Every byte is looked at, and one of each page is another from then on. */
+/* Checks every byte, and changes one of each page for the following turns. */
 static void look_at(unsigned char *area, size_t bytes, const char *what)
 {
     for (size_t page = 0; page < bytes / PAGE; page++) {
@@ -452,7 +450,7 @@ static void stopped_look(void)
     char text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", stopped);
     text_of(path, text, sizeof text);
-    /* The name before it can have anything in it. */
+    /* The name before it can contain anything. */
     const char *name_end = strrchr(text, ')');
     require(name_end != NULL && strncmp(name_end, ") T ", 4) == 0, "the stopped child continues");
 }
@@ -680,7 +678,7 @@ static void odd_name_look(void)
 static int self_pipe[2], fifo_fd, widowed_fd, pair_fds[2], packets[2], name_fds[3], listen_fd, udp_fd;
 static int event_fd, epoll_fd, epoll_pipe[2], timer_fd, signal_fd, notify_fd, pty_fds[2];
 
-/* A child sends back what it gets; something lies in both directions all the time. */
+/* A child returns what it receives. Both directions always contain data. */
 static void echo_make(int fds[2], int there[2], int back[2])
 {
     if (fork_child() == 0) {
@@ -958,7 +956,8 @@ static void inotify_make(void)
     require(inotify_add_watch(notify_fd, directory, IN_CREATE) >= 0, "inotify");
 }
 
-/* CRIU drops what is queued while it checkpoints, so one event may be lost between its cause and its reading. The next is not. */
+/* CRIU drops queued events during the checkpoint, so one event may be lost between its cause and its reading. The
+ * next one is not. */
 static void inotify_look(void)
 {
     static int lost;
@@ -1021,7 +1020,7 @@ static void clocks_make(void)
         clock_gettime(CLOCKS[i], &clock_before[i]);
 }
 
-/* A deadline that was set by such a clock must come neither at once nor days later. */
+/* A deadline of such a clock must come neither at once nor days later. */
 static void clocks_look(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -1048,7 +1047,7 @@ static void own(int fd)
     owned[owned_count++] = fd;
 }
 
-/* Every kind of object without a name that the kernel gives an owner. */
+/* Makes every kind of unnamed object that has an owner in the kernel. */
 static void owners_make(void)
 {
     int ends[2];
@@ -1075,7 +1074,7 @@ static void owners_make(void)
         require(fstat(owned[i], &owned_before[i]) == 0, "fstat");
 }
 
-/* The user that the kernel counts a socket to, which firewalls go by. */
+/* Returns whether the kernel counts a socket to the user, as firewalls do. */
 static bool is_listed_as(uid_t uid, ino_t inode)
 {
     FILE *table = fopen("/proc/net/tcp", "re");
@@ -1426,7 +1425,7 @@ static void tebibytes_look(void)
 
 /* ---- what cannot be moved ---- */
 
-/* The name of the process and of a file that it has locked are lines of a log, and sequences that a terminal obeys. */
+/* The names of the process and of a locked file look like lines of a log, and like control sequences of a terminal. */
 static void forged_make(void)
 {
     require(prctl(PR_SET_NAME, "x\x1b[31m)\nroot ok", 0, 0, 0) == 0, "prctl");
@@ -1626,14 +1625,14 @@ static void pidfd_out_before(void)
 }
 static void pidfd_out_outer(void) { close(out_pidfd); }
 static void traced_outer(void) { require(ptrace(PTRACE_SEIZE, rank_pids[0], NULL, NULL) == 0, "PTRACE_SEIZE"); }
-/* Two ranks have one file, and one is not appended to. */
+/* Two ranks have one file, and one of them does not append to it. */
 static void rank_file_before(void) { rank_file = opened(place("both.out"), O_WRONLY | O_CREAT); }
 static void rank_file_outer(void) { close(rank_file); }
 static void rank_pipe_before(void) { require(pipe(rank_pipe) == 0, "pipe"); }
 static void rank_pipe_inner(void) { close(rank_pipe[0]); }
 static void rank_pipe_outer(void) { close(rank_pipe[0]); close(rank_pipe[1]); }
 
-/* Before the fork; in rank 0; in the process outside; each turn. */
+/* Functions before the fork; in rank 0; in the process outside; in each turn. */
 static const struct feature {
     const char *name;
     void (*before)(void);
@@ -1760,7 +1759,7 @@ static void rank(int number)
 {
     setsid();
     signal(SIGPIPE, SIG_IGN);
-    /* Before there are threads, any of which would take what another leaves pending. */
+    /* This precedes the threads, any of which would receive another one's pending signals. */
     sigset_t left_pending;
     sigemptyset(&left_pending);
     sigaddset(&left_pending, SIGUSR2);
@@ -1774,7 +1773,7 @@ static void rank(int number)
             end_if_told();
         _exit(0);
     }
-    /* What is shared outside comes first: no child of the rank inherits the other side. */
+    /* Objects shared with the outside come first, so that no child of the rank inherits the other end. */
     for (int i = 0; i < chosen_count; i++)
         if (chosen[i]->before != nothing)
             chosen[i]->inner();
@@ -1802,7 +1801,7 @@ static void fork_rank(int number)
         rank(number);
 }
 
-/* Takes what the ranks send, so that they can continue. */
+/* Receives the ranks' data, so that they can continue. */
 static void outside(void)
 {
     char bytes[4096];
@@ -1810,7 +1809,7 @@ static void outside(void)
         end_if_told();
         int status;
         pid_t child = waitpid(-1, &status, WNOHANG | __WALL);
-        /* A tracer has to pass signals on. */
+        /* A tracer must pass signals on. */
         if (child > 0 && WIFSTOPPED(status))
             ptrace(status >> 16 == 0 ? PTRACE_CONT : PTRACE_LISTEN, child, NULL,
                    (void *)(intptr_t)(status >> 16 == 0 ? WSTOPSIG(status) : 0));
@@ -1851,7 +1850,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < chosen_count; i++)
         share |= strncmp(chosen[i]->name, "rank-", 5) == 0;
     bool two = strcmp(argv[3], "2") == 0;
-    /* Ranks that share nothing are made before there is anything to share. */
+    /* Ranks without shared objects are made before there is anything to share. */
     if (two && !share)
         fork_rank(1);
     for (int i = 0; i < chosen_count; i++)
@@ -1859,7 +1858,7 @@ int main(int argc, char **argv)
     fork_rank(0);
     if (two && share)
         fork_rank(1);
-    /* Children of the rank, which it has by then, are no concern of the process outside. */
+    /* The rank has children by then, which do not concern the process outside. */
     for (int i = 0; i < chosen_count; i++)
         chosen[i]->outer();
     outside();

@@ -1,11 +1,9 @@
-/*
- * key-holder: a service whose session keyring holds a secret, and a job that looks for it.
+/* key-holder: a service whose session keyring has a secret, and a job that searches for it.
  *
  *   key-holder hold COMMAND [ARGUMENT...]   runs the command with a session keyring that has a key
  *   key-holder look                         prints the key's secret, or "none"
  *
- * Exit status: 0; 2 where keys cannot be had at all.
- */
+ * Exit status: 0; 2 if keys are unavailable. */
 #define _GNU_SOURCE
 #include <linux/keyctl.h>
 #include <stdio.h>

@@ -1,12 +1,10 @@
-/*
- * kinds-job: a process of one kind, for trying what a checkpointer can move.
+/* kinds-job: a process of one kind, for tests of a checkpointer's abilities.
  *
  *   kinds-job KIND DIR
  *
- * Makes what its kind is about, and then looks each 20 ms whether all of it is still as it was and still works. Each
- * time it writes the number of that turn to DIR/turns, through no descriptor that stays open; what is wrong it writes
- * to DIR/failed, and ends. It ends by itself after 10 minutes.
- */
+ * It makes the objects of its kind, and then checks every 20 ms that all of them are unchanged and still work. Each
+ * time it writes the number of that turn to DIR/turns, through no descriptor that stays open. It writes an error to
+ * DIR/failed, and ends. It ends by itself after 10 minutes. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -150,7 +148,7 @@ static void threads_look(void)
     }
 }
 
-/* A child in a process group of its own, whose child has a session of its own. */
+/* A child in its own process group, whose child has its own session. */
 static void children_make(void)
 {
     child = fork_child();
@@ -232,7 +230,7 @@ static void locks_look(void)
 
 /* ---- pipes and sockets ---- */
 
-/* A child sends back what it gets; something lies in both directions when it is written. */
+/* A child returns what it receives. Both directions contain data when the image is written. */
 static void echo_make(int there[2], int back[2])
 {
     child = fork_child();
@@ -442,7 +440,8 @@ static void inotify_make(void)
     require(fds[0] >= 0 && inotify_add_watch(fds[0], directory, IN_CREATE) >= 0, "inotify");
 }
 
-/* CRIU drops what is queued while it checkpoints, so an event may be lost between its cause and its reading. The next is not. */
+/* CRIU drops queued events during the checkpoint, so an event may be lost between its cause and its reading. The
+ * next one is not. */
 static void inotify_look(void)
 {
     static int lost;

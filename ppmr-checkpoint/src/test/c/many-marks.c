@@ -1,5 +1,5 @@
 // many-marks COUNT: becomes sleep(1) for ten minutes, with COUNT variables in its environment that look like the marks
-// of restarts. The kernel takes about 20,000 of them with the usual limit of the stack.
+// of restarts. The kernel accepts about 20,000 of them with the default limit of the stack.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,10 +16,8 @@ static inline uint64_t splitmix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/*
- * Updates words [from, to) and folds each into the lanes; from and to are multiples of LANES. Each step is a bijection
- * of the word and of the lane, so that one flipped bit in memory is never lost before it reaches the result.
- */
+/* Updates words [from, to) and folds each into the lanes. from and to are multiples of LANES. Each step is a
+ * bijection of the word and of the lane, so one flipped bit in memory always reaches the result. */
 static inline void mix_words(uint64_t *words, size_t from, size_t to, uint64_t salt, uint64_t *lanes)
 {
     uint64_t lane[LANES];
@@ -38,7 +36,7 @@ static inline void mix_words(uint64_t *words, size_t from, size_t to, uint64_t s
         lanes[k] = lane[k];
 }
 
-/* Folds words into the lanes without changing them: the last word on what memory holds. */
+/* Folds words into the lanes without changing them, as the final check of the memory. */
 static inline void fold_words(const uint64_t *words, size_t count, uint64_t *lanes)
 {
     for (size_t i = 0; i < count; i += LANES) {

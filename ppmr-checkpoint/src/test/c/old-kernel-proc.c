@@ -1,11 +1,9 @@
-/*
- * old-kernel-proc.so: shows /proc as Linux 3.10 has it, to a program that is linked to the C library. It stands between
- * the program and those functions of the C library that open, look at or follow a path. A file whose fields were fewer
- * then is read and copied without the later ones; one that did not exist then is not there.
+/* old-kernel-proc.so: shows /proc in the form of Linux 3.10 to a program that is linked to the C library. It
+ * replaces the functions of the C library that open, inspect or follow a path. A file that had fewer fields then is
+ * read and copied without the later ones. A file that did not exist then is missing.
  *
- * What was there is as it was recorded on such a node (src/test/resources/linux-3.10 of ppmr-os); a test compares.
- * proc(5), ld.so(8).
- */
+ * Its state was recorded on such a node (src/test/resources/linux-3.10 of ppmr-os), and a test compares it. proc(5),
+ * ld.so(8). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -49,10 +47,10 @@ static const char *const OF_MEMINFO[] = {
     "WritebackTmp", "CommitLimit", "Committed_AS", "VmallocTotal", "VmallocUsed", "VmallocChunk", "DirectMap4k",
     "DirectMap2M", NULL};
 
-/* Of cgroup v2, which is of Linux 4.5, there is no mount. */
+/* There is no mount of cgroup v2, which is of Linux 4.5. */
 static const char *const MOUNTINFO[] = {NULL};
 
-/* What of a process else is not there, since such kernels were made with and without it. */
+/* A file of a process that is missing, because such kernels were made with and without it. */
 #define WITHOUT "OLD_KERNEL_WITHOUT"
 
 static const char *const FILESYSTEMS[] = {
@@ -60,7 +58,7 @@ static const char *const FILESYSTEMS[] = {
     "rpc_pipefs", "devpts", "ext3", "ext2", "ext4", "ramfs", "nfs", "nfs4", "fuseblk", "fuse", "fusectl", "9p", "mqueue",
     NULL};
 
-/* What becomes of a path: it is shown, it is not there, or only lines with these words are left of it. */
+/* The view of a path: it is shown, it is missing, or only lines with these words remain. */
 struct view {
     bool hidden;
     bool release;
@@ -76,7 +74,7 @@ static bool among(const char *word, size_t length, const char *const *all)
     return false;
 }
 
-/* What follows "/proc/PID/" or "/proc/PID/task/TID/". */
+/* Returns the view of a path behind "/proc/PID/" or "/proc/PID/task/TID/". */
 static struct view view_of_process(const char *rest)
 {
     struct view view = {0};
@@ -133,12 +131,12 @@ static bool is_shown(const char *line, size_t length, const char *const *words)
     size_t word = 0;
     while (word < length && line[word] != ':')
         word++;
-    /* In smaps the first line of each mapping, which begins with its addresses. */
+    /* In smaps this is the first line of each mapping, which begins with its addresses. */
     bool addresses = words == OF_SMAPS && (memchr(line, ' ', word) != NULL || memchr(line, '-', word) != NULL);
     return addresses || among(line, word, words);
 }
 
-/* The linker's own dlsym, since this library has one, too. */
+/* Returns the linker's own dlsym, because this library has one, too. */
 static void *real_symbol(const char *name)
 {
     static void *(*real)(void *, const char *);
@@ -188,7 +186,7 @@ static char *read_whole(int fd, size_t *length)
     }
 }
 
-/* An open file with what is left of the one at the path. */
+/* Returns an open file with the remaining lines of the one at the path. */
 static int open_view(const char *path, int flags, struct view view)
 {
     int from = real_open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -256,7 +254,7 @@ static mode_t mode_of(int flags, va_list more)
 OPEN(open)
 OPEN(open64)
 
-/* The whole path of one below an open folder of /proc; any other path as it is. */
+/* Returns the whole path of a file below an open folder of /proc, or any other path as it is. */
 static const char *whole_path(int directory, const char *path, char whole[PATH_MAX])
 {
     static ssize_t (*real)(const char *, char *, size_t);
@@ -349,10 +347,8 @@ ssize_t readlinkat(int at, const char *path, char *to, size_t room)
     return real(at, path, to, room);
 }
 
-/*
- * Java's foreign calls look a function up in the C library's own handle and would miss those here. The last line stays a
- * jump (-O2), so that RTLD_NEXT means what it means at the caller.
- */
+/* Java's foreign calls look a function up in the C library's own handle and would miss the ones here. The last line
+ * stays a jump (-O2), so that RTLD_NEXT means the same as at the caller. */
 __attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
 {
     static void *(*real)(void *, const char *);

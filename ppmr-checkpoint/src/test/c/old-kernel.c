@@ -1,14 +1,13 @@
-/*
- * old-kernel: runs a command as it would run on Linux 3.10, as far as what programs ask the kernel for goes.
+/* old-kernel: runs a command with the kernel interface of Linux 3.10.
  *
  *   old-kernel [--without NAME] COMMAND [ARGUMENT...]
  *
  * Every system call numbered 314 or higher fails with ENOSYS, in the command and in all its children: seccomp(2), by
- * prctl(2) as it was then. The fields and files of /proc that came later are hidden by old-kernel-proc.so beside this
- * program (LD_PRELOAD), and so is /proc/PID/NAME (map_files, say, which depends on the kernel's configuration). x86-64 alone: elsewhere system calls have other numbers.
+ * prctl(2) as it was then. old-kernel-proc.so in this program's folder (LD_PRELOAD) hides later fields and files of
+ * /proc. It also hides /proc/PID/NAME, such as map_files, which depends on the kernel's configuration. x86-64 only,
+ * because elsewhere system calls have other numbers.
  *
- * Exit status: the command's; 125 if it could not be started.
- */
+ * Exit status: the command's; 125 if it could not be started. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>

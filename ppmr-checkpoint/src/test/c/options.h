@@ -1,4 +1,4 @@
-/* What the test programs have in common: numbers in command lines, and where their stacks are. */
+/* Common parts of the test programs: numbers in command lines, and the place of their stacks. */
 #ifndef PPMR_OPTIONS_H
 #define PPMR_OPTIONS_H
 
@@ -23,16 +23,14 @@ static inline uint64_t number_option(const char *program, const char *name, cons
     return (uint64_t)value << shift;
 }
 
-/*
- * CRIU streams nothing of a process one of whose stack pointers is at the first byte of a page, as one in 256 has. So a
- * program begins in the middle of a page, and where it waits it is not as deep as the next.
- */
+/* Runs the program in the middle of a page. CRIU streams no process with a stack pointer at the first byte of a
+ * page, as one in 256 has. The function must not wait at a greater depth than the next page. */
 static inline int run_mid_page(int argc, char **argv, int (*run)(int, char **))
 {
     volatile char *middle = __builtin_alloca(((uintptr_t)__builtin_frame_address(0) + 2048) % 4096 + 16);
     middle[0] = 0;
     int status = run(argc, argv);
-    /* Used once more, so that the space is there until then. */
+    /* The array is used once more, so that the space exists until then. */
     middle[0] = 1;
     return status;
 }

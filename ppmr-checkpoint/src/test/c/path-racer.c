@@ -1,14 +1,12 @@
-/*
- * path-racer: what an ordinary user does to names that root is about to use. Runs until it is killed.
+/* path-racer: does what an ordinary user can do to names that root is about to use. It runs until it is killed.
  *
- *   path-racer exchange DIRECTORY COUNT   folder-0 with other-0, and so on, as fast as it goes
- *   path-racer plant TARGET NAME...       makes each name a symbolic link to TARGET, again and again
+ *   path-racer exchange DIRECTORY COUNT   exchanges folder-0 with other-0, and so on, as fast as possible
+ *   path-racer plant TARGET NAME...       makes each name a symbolic link to TARGET, repeatedly
  *   path-racer fill DIRECTORY             makes files in it through a descriptor that it keeps open
- *   path-racer deep DIRECTORY COUNT       makes so many directories, each in the one before, and ends
- *   path-racer lease FILE                 holds a write lease on it: whoever opens it waits
+ *   path-racer deep DIRECTORY COUNT       makes that many directories, each in the previous one, and ends
+ *   path-racer lease FILE                 holds a write lease on it, so that an open of it blocks
  *
- * Prints "ready" when it has begun. renameat2(2), fcntl(2).
- */
+ * It prints "ready" when it has begun. renameat2(2), fcntl(2). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

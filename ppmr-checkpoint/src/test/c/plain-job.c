@@ -1,17 +1,15 @@
-/*
- * plain-job: an ordinary process that knows nothing of checkpoints, for CRIU.
+/* plain-job: an ordinary process without knowledge of checkpoints, for CRIU.
  *
  *   plain-job --size BYTES --passes N --seed S --threads T --out FILE --progress FILE
  *             [--pace MS [--until FILE]]
  *   plain-job --size BYTES --passes N --seed S --threads T --expect
  *
- * T threads share private memory; a forked child works on a quarter of the size in memory that parent and child share
- * (MAP_SHARED); two semaphores in it pass the turn. The progress file stays open, and so does a file that was unlinked
- * after it was opened, whose bytes the result folds in. Each pass updates every byte of memory and appends
- * "pass N HASH PID" to the progress file; the result goes to --out by rename. With --until the last pass waits until
- * that file is there, so that the job outlives whatever is done with it, however slow the machine is. --expect prints the result of an
- * undisturbed run and touches no file but the unlinked one, in the working directory's stead /tmp.
- */
+ * T threads share private memory. A forked child works on a quarter of the size, in memory that it shares with its
+ * parent (MAP_SHARED). Two semaphores in it pass the turn. The progress file stays open, and so does a file that was
+ * unlinked after it was opened, whose bytes are part of the result. Each pass updates every byte of memory and
+ * appends "pass N HASH PID" to the progress file. The result is written to --out by rename. With --until the last
+ * pass waits for that file, so that the job outlives its test on a slow machine. --expect prints the result of an
+ * undisturbed run and touches only the unlinked file, in /tmp instead of the working directory. */
 #define _GNU_SOURCE
 #include "mixing.h"
 #include "options.h"

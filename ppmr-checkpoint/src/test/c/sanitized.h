@@ -1,8 +1,6 @@
-/*
- * Goes in front of each program that is built with the sanitizers: they write what they find into files whose names begin
- * with FINDINGS, since most programs run with an environment and streams of their own. Memory that a program has at its
- * end is no finding: these programs end by giving all of it back.
- */
+/* Included before each program that is built with the sanitizers. They write their findings into files whose names
+ * begin with FINDINGS, because most programs run with their own environment and streams. Memory that a program has
+ * at its end is no finding, because its end frees all of it. */
 #ifndef PPMR_SANITIZED_H
 #define PPMR_SANITIZED_H
 

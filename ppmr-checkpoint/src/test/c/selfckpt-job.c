@@ -1,24 +1,23 @@
-/*
- * selfckpt-job: a computing process that checkpoints itself in BLCR's pattern and really restarts from the stream.
+/* selfckpt-job: a computing process that checkpoints itself in BLCR's pattern and really restarts from the stream.
  *
  *   selfckpt-job --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS] [--writers N]
  *   selfckpt-job --size BYTES --passes N --seed S --expect
  *   selfckpt-job --restore-fd FD --state-fd FD --ready-fd FD [--stop] [--relocate OLD=NEW]...   (used by cr_restart)
  *
- * Each pass updates every byte of memory from its former state and appends "pass N HASH PID" to the progress file; the
- * result folds in all of memory and goes to --out by rename. --expect prints the result of an undisturbed run. --pace
- * makes each pass last at least that long.
+ * Each pass updates every byte of memory from its former state and appends "pass N HASH PID" to the progress file.
+ * The result includes all of memory and is written to --out by rename. --expect prints the result of an undisturbed
+ * run. --pace sets the minimum time of each pass.
  *
- * Two threads: one computes, one listens for cr_checkpoint. The computing thread writes the context file itself, under
- * the job's own user, between two blocks of a pass, so a checkpoint may come at any moment. With --writers several
- * threads write each run in pieces of 128 KiB, not in order: so the kernel splits what BLCR writes to a filesystem that
- * it opens with O_DIRECT and that serves several requests at once.
+ * It has two threads. One computes, and one listens for cr_checkpoint. The computing thread writes the context file
+ * itself, as the job's own user, between two blocks of a pass. So a checkpoint may come at any time. With --writers
+ * several threads write each run in pieces of 128 KiB, not in order. The kernel splits BLCR's writes in this way if
+ * the filesystem is opened with O_DIRECT and serves several requests at once.
  *
- * Context file (BLCR's shape; numbers in the machine's order): a 4-byte length and a small struct of that length, three
- * times (header, state, out and progress path); then for each run of up to 64 MiB one page of 4 KiB that says where it
- * belongs and how long it is, and one write of the run; a page of length 0 ends it. Written at the file position, front
- * to back; read back so, once, without a seek; a read of 0 bytes is EIO.
- */
+ * The context file has BLCR's shape, with numbers in the machine's order. It begins with a 4-byte length and a small
+ * struct of that length, three times (header, state, out and progress path). For each run of up to 64 MiB there is one
+ * page of 4 KiB with its place and its length, and then one write of the run. A page of length 0 ends it. It is
+ * written at the file position, front to back. It is read in the same way, once, without a seek. A read of 0 bytes
+ * is EIO. */
 #define _GNU_SOURCE
 #include "mixing.h"
 #include "options.h"
@@ -66,7 +65,8 @@ static struct job_paths paths;
 static uint64_t *memory;
 static int progress_fd = -1;
 
-/* The connection of a cr_checkpoint that waits, -1 for none; set by the listener, taken by the computing thread. */
+/* The connection of a cr_checkpoint that waits, -1 for none. The listener sets it, and the computing thread takes
+ * it. */
 static int pending = -1;
 
 static void die(const char *what)
@@ -83,14 +83,14 @@ static bool hung_up(int connection)
     return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* A filesystem that wants aligned memory for O_DIRECT gets the write without it. */
+/* A filesystem that needs aligned memory for O_DIRECT gets the write without it. */
 static bool leaves_direct(int fd)
 {
     int flags = errno == EINVAL ? fcntl(fd, F_GETFL) : -1;
     return flags >= 0 && (flags & O_DIRECT) != 0 && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
-/* At an offset, or at the file position where that is -1. */
+/* Writes at an offset, or at the file position for -1. */
 static int write_at(int fd, const char *next, size_t length, off_t offset)
 {
     while (length > 0) {
@@ -131,7 +131,7 @@ static void *write_pieces(void *argument)
         size_t taken = __atomic_fetch_add(&run->next, 1, __ATOMIC_RELAXED);
         if (taken >= pieces)
             return NULL;
-        /* Of each two the later one first. */
+        /* The later one of each two comes first. */
         size_t piece = (taken ^ 1) < pieces ? taken ^ 1 : taken;
         size_t start = piece * PIECE_BYTES;
         size_t length = run->length - start < PIECE_BYTES ? run->length - start : PIECE_BYTES;
@@ -221,9 +221,10 @@ static void checkpoint(int connection)
     int passed_fd = -1;
     if (receive_request(connection, &request, &passed_fd) == (ssize_t)sizeof request && passed_fd >= 0)
         reply.error = save(&request, passed_fd, connection);
-    /* The next one may come while this one's signal holds the job. */
+    /* The next request may come while this one's signal stops the job. */
     __atomic_store_n(&pending, -1, __ATOMIC_RELEASE);
-    /* A cr_checkpoint that has given up meanwhile wants the job to continue; else its signal comes before it ends. */
+    /* A cr_checkpoint that has given up in the meantime lets the job continue. Otherwise its signal comes before it
+     * ends. */
     char byte;
     if (send(connection, &reply, sizeof reply, MSG_NOSIGNAL) == (ssize_t)sizeof reply && request.waits) {
         while (recv(connection, &byte, 1, 0) < 0 && errno == EINTR)
@@ -292,7 +293,7 @@ static void report_pass(void)
     state.progress_offset += (uint64_t)length;
 }
 
-/* Sleeps for a part of the pass's pace; a checkpoint request waits for that long at most. */
+/* Sleeps for a part of the pass's pace, which bounds the wait of a checkpoint request. */
 static void pace(uint64_t word, uint64_t words)
 {
     uint64_t step = words / PACE_STEPS / BLOCK_WORDS * BLOCK_WORDS;
@@ -349,7 +350,7 @@ struct restore {
     int relocation_count;
 };
 
-/* Tells cr_restart how it went: 4 bytes of errno, 0 for success. */
+/* Sends cr_restart the result: 4 bytes of errno, 0 for success. */
 static void report_restored(const struct restore *restore, int error)
 {
     int32_t code = error;

@@ -1,17 +1,15 @@
-/* What selfckpt-job, cr_checkpoint and cr_restart agree on. */
+/* The common definitions of selfckpt-job, cr_checkpoint and cr_restart. */
 #ifndef PPMR_SELFCKPT_H
 #define PPMR_SELFCKPT_H
 
 #include <limits.h>
 #include <stdint.h>
 
-/*
- * The job listens on an abstract Unix socket of this name, with its PID: abstract names belong to the network namespace,
- * so they need no directory and no permission, and two isolated nodes do not meet. unix(7).
- */
+/* The job listens on an abstract Unix socket of this name, with its PID. Abstract names belong to the network
+ * namespace. They need no directory and no permission, and two isolated nodes do not collide. unix(7). */
 #define SELFCKPT_SOCKET_FORMAT "ppmr-selfckpt-%d"
 
-/* What cr_checkpoint asks for; the open context file comes with it. */
+/* A request of cr_checkpoint, with which the open context file is sent. */
 struct selfckpt_request {
     uint32_t waits; /* whether the job waits until the connection ends, since a signal comes before that */
     uint32_t sync;
@@ -21,7 +19,7 @@ struct selfckpt_reply {
     int32_t error; /* 0, or an errno */
 };
 
-/* The head of a context file: a 4-byte length before each of the two. */
+/* The head of a context file, with a 4-byte length before each of the two. */
 #define SELFCKPT_LANES 8
 
 static const char SELFCKPT_MAGIC[8] = {'P', 'P', 'M', 'R', 'S', 'C', 'K', '2'};

@@ -1,11 +1,13 @@
-/*
- * shaped-job: a plain process whose memory has a shape, for the benchmarks of CRIU.
+/* shaped-job: a plain process whose memory has a shape, for the benchmarks of CRIU.
  *
  *   shaped-job --shape SHAPE --size BYTES --passes N --seed S --out FILE --progress FILE [--pace MS]
  *
- * SHAPE is contiguous; fragmented, in which every other page of twice the size is used; shared, in memory of MAP_SHARED;
- * or forked, in which a child has the same pages. It fills its memory, and then does nothing but write down passes.
- */
+ *   contiguous  one area
+ *   fragmented  every other page of twice the size is used
+ *   shared      memory of MAP_SHARED
+ *   forked      a child has the same pages
+ *
+ * It fills its memory, and then only writes down passes. */
 #define _GNU_SOURCE
 #include "mixing.h"
 #include "options.h"

@@ -1,13 +1,12 @@
-/*
- * sharing-job: a rank that shares something with a process outside of it, for trying what is refused for that.
+/* sharing-job: a rank that shares an object with a process outside of it, for tests of refusals.
  *
  *   sharing-job KIND DIR [RANKS]
  *
- * Makes what its kind is about and forks. The children are the ranks: each leads a session, has /dev/null as its standard
- * streams, writes its PID to DIR/pid (DIR/pid.1 for the second one), and then each 20 ms the number of its turn to DIR/turns,
- * through no descriptor that stays open. What is wrong it writes to DIR/failed. The parent is the process outside, which keeps
- * its part. All end by themselves after 10 minutes. With RANKS 2 there are two ranks, and the parent closes its part.
- */
+ * It makes the objects of its kind and forks. The children are the ranks. Each leads a session, has /dev/null as its
+ * standard streams, and writes its PID to DIR/pid (DIR/pid.1 for the second one). Then it writes the number of its
+ * turn to DIR/turns every 20 ms, through no descriptor that stays open. It writes an error to DIR/failed. The parent
+ * is the process outside, which keeps its part. All end by themselves after 10 minutes. With RANKS 2 there are two
+ * ranks, and the parent closes its part. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <dirent.h>
@@ -174,7 +173,8 @@ static void stream_make(void)
     serve(SOCK_STREAM, "names");
 }
 
-/* As the C library does with a connection to a name service that has ended: it connects when it needs one again. */
+/* Behaves as the C library does with a connection to a name service that has ended: it connects when it needs one
+ * again. */
 static void stream_turn(void)
 {
     char byte;
@@ -194,7 +194,7 @@ static void log_turn(void)
     require(send(inner, "a line", 6, MSG_DONTWAIT) == 6 || errno == EAGAIN, "the log cannot be written");
 }
 
-/* The rank serves datagrams, and somebody outside has connected to it. */
+/* The rank serves datagrams, and a process outside has connected to it. */
 static void served_make(void)
 {
     serve(SOCK_DGRAM, "served");
@@ -218,7 +218,7 @@ static void anonymous_make(void)
     require(area != MAP_FAILED, "mmap");
 }
 
-/* The process outside has a descriptor of the memory alone, the rank a mapping. */
+/* The process outside has only a descriptor of the memory, and the rank a mapping. */
 static void memfd_make(void)
 {
     outer = memfd_create("shared", MFD_CLOEXEC);
@@ -250,7 +250,8 @@ static void mapped_make(void)
     map_file(place("mapped"), PROT_READ | PROT_WRITE);
 }
 
-/* As the C library has the tables of nscd and sssd: the server writes the file, and the program reads it in its memory. */
+/* Like the C library with the tables of nscd and sssd: the server writes the file, and the program reads it in its
+ * memory. */
 static void tables_make(void)
 {
     map_file(place("tables"), PROT_READ);
@@ -373,14 +374,15 @@ static void close_inner(void)
         close(inner);
 }
 
-/* Keeps its end open whatever the other side does. */
+/* Keeps its end open whatever the other process does. */
 static void deaf_outer(void)
 {
     close(inner);
     inner = outer;
 }
 
-/* The rank watches the folder of a service beside its own, and opens a FIFO to the process outside when a migration has begun. */
+/* The rank watches the folder of a service beside its own, and opens a FIFO to the process outside when a migration
+ * has begun. */
 static void late_make(void)
 {
     fifo_make();
@@ -405,7 +407,7 @@ static void late_turn(void)
     }
 }
 
-/* Many of everything: files with long names, memory, threads. */
+/* Many objects of each kind: files with long names, memory, threads. */
 static void *idle(void *none)
 {
     for (;;)
@@ -507,7 +509,7 @@ static void rank(size_t kind, int number)
     take_turns((void *)(intptr_t)kind);
 }
 
-/* Takes what the rank sends, so that it can continue; it serves a copy as it has served the original. */
+/* Receives the rank's data, so that it can continue. It serves a copy in the same way as the original. */
 static void outside(void)
 {
     struct pollfd from = {.fd = outer, .events = POLLIN};

@@ -1,14 +1,11 @@
-/*
- * state-job: a job with state that a process can have besides memory and files, for trying what of it comes with a move,
- * and what is refused.
+/* state-job: a job with process state other than memory and files, for tests of what moves and what is refused.
  *
  *   state-job KIND[,KIND...] DIR
  *
- * Sets what its kinds are about (those with a question mark before them only where the kernel has such state), and
- * remembers each as the kernel tells it. Then it writes each 20 ms the number of its turn to DIR/turns and looks whether the
- * state is as it was. What is not, it writes to DIR/failed. DIR/kinds has its kinds. It ends by itself after 10 minutes;
- * with 3 where the kernel has no such state, or denies it.
- */
+ * It sets the state of its kinds, and stores it as the kernel shows it. A kind with a question mark before it is set
+ * only if the kernel has it. Then it writes the number of its turn to DIR/turns every 20 ms and checks that the
+ * state is unchanged. It writes a difference to DIR/failed. DIR/kinds has its kinds. It ends by itself after 10
+ * minutes, and with 3 if the kernel does not have or permits such state. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +74,7 @@ enum {
 };
 
 static const char *directory;
-/* A descriptor that a kind may have; set before each call of one of its functions. */
+/* A descriptor that a kind may have. It is set before each call of one of its functions. */
 static int open_one = -1;
 
 static const char *place(const char *name)
@@ -286,7 +283,7 @@ static void set_death_signal(void)
     need(prctl(PR_SET_PDEATHSIG, SIGUSR2, 0, 0, 0) == 0, "PR_SET_PDEATHSIG");
 }
 
-/* Ends of it as many programs end of SIGTERM. */
+/* Ends by it, as many programs end by SIGTERM. */
 static void end_at_death_signal(int number)
 {
     (void)number;
@@ -419,7 +416,7 @@ static void tell_area_policy(char *to, size_t room)
     snprintf(to, room, "%d %lx", mode, nodes[0]);
 }
 
-/* The flags of the area in smaps. */
+/* Prints the flags of the area in smaps. */
 static void tell_area(char *to, size_t room)
 {
     char line[TEXT];
@@ -431,7 +428,7 @@ static void tell_area(char *to, size_t room)
         if (sscanf(line, "%lx-", &start) == 1 && strchr(line, '-') && strchr(line, '-') < line + 17) {
             inside = start == (unsigned long)area;
         } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
-            /* What only tells how the kernel accounts is left out. */
+            /* Words that only describe the kernel's accounting are left out. */
             for (char *word = strtok(line + 8, " \n"); word; word = strtok(NULL, " \n")) {
                 if (strcmp(word, "sd") != 0 && strcmp(word, "ac") != 0) {
                     snprintf(to + strlen(to), room - strlen(to), "%s ", word);
@@ -557,7 +554,7 @@ static void tell_pipe_size(char *to, size_t room)
     snprintf(to, room, "%d", fcntl(open_one, F_GETPIPE_SZ));
 }
 
-/* A pipe, opened again by its name as scripts do. */
+/* Opens a pipe again by its name, as scripts do. */
 static void tell_pipe_owner(char *to, size_t room)
 {
     struct stat found = {0};
@@ -733,7 +730,7 @@ static const int LEVELS[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, 
 
 static const struct socket_kind *chosen_socket;
 
-/* What is no setting, changes by itself, or makes another socket of it; and what a job is refused for. */
+/* Returns false for options that are no setting, change by themselves, or change the socket, and for refused ones. */
 static bool is_setting(int level, int option)
 {
     static const int NO_SETTINGS[][2] = {
@@ -769,7 +766,7 @@ static bool is_changed(int level, int option, const void *value, socklen_t bytes
            && memcmp(before, after, sizeof after) != 0;
 }
 
-/* Gives an option another value than it has, if there is one that the kernel takes. */
+/* Sets an option to another value, if there is one that the kernel accepts. */
 static void change(int level, int option)
 {
     static const int NUMBERS[] = {1, 0, 2, 3, 7, 900, 20000, 0x1000000};
@@ -836,7 +833,7 @@ static void set_ring(void)
     need(open_one >= 0, "io_uring_setup");
 }
 
-/* Each read takes one of it. */
+/* Each read decrements it. */
 static void set_semaphore(void)
 {
     open_one = eventfd(5, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -883,7 +880,7 @@ static void set_rules(void)
     need(open_one >= 0, "landlock_create_ruleset");
 }
 
-/* It may make no device files, which it does not want to either. */
+/* The sandbox forbids it to make device files, which it does not do anyway. */
 static void set_sandbox(void)
 {
     struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_MAKE_BLOCK};
@@ -930,7 +927,7 @@ static void set_mapped_scratch(void)
     open_one = -1;
 }
 
-/* A file that was opened by a name that is gone, and has another one. */
+/* Opens a file by a name that is removed, while it has another one. */
 static void set_renamed(void)
 {
     char other[4096];
@@ -963,7 +960,7 @@ static void set_limits(void)
     for (int limit = 0; limit < RLIM_NLIMITS; limit++) {
         struct rlimit now;
         need(getrlimit((__rlimit_resource_t)limit, &now) == 0, "getrlimit");
-        /* Lower than the usual, and more than the job needs. */
+        /* The limit is lower than the default, and more than the job needs. */
         if (limit == RLIMIT_CORE || limit == RLIMIT_MEMLOCK || limit == RLIMIT_NOFILE || limit == RLIMIT_SIGPENDING
             || limit == RLIMIT_MSGQUEUE || limit == RLIMIT_STACK || limit == RLIMIT_LOCKS) {
             now.rlim_cur = now.rlim_cur > 4096 ? now.rlim_cur / 2 : now.rlim_cur;
@@ -1004,7 +1001,7 @@ static void tell_ambient(char *to, size_t room)
     snprintf(to, room, "%d", prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_NET_RAW, 0, 0));
 }
 
-/* The list of robust mutexes, the address at which a thread's end is noted, and restartable sequences. */
+/* Prints the list of robust mutexes, the address for a thread's end, and restartable sequences. */
 static void tell_thread_records(char *to, size_t room)
 {
     void *head = NULL;
@@ -1018,7 +1015,7 @@ static void tell_thread_records(char *to, size_t room)
 
 static void set_nothing(void) {}
 
-/* Each of them goes off in some hours, and each hour from then on. */
+/* Each of them fires in some hours, and then each hour. */
 static void set_interval_timers(void)
 {
     struct itimerval hours = {{3600, 500000}, {7200, 250000}};
@@ -1097,7 +1094,7 @@ static void set_signals(void)
     sigaddset(&blocked, SIGRTMIN + 3);
     need(sigprocmask(SIG_BLOCK, &blocked, NULL) == 0, "sigprocmask");
     signal(SIGHUP, SIG_IGN);
-    /* To the process, and to this thread. */
+    /* The first is for the process, the second for this thread. */
     union sigval value = {.sival_int = 77};
     need(sigqueue(getpid(), SIGRTMIN + 3, value) == 0, "sigqueue");
     need(syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR2) == 0, "tgkill");
@@ -1243,7 +1240,7 @@ static void tell_directory_watch(char *to, size_t room)
     snprintf(to, room, "%d", directory_changes > before);
 }
 
-/* Ring of the older asynchronous I/O. */
+/* The ring of the older asynchronous I/O. */
 static aio_context_t aio;
 
 static void set_aio(void)
@@ -1253,7 +1250,7 @@ static void set_aio(void)
     need(open_one >= 0, "aio");
 }
 
-/* A write by it, which is waited for. */
+/* Makes a write by it, and waits for it. */
 static void tell_aio(char *to, size_t room)
 {
     static char bytes[512];
@@ -1286,7 +1283,7 @@ enum { MOST_WAITS = 8 };
 struct wait {
     const char *name;
     int (*call)(void);
-    /* How it has ended; 0 as long as it has not. */
+    /* How it ended; 0 as long as it has not. */
     volatile int ended;
 };
 
@@ -1549,7 +1546,7 @@ static void choose(const struct instance *one)
     area = one->area;
 }
 
-/* Tries a kind in a child, which ends by need() where the kernel has no such state. */
+/* Tries a kind in a child, which ends by need() if the kernel has no such state. */
 static bool is_here(const struct instance *one)
 {
     int status = 0;
@@ -1562,7 +1559,7 @@ static bool is_here(const struct instance *one)
     return trial > 0 && waitpid(trial, &status, 0) == trial && status == 0;
 }
 
-/* A name with a question mark before it is left out where the kernel has no such state. */
+/* A name with a question mark before it is left out if the kernel has no such state. */
 static void add(const char *asked)
 {
     const char *name = asked + (asked[0] == '?');
@@ -1602,7 +1599,7 @@ static const char *name_of(const struct instance *one)
     return one->option ? one->option->name : one->socket ? one->socket->name : one->kind->name;
 }
 
-/* Of every option the ones that differ; of all else the whole. */
+/* Prints the differing options, and for all else the whole. */
 static void complain(const struct instance *one, char *now)
 {
     char detail[2 * DETAIL + LONGEST_NAME] = "";

@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Takes what the source says of a rank's originals, line by line, into a file of the service's own until it is compared
- * with the copy. Nothing of it stays on the heap. Owned by one thread.
+ * Receives the privileges of a rank's originals from the source, line by line. They stay in a file of the service until
+ * they are compared with the copy. None of them stay on the heap. Owned by one thread.
  */
 public final class ArrivingPrivileges implements Closeable {
     private final int rank;
@@ -17,7 +17,7 @@ public final class ArrivingPrivileges implements Closeable {
     private final RecentTexts seen = new RecentTexts();
     private final SharedRights shared = new SharedRights();
 
-    /** @param directory a folder of the service's own; made if missing */
+    /** @param directory a folder of the service; made if missing */
     public ArrivingPrivileges(Path directory, int rank) throws CheckpointException {
         this.rank = rank;
         try {
@@ -27,12 +27,12 @@ public final class ArrivingPrivileges implements Closeable {
         }
     }
 
-    /** Returns the rank whose record it is. */
+    /** Returns the rank of the record. */
     public int rank() {
         return rank;
     }
 
-    /** Takes the next lines; throws and names one that cannot be read or does not come in order. */
+    /** Adds the next lines. Throws, with the line, if one is invalid or out of order. */
     public void add(List<String> page) throws CheckpointException {
         for (String line : page) {
             try {
@@ -43,7 +43,7 @@ public final class ArrivingPrivileges implements Closeable {
                 lines.add(line);
             } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
                 throw new CheckpointException(
-                        "the record of what the originals of rank " + rank + " may do has a line that cannot be read: '"
+                        "the record of the privileges of rank " + rank + "'s originals has an invalid line: '"
                                 + EscapedName.text(line) + "' (" + EscapedName.text(e.toString())
                                 + "). Remedy: install the same release on both nodes",
                         e);
@@ -58,17 +58,17 @@ public final class ArrivingPrivileges implements Closeable {
             String words = RightsLine.sharedWords(line);
             ThreadRights.parse("0 " + words);
             if (!shared.put(RightsLine.sharedNumber(line), words)) {
-                throw new IllegalArgumentException("its rights have the number of others, or there are too many");
+                throw new IllegalArgumentException("its rights have the number of another line, or there are too many");
             }
             return;
         }
-        // Most threads of a crowd may do the same.
+        // Most threads of a large process have equal rights.
         if (!RightsLine.isNumberedThread(line) || seen.isNew(RightsLine.withoutNumber(line))) {
             RightsLine.check(RightsLine.whole(line, shared), summary);
         }
     }
 
-    /** Returns the whole record, whose file is the record's from then on. */
+    /** Returns the complete record, which then owns the file. */
     public ProcessPrivileges end() throws CheckpointException {
         try {
             return new ProcessPrivileges(lines.sorted(), summary);

@@ -22,15 +22,16 @@ import java.util.UUID;
 import java.util.stream.Collectors;
 
 /**
- * Berkeley Lab Checkpoint/Restart, by cr_checkpoint(1) and cr_restart(1). One context file a rank, written in the
- * process's own context front to back and read front to back once. docs/blcr.md says how the tools behave.
+ * Berkeley Lab Checkpoint/Restart, by cr_checkpoint(1) and cr_restart(1). It writes one context file for each rank,
+ * front to back and in the process's own context. The restart reads the file once, front to back. docs/blcr.md
+ * describes the tools' behaviour.
  *
- * <p>{@code --noclobber} makes BLCR write under the final name; its default, a temporary name and a rename at the end,
- * would hide the image until it is finished. {@code cr_restart} stays as the parent of what it has restored and ends
- * the way that ends; but what was init's child when it was checkpointed is so again, and then {@code cr_restart} ends
- * with 0 at once. So its exit says nothing by itself: success is a line that {@code --run-on-success} prints into its
- * output file, with a number that no restored process knows. The restored processes are in the session that {@code
- * cr_restart} was started in ({@code --no-restore-sid}).
+ * <p>{@code --noclobber} makes BLCR write under the final name. Its default, a temporary name and a rename at the end,
+ * would hide the image until it is finished. {@code cr_restart} stays as the parent of the restored process and ends
+ * when that ends. However, a process that was init's child at its checkpoint is so again, and then {@code cr_restart}
+ * ends with 0 at once. Therefore its exit proves nothing. Success is a line that {@code --run-on-success} prints into
+ * its output file, with a number that no restored process knows. The restored processes are in the session that
+ * {@code cr_restart} was started in ({@code --no-restore-sid}).
  */
 record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit kit) implements Checkpointer {
     private static final Path MODULE = Path.of("/proc/checkpoint/ctrl");
@@ -41,22 +42,22 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
             3,
             "the process ended before its checkpoint: see the job's own output",
             5,
-            "the image could not be written: the source's log says why its filesystem took no more",
+            "the image could not be written: the source's log says why its filesystem accepted no more",
             52,
             "the process runs without BLCR's library: start the job by cr_run, or link it with -lcr",
             56,
             "a debugger or strace traces the process: detach it, and try again",
             17,
-            "an image of that name is there already: find out what else writes into the rank's directory, and try"
-                    + " again");
+            "an image of that name exists already: find out which other process writes into the rank's directory, and"
+                    + " try again");
 
-    /** The same for cr_restart, which ends with 255 where it cannot open the image. */
+    /** The remedies for cr_restart, which ends with 255 if it cannot open the image. */
     private static final Map<Integer, String> RESTART_REMEDIES = Map.of(
             13,
             "the job's user may not open the image or a file that the job had open: see that the user may read it and"
                     + " pass every folder on its path",
             5,
-            "the image ended too early or could not be read: the target's log says what did not come, or the copy is"
+            "the image ended too early or could not be read: the target's log shows the missing bytes, or the copy is"
                     + " damaged",
             255,
             "the image could not be opened: see that it is there, and that the job's user may pass every folder on"
@@ -107,7 +108,10 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         return List.of();
     }
 
-    /** A program in place of cr_checkpoint may leave it its default: {@code .NAME.tmp}, and a rename at the end. */
+    /**
+     * Returns the final name of a temporary one. A replacement for cr_checkpoint may leave its default:
+     * {@code .NAME.tmp}, and a rename at the end.
+     */
     @Override
     public Optional<String> finalNameOf(String temporaryName) {
         boolean temporary = temporaryName.startsWith(".")
@@ -128,17 +132,20 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
         return settings.runAs();
     }
 
-    /** BLCR writes a stopped process, too, and {@code --stop} stops it again. Recorded with the real one. */
+    /**
+     * Returns true. BLCR writes a stopped process, too, and {@code --stop} stops it again. The tests have recordings of
+     * the real tool.
+     */
     @Override
     public boolean checkpointsHeldRanks() {
         return true;
     }
 
     /**
-     * No: the image is written in the process's own context, but by BLCR's kernel module. A write that fails ends the
-     * request there; the process never sees the error and runs on, and {@code cr_checkpoint} reports the failure.
-     * Taking the writes instead would only keep the process from computing until the whole image is written, and leave
-     * it stopped.
+     * Returns false. The image is written in the process's own context, but by BLCR's kernel module. A failed write
+     * ends the request there. The process never gets the error and continues, and {@code cr_checkpoint} reports the
+     * failure. Accepting the writes instead would only keep the process from computing until the whole image is
+     * written, and leave it stopped.
      */
     @Override
     public boolean writesInProcess() {
@@ -179,7 +186,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
                 task.imageDirectory(),
                 kit.launch(Optional.of(task.user())),
                 List.of(settings.keys().restartProgram()));
-        // In a namespace the image directory is the working directory: the mount may not be visible in there.
+        // In a namespace the image directory is the working directory, because the mount may not be visible inside.
         Path directory = namespace.isPresent() ? Path.of(".") : task.imageDirectory();
         Path file = directory.resolve(fileName(task.rank()));
         command.addAll(Command.words(
@@ -203,7 +210,7 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
 
         @Override
         boolean reportsSuccess(ToolProcess tool) throws CheckpointException {
-            // Asked first: what it has written before its end is in the output then.
+            // The exit code is read first, so that the output contains all that was written before the end.
             Optional<Integer> exitCode = tool.exitCode();
             String output = tool.output();
             boolean restored = output.contains("restored " + nonce);
@@ -215,15 +222,15 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
 
         @Override
         List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) {
-            // Asked once: a restarter that has restored an orphan ends at about this time.
+            // The tree is read once, because a restarter that has restored an orphan ends at about this time.
             List<ProcessIdentity> tree = tool.tree(now);
             int own = own(tree);
             return tree.size() > own ? tree.subList(own, tree.size()) : orphans(tool, tree, now);
         }
 
         /**
-         * Returns the processes that init has adopted, and their descendants: in the session, or the namespace, and not
-         * the tool's.
+         * Returns the processes that init has adopted, and their descendants. They are in the session or the namespace,
+         * and do not belong to the tool.
          */
         private List<ProcessIdentity> orphans(ToolProcess tool, List<ProcessIdentity> tools, ProcessSnapshot now) {
             List<ProcessIdentity> others =
@@ -242,14 +249,14 @@ record BlcrCheckpointer(String name, CheckpointerSettings.Blcr settings, ToolKit
             return kit.table().inOrderOfBirth(others);
         }
 
-        /** The restarter, after nsenter where that was needed: the first of the tool's tree. */
+        /** Returns the restarter, which follows nsenter if there is one: the first of the tool's tree. */
         @Override
         List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) {
             List<ProcessIdentity> tree = tool.tree(now);
             return tree.subList(0, own(tree));
         }
 
-        /** Counts the processes at the head of the tree that are not the rank: nsenter and the restarter. */
+        /** Counts the processes at the head of the tree that do not belong to the rank: nsenter and the restarter. */
         private int own(List<ProcessIdentity> tree) {
             return Math.min(tree.size(), namespace.isPresent() ? 2 : 1);
         }

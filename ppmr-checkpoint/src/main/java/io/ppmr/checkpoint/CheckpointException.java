@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint;
 
-/** A checkpoint or restart that failed; the message names the rank or process, the cause and the remedy. */
+/** A checkpoint or restart that failed. The message names the rank or process, the cause and the remedy. */
 public final class CheckpointException extends Exception {
     private static final long serialVersionUID = 1L;
 

@@ -13,7 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/** The steps of every checkpoint: success is exit status 0, and on failure the originals continue. */
+/** The steps of every checkpoint. Success is exit status 0. After a failure the originals continue. */
 final class CheckpointSteps implements RankCommand.Steps {
     private final CheckpointTask task;
     private final ToolKit kit;
@@ -26,19 +26,19 @@ final class CheckpointSteps implements RankCommand.Steps {
     /** The processes to which {@link #stop} has sent SIGSTOP. */
     private final Set<ProcessIdentity> signalled = new LinkedHashSet<>();
 
-    /** Those of a tool of whose log nothing is known. */
+    /** Makes the steps of a tool with an unknown log format. */
     CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies)
             throws CheckpointException {
         this(task, kit, log, remedies, LogWords.UNKNOWN);
     }
 
     /**
-     * Notes the rank's processes and which of them are stopped, so it is made before the tool starts: what that stops
-     * at once would count as stopped before, and stay so when it fails.
+     * Notes the rank's processes and which of them are stopped. It is made before the tool starts. Otherwise a process
+     * that the tool stops at once would count as stopped before, and stay stopped after a failure.
      *
      * @param log the tool's own log, quoted when it fails
-     * @param remedies what is to be done when the tool ends with a status, for those of which that is known
-     * @param meaning what is known of that log
+     * @param remedies remedy for each known exit status of the tool
+     * @param meaning explains that log
      */
     CheckpointSteps(CheckpointTask task, ToolKit kit, Path log, Map<Integer, String> remedies, LogWords meaning)
             throws CheckpointException {
@@ -51,15 +51,15 @@ final class CheckpointSteps implements RankCommand.Steps {
         this.stoppedBefore = new LinkedHashSet<>(originals.stream()
                 .filter(process -> !kit.table().isRunning(process))
                 .toList());
-        // One that was continued since it was found stopped is to run.
+        // A process that was continued since it was found stopped must run.
         this.stoppedByJob = new LinkedHashSet<>(originals);
         stoppedByJob.removeIf(process ->
                 !task.stoppedByJob().contains(process) || !kit.table().isHeld(process));
     }
 
     /**
-     * Stops the whole rank before the tool is started, and gives its processes: then it is stopped whatever becomes of
-     * the tool. Those that cannot be stopped in time continue, and this throws.
+     * Stops the whole rank before the tool is started, and returns its processes. Then it is stopped whatever happens
+     * to the tool. If they cannot be stopped in time, they continue, and this throws.
      */
     List<ProcessIdentity> stop() throws CheckpointException {
         List<ProcessIdentity> tree = new ArrayList<>();
@@ -76,21 +76,21 @@ final class CheckpointSteps implements RankCommand.Steps {
                         continue;
                     }
                     running.add(process);
-                    // A parent that waits for its child to start a program (vfork) stops only when that has been done.
+                    // A parent that waits for its child to start a program (vfork) stops only after that.
                     boolean isNext = process.equals(task.root())
                             || held.contains(kit.table().parent(process));
-                    // A second SIGSTOP would wait in a process that is stopped by then, and would interrupt what CRIU
-                    // has it do: the checkpoint fails ("Unexpected task interruption").
+                    // A second SIGSTOP would wait in a process that is stopped by then, and would interrupt CRIU's work
+                    // in it. The checkpoint would fail ("Unexpected task interruption").
                     if (isNext && !kit.table().isStopping(process)) {
                         next.add(process);
                     }
                 }
                 signalled.addAll(next);
                 kit.signals().sendAll(Signal.STOP, next);
-                // What is all stopped makes no new processes: seen twice it is the whole rank.
+                // Stopped processes make no new ones. Two equal scans show the whole rank.
                 return running.isEmpty() && tree.equals(kit.table().tree(task.root()));
             });
-            // Processes that were reparented meanwhile (daemons) do not belong to the rank.
+            // Processes that were reparented in the meantime (daemons) do not belong to the rank.
             List<ProcessIdentity> left = new ArrayList<>(signalled);
             left.removeAll(tree);
             kit.signals().resume(task.rank(), left, kit.timing().rollback());
@@ -106,7 +106,7 @@ final class CheckpointSteps implements RankCommand.Steps {
         }
     }
 
-    /** Starts the tool and watches it; {@code user} is empty for the service's own. */
+    /** Starts the tool and watches it. {@code user} is empty for the service's own. */
     RankCommand start(String name, List<String> command, Optional<JobUser> user) throws CheckpointException {
         ToolProcess tool = ToolProcess.start(name, command, task.workDirectory(), user, kit);
         return RankCommand.watch(
@@ -132,7 +132,7 @@ final class CheckpointSteps implements RankCommand.Steps {
             held.clear();
             last[0] = kit.table().snapshot();
             held.addAll(last[0].tree(task.root()));
-            // Stopped processes make no new ones: a tree that is all held, and the same afterwards, is the whole rank.
+            // Stopped processes make no new ones. A tree that is held, and equal afterwards, is the whole rank.
             found[0] = kit.table().standstill(held);
             return !held.isEmpty()
                     && found[0].isHeld()
@@ -160,7 +160,7 @@ final class CheckpointSteps implements RankCommand.Steps {
     @Override
     public void undo() throws CheckpointException {
         if (task.pod().isPresent()) {
-            // Stays stopped until its network is in order; a CRIU that fails lets its processes go soon.
+            // The pod stays stopped until its network is restored. A failing CRIU releases its processes soon.
             Polling.until(kit.timing().rollback(), () -> signalled.stream().noneMatch(kit.table()::isTraced));
             return;
         }
@@ -169,7 +169,7 @@ final class CheckpointSteps implements RankCommand.Steps {
         all.addAll(kit.table().tree(task.root()));
         all.removeAll(stoppedBefore);
         if (!signalled.isEmpty()) {
-            // A CRIU that has lost its reader lets them go soon, and leaves them stopped as it has found them.
+            // A CRIU that has lost its reader releases its processes soon, and leaves them stopped as it found them.
             Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isTraced));
         }
         kit.signals().resume(task.rank(), all, kit.timing().rollback());

@@ -10,43 +10,40 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * A tool that writes a rank's processes into image files and makes processes of them again: BLCR, CRIU, or any two
- * commands. An adapter knows the tool's command line and its habits; it runs the commands and proves what it reports.
+ * A tool that writes a rank's processes into image files and restores them: BLCR, CRIU, or any two commands. An adapter
+ * has the tool's command line and traits. It runs the commands and proves their reports.
  *
  * <p>Implementations are immutable and safe for any thread. A started command belongs to the {@link RankCommand}.
  */
 public interface Checkpointer extends ImageTraits {
 
     /**
-     * The name that the configuration gives it, by which source and target agree on it; there may be several of one
-     * kind.
+     * Returns the name from the configuration, which is the same at source and target. There may be several
+     * checkpointers of one kind.
      */
     String name();
 
-    /**
-     * Returns whether it can run on this node, and if not, what is missing and how to get it. Cheap enough for each
-     * start.
-     */
+    /** Returns whether it can run on this node, or the missing part and the remedy. Cheap enough for each start. */
     Availability probe();
 
     /**
-     * Returns why it cannot restart what a checkpointer of the same name has made on another node; empty if it can, or
-     * if too little is known of that one.
+     * Returns why it cannot restart images of a checkpointer of the same name on another node. Empty if it can, or if
+     * too few facts of that one are known.
      *
-     * @param detail what that one says of itself: {@link Availability#detail}
+     * @param detail that one's {@link Availability#detail}
      */
     default Optional<String> whyNotFrom(String detail) {
         return Optional.empty();
     }
 
-    /** Returns the needs of its restart, besides the image. */
+    /** Returns the needs of its restart in addition to the image. */
     default RestartNeeds restartNeeds() {
         return RestartNeeds.UNKNOWN;
     }
 
     /**
      * Returns true if a copy continues where its original was stopped, as with CRIU. Other checkpointers write a
-     * process out of a handler of its own, in which the copy continues.
+     * process from a handler of its own, in which the copy continues.
      */
     default boolean restoresAsStopped() {
         return false;
@@ -56,8 +53,8 @@ public interface Checkpointer extends ImageTraits {
     RunAs runAs();
 
     /**
-     * Returns the owner of the directories in which a rank's image is written and shown: the user that the restart
-     * reads them as. Only this user creates, renames, removes or truncates files there.
+     * Returns the owner of the directories in which a rank's image is written and shown, which is the user of the
+     * restart. Only this user creates, renames, removes or truncates files there.
      *
      * @param user the job's user
      */
@@ -66,44 +63,43 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * Returns why the streamed form would not stream this process, which runs or is stopped, as it is now: all of its
-     * memory would go into the images. Empty if it would be streamed.
+     * Returns why the streamed form would not stream this process in its present state, running or stopped. Then all of
+     * its memory goes into the images. Empty if it would be streamed.
      */
     default Optional<String> whyNotStreamed(ProcessIdentity process) {
         return Optional.empty();
     }
 
     /**
-     * Returns the same tool in the form in which a rank's memory goes into its copy while its checkpoint still writes
-     * it, or says why there is none on this node; nothing, if the tool has one form alone. Cheap
-     * enough for the start of each migration.
+     * Returns the tool in its streamed form, in which memory goes into the copy while its checkpoint still writes.
+     * Otherwise it has the reason why this node has none. It is empty if the tool has only one form. Cheap enough for
+     * the start of each migration.
      */
     default StreamedForm streamedForm() {
         return StreamedForm.none(false, "");
     }
 
-    /** Returns true if a rank that is held, as a failed attempt leaves it, can be checkpointed again. */
+    /** Returns true if a held rank, as a failed attempt leaves it, can be checkpointed again. */
     boolean checkpointsHeldRanks();
 
     /**
      * Returns true if the processes write their images themselves, so that a failed write may end them. Then the writes
-     * of a failed attempt are taken and thrown away until its commands have ended. Otherwise those writes fail, which
+     * of a failed attempt are accepted and discarded until its commands have ended. Otherwise those writes fail, which
      * ends the command at once.
      */
     boolean writesInProcess();
 
     /**
-     * Throws, and names the process, the cause and the remedy, if one of the ranks lives in namespaces into which this
-     * tool must not go. Asked before anything is done to the job, and before its hooks; it touches no process.
+     * Throws if one of the ranks lives in namespaces that this tool must not enter. The message names the process, the
+     * cause and the remedy. Called before the job is changed, and before its hooks. It touches no process.
      *
      * @param roots the root of each rank's process tree
      */
     default void requireReachable(Map<Integer, ProcessIdentity> roots) throws CheckpointException {}
 
     /**
-     * Throws, and names the process, the cause and the remedy, if this tool is known not to move one of the ranks as
-     * they are now.
-     * Asked before anything is done to the job; it touches no process. What it does not find, the commands may.
+     * Throws if this tool cannot move one of the ranks as they are now. The message names the process, the cause and
+     * the remedy. Called before the job is changed. It touches no process. The commands may find further obstacles.
      *
      * @param roots the root of each rank's process tree
      * @param user the job's user
@@ -111,19 +107,20 @@ public interface Checkpointer extends ImageTraits {
     default void requireMovable(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {}
 
     /**
-     * Throws if the ranks, all of which are held now, have come to share something since {@link #requireMovable} was
-     * asked. Asked before the last image is said to be whole, so that no copy continues that could not be right.
+     * Throws if the held ranks came to share an object since {@link #requireMovable}. Called before the last image is
+     * complete, so that no wrong copy continues.
      */
     default void requireNothingShared(Map<Integer, ProcessIdentity> roots) throws CheckpointException {}
 
     /**
-     * The same for pods, whose connections go along. Throws where this tool moves no pods at all.
+     * Throws if one of these pods cannot be moved with its connections, or if this tool moves no pods.
      *
      * @param roots the first process of each pod, by rank
      */
     default void requireMovablePods(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         throw new CheckpointException("checkpointer " + name()
-                + " moves no pods. Remedy: name one of type criu that runs as root in the pod's template");
+                + " cannot move pods. Remedy: in the pod's template, name a checkpointer of type criu that"
+                + " runs as root");
     }
 
     /**
@@ -133,7 +130,7 @@ public interface Checkpointer extends ImageTraits {
     RankCommand checkpoint(CheckpointTask task) throws CheckpointException;
 
     /**
-     * Starts restoring a rank out of its directory and returns at once. When the command has reported success, every
+     * Starts restoring a rank from its directory and returns at once. When the command has reported success, every
      * restored process is stopped.
      */
     RankCommand restart(RestartTask task) throws CheckpointException;
@@ -141,9 +138,9 @@ public interface Checkpointer extends ImageTraits {
     /**
      * The availability of a tool on this node.
      *
-     * @param available whether it can
-     * @param detail what was found (with its version), or what is missing
-     * @param remedy how to get it; empty where it is available
+     * @param available whether it can run
+     * @param detail the tool with its version, or the missing part
+     * @param remedy how to install it, or empty if it is available
      */
     record Availability(boolean available, String detail, String remedy) {
         static Availability present(String detail) {
@@ -156,12 +153,12 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * A form of a tool's images in which memory need not wait at the target until all of it has come.
+     * A form of a tool's images in which memory need not wait at the target for its last byte.
      *
-     * @param form the tool in that form; empty where this node cannot
-     * @param required whether the configuration wants nothing else
-     * @param whyNot why this node cannot, and what to do; empty where it can
-     * @param mostBytes how much of one rank's memory can be streamed
+     * @param form the tool in that form, or empty if this node cannot run it
+     * @param required whether the configuration allows no other form
+     * @param whyNot why this node cannot run it, with the remedy, or empty if it can
+     * @param mostBytes memory of one rank that can be streamed
      */
     record StreamedForm(Optional<Checkpointer> form, boolean required, String whyNot, long mostBytes) {
         static StreamedForm none(boolean required, String whyNot) {
@@ -170,27 +167,27 @@ public interface Checkpointer extends ImageTraits {
     }
 
     /**
-     * The needs of a tool's restart, besides its image. Immutable.
+     * The needs of a tool's restart in addition to its image. Immutable.
      *
      * @param sameFiles whether programs and libraries are mapped again by name, and must be the same files
-     * @param freePids whether the processes get their old PIDs beside the node's other processes
+     * @param freePids whether the processes get their old PIDs among the node's other processes
      */
     record RestartNeeds(boolean sameFiles, boolean freePids) {
-        /** The needs of a tool of which nothing is known. */
+        /** The needs of a tool without known traits. */
         public static final RestartNeeds UNKNOWN = new RestartNeeds(false, false);
     }
 
     /**
-     * The users that a checkpointer's two commands run as, and so the owner of an image's directory: only the user that
-     * the restart runs can change what it reads.
+     * The users of a checkpointer's two commands. They decide the owner of an image's directory, because only the user
+     * of the restart may change its input.
      */
     enum RunAs {
         /** Both commands run as the job's user, who owns the image. */
         JOB_USER,
 
         /**
-         * The checkpoint command runs as root and has the job's user write the image ({@code runuser}, DMTCP); so the
-         * image is that user's, and the restart runs as that user, too.
+         * The checkpoint command runs as root and lets the job's user write the image ({@code runuser}, DMTCP). So that
+         * user owns the image, and runs the restart, too.
          */
         ROOT_THEN_JOB_USER,
 
@@ -212,19 +209,19 @@ public interface Checkpointer extends ImageTraits {
      * The order to checkpoint a rank.
      *
      * @param rank the rank's number
-     * @param processes the rank's processes as a look of a moment ago has found them, one for all ranks; the root of
-     *     the tree first, which is checked again before every signal; their user must be {@code user}
+     * @param processes the rank's processes, from one recent scan for all ranks. The root of the tree is first, and
+     *     is checked again before every signal. Their user must be {@code user}.
      * @param user the job's user
      * @param imageDirectory the rank's directory inside the mounted filesystem
-     * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
+     * @param workDirectory the service's directory outside the mount, for the tool's own files and its log; see
      *     {@link WorkDirectories}
-     * @param deadline how long the command may take in all
-     * @param stoppedByJob processes that were found stopped before anything was done to the job; those of this rank
-     *     that are so still when the command is started stay so when the rank is released
-     * @param pod what lies around the rank, if it is a pod. Then all of it is stopped before the tool is started, and
-     *     stays so when that fails: the pod's keeper continues it, when its network works again
-     * @param whenStopped what is to be done once the rank is stopped, before the tool is started; a rank that has it is
-     *     stopped before, by checkpointers that do
+     * @param deadline time limit of the command
+     * @param stoppedByJob processes that were found stopped before the job was changed. Those of this rank that are
+     *     still stopped at the command's start stay stopped after the rank's release.
+     * @param pod enclosure of the rank, if it is a pod. Then all of it is stopped before the tool is started. After
+     *     a failure, the pods' part continues it when its network works again.
+     * @param whenStopped work between the rank's stop and the tool's start. A rank with such work is stopped first,
+     *     if the checkpointer supports that.
      */
     record CheckpointTask(
             int rank,
@@ -236,18 +233,18 @@ public interface Checkpointer extends ImageTraits {
             Set<ProcessIdentity> stoppedByJob,
             Optional<Enclosure> pod,
             Optional<WhenStopped> whenStopped) {
-        /** Something that is done to a rank that is stopped, within a bounded time. */
+        /** Work on a stopped rank, within a bounded time. */
         @FunctionalInterface
         public interface WhenStopped {
             /**
-             * Does it; the rank is continued again if this throws.
+             * Does the work. If this throws, the rank is continued again.
              *
-             * @param rank its processes, which are stopped
+             * @param rank its stopped processes
              */
             void accept(List<ProcessIdentity> rank) throws CheckpointException;
         }
 
-        /** One with nothing to do once the rank is stopped. */
+        /** Makes an order without work on the stopped rank. */
         public CheckpointTask(
                 int rank,
                 List<ProcessIdentity> processes,
@@ -265,7 +262,7 @@ public interface Checkpointer extends ImageTraits {
             stoppedByJob = Set.copyOf(stoppedByJob);
         }
 
-        /** The root of the rank's process tree. */
+        /** Returns the root of the rank's process tree. */
         public ProcessIdentity root() {
             return processes.get(0);
         }
@@ -277,10 +274,10 @@ public interface Checkpointer extends ImageTraits {
      * @param rank the rank's number
      * @param user the job's user; the restart runs as this user if the tool permits it
      * @param imageDirectory the rank's directory inside the mounted filesystem
-     * @param workDirectory a directory of the service's outside the mount, for the tool's own files and its log; see
+     * @param workDirectory the service's directory outside the mount, for the tool's own files and its log; see
      *     {@link WorkDirectories}
-     * @param deadline how long the command may take in all
-     * @param pod what lies around the rank, if it is a pod
+     * @param deadline time limit of the command
+     * @param pod enclosure of the rank, if it is a pod
      */
     record RestartTask(
             int rank,
@@ -289,7 +286,7 @@ public interface Checkpointer extends ImageTraits {
             Path workDirectory,
             Duration deadline,
             Optional<Enclosure> pod) {
-        /** A rank that is no pod. */
+        /** Makes an order for a rank that is no pod. */
         public RestartTask(int rank, JobUser user, Path imageDirectory, Path workDirectory, Duration deadline) {
             this(rank, user, imageDirectory, workDirectory, deadline, Optional.empty());
         }

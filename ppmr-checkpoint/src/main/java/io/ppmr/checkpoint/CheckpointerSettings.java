@@ -7,16 +7,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** The settings of a checkpointer. Immutable; {@link #create} makes the adapter of them. */
+/** The settings of a checkpointer. Immutable. {@link #create} makes the adapter. */
 public sealed interface CheckpointerSettings {
 
     /** Returns the users that its commands run as. */
     RunAs runAs();
 
-    /** Returns the commands that root runs, if only to ask for their version. */
+    /** Returns the commands that root runs, even if only for their version. */
     List<List<String>> rootsCommands();
 
-    /** Makes the adapter with the usual waits, under the name that the configuration gives it. */
+    /** Makes the adapter with the default time limits, under the name from the configuration. */
     default Checkpointer create(String name, NativePrograms programs) {
         return create(name, programs, RankCommand.Timing.defaults());
     }
@@ -48,7 +48,8 @@ public sealed interface CheckpointerSettings {
      * BLCR, by its two commands.
      *
      * @param keys its keys in a configuration
-     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no, since PIDs are not restored
+     * @param namespaces whether ranks are restored in their own namespaces; AUTO means no, because PIDs are not
+     *     restored
      */
     record Blcr(BlcrKeys keys, NamespacePolicy namespaces) implements CheckpointerSettings {
         /** One with these programs. */
@@ -66,7 +67,7 @@ public sealed interface CheckpointerSettings {
             return List.of(List.of(keys.checkpointProgram()), List.of(keys.restartProgram()));
         }
 
-        /** BLCR as it is installed on a node. */
+        /** Returns the settings for BLCR as it is installed on a node. */
         public static Blcr installed() {
             return new Blcr("cr_checkpoint", "cr_restart", true, NamespacePolicy.AUTO);
         }
@@ -130,9 +131,10 @@ public sealed interface CheckpointerSettings {
      *
      * @param keys its keys in a configuration; the program is one path, or a private loader with its arguments before
      *     the path
-     * @param asJobUser whether it runs as the job's user with CAP_CHECKPOINT_RESTORE alone, in its unprivileged mode;
-     *     jobs of root's run as root
-     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is yes, since PIDs are restored
+     * @param asJobUser whether it runs unprivileged as the job's user, with CAP_CHECKPOINT_RESTORE only. Jobs of
+     *     root run as root.
+     * @param namespaces whether ranks are restored in their own namespaces; AUTO means yes, because PIDs are
+     *     restored
      */
     record Criu(CriuKeys keys, boolean asJobUser, NamespacePolicy namespaces) implements CheckpointerSettings {
 
@@ -141,13 +143,15 @@ public sealed interface CheckpointerSettings {
                 throw new IllegalArgumentException("the CRIU program is empty. Remedy: name its path");
             }
             if (asJobUser && namespaces == NamespacePolicy.NEVER) {
-                throw new IllegalArgumentException("CRIU as the job's user restores ranks in namespaces of their own,"
-                        + " where all that was restored is seen before it runs. Remedy: leave namespaces at auto, or"
-                        + " run it as root");
+                throw new IllegalArgumentException(
+                        "CRIU as the job's user restores ranks only in namespaces of their own,"
+                                + " so that all restored processes can be checked before they run. Remedy: leave"
+                                + " namespaces at auto,"
+                                + " or run it as root");
             }
         }
 
-        /** One without connections to servers of the node, which moves nothing that may be in a sandbox. */
+        /** Makes settings without connections to the node's servers. Ranks that may be in a sandbox are not moved. */
         public Criu(
                 List<String> program,
                 List<String> dumpArguments,
@@ -161,12 +165,12 @@ public sealed interface CheckpointerSettings {
                     namespaces);
         }
 
-        /** The same with connections to these servers of the node. */
+        /** Returns the settings with connections to these servers of the node. */
         public Criu withExternalSockets(List<String> paths) {
             return with(paths, keys.landlock());
         }
 
-        /** The same with another treatment of what may be in a sandbox. */
+        /** Returns the settings with another treatment of possible sandboxes. */
         public Criu withLandlock(LandlockPolicy policy) {
             return with(keys.externalSockets(), policy);
         }
@@ -187,12 +191,12 @@ public sealed interface CheckpointerSettings {
             return List.of(keys.program());
         }
 
-        /** CRIU started by the given words, as root, with nothing further. */
+        /** Returns the settings for CRIU by the given words, as root, with defaults otherwise. */
         public static Criu of(List<String> program) {
             return new Criu(program, List.of(), List.of(), PagePolicy.AUTO, false, NamespacePolicy.AUTO);
         }
 
-        /** CRIU started by the given words, as the job's user, with nothing further. */
+        /** Returns the settings for CRIU by the given words, as the job's user, with defaults otherwise. */
         public static Criu asJobUser(List<String> program) {
             return new Criu(program, List.of(), List.of(), PagePolicy.AUTO, true, NamespacePolicy.AUTO);
         }
@@ -204,29 +208,36 @@ public sealed interface CheckpointerSettings {
     }
 
     /**
-     * Any two commands, as words, run without a shell. Placeholders in the words: {@code {pid}} the root's PID
-     * (checkpoint only), {@code {rank}}, {@code {file}} the image file's path, {@code {dir}} the rank's image
-     * directory, {@code {work}} a folder for the command's own files, in which it starts, {@code {pidfile}} (restart
-     * only) a file in there into which the command writes the PID of the restored root, as the command sees it, and a
-     * line end.
+     * Any two commands, as words, run without a shell. The words may have these placeholders:
+     * <ul>
+     *   <li>{@code {pid}}: the root's PID (checkpoint only)
+     *   <li>{@code {rank}}: the rank's number
+     *   <li>{@code {file}}: the image file's path
+     *   <li>{@code {dir}}: the rank's image directory
+     *   <li>{@code {work}}: a folder for the command's own files, in which it starts
+     *   <li>{@code {pidfile}}: a file in that folder (restart only). The command writes the restored root's PID, in
+     *       its own PID namespace, and a line end into it.
+     * </ul>
      *
      * <p>A checkpoint command has succeeded when it ends with status 0. A restart command with {@code {pidfile}} has
-     * succeeded when that file is complete and the command has ended with status 0 or still runs; the rank is the
-     * root's tree. A restart command without {@code {pidfile}} stays: what descends from it, or it itself when nothing
-     * does, is the rank, and success is that all of it is stopped. In each case every process must be stopped.
+     * succeeded when that file is complete and the command has ended with status 0 or still runs. The rank is the
+     * root's tree. A restart command without {@code {pidfile}} keeps running. Its descendants are the rank, or it is
+     * the rank itself if it has none. It has succeeded when all of the rank is stopped. In each case every process must
+     * be stopped.
      *
      * @param checkpoint the checkpoint command
      * @param restart the restart command
      * @param readingMode how the restart reads
      * @param fileName the image file's name, for {@code {file}}; may contain {@code {rank}}
      * @param expectedNames names that the restart opens before they may exist; may contain {@code {rank}}
-     * @param completionNames those of them whose open waits for the whole image
-     * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to {@code .dmtcp}
-     * @param runAs the users that the commands run as
+     * @param completionNames names among them whose open waits for the whole image
+     * @param temporarySuffixes from a temporary name's suffix to the final one's: {@code .dmtcp.temp} to
+     *     {@code .dmtcp}
+     * @param runAs users of the commands
      * @param checkpointsHeldRanks whether the checkpoint command can write processes that are stopped already
-     * @param writesInProcess whether the processes write their images themselves, as with DMTCP, so that a write that
-     *     fails could end them; false for a tool that runs beside the process
-     * @param namespaces whether ranks are restored in a namespace of their own; AUTO is no
+     * @param writesInProcess whether the processes write their images themselves, as with DMTCP, so that a failed
+     *     write could end them; false for a tool outside of the process
+     * @param namespaces whether ranks are restored in their own namespaces; AUTO means no
      */
     record CommandTool(
             List<String> checkpoint,
@@ -252,7 +263,7 @@ public sealed interface CheckpointerSettings {
             CommandTemplate.require("restart", restart, CommandTemplate.RESTART_PLACEHOLDERS);
             if (fileName.isBlank() || fileName.contains("/")) {
                 throw new IllegalArgumentException(
-                        "the image file's name '" + fileName + "' is not a plain name. Remedy: name it without a path");
+                        "the image file's name '" + fileName + "' has a path. Remedy: remove the path");
             }
             if (!expectedNames.containsAll(completionNames)) {
                 throw new IllegalArgumentException("the completion names " + completionNames
@@ -273,8 +284,8 @@ public sealed interface CheckpointerSettings {
         }
 
         /**
-         * One file a rank, {@code image.RANK}, written and read front to back, as the job's user; by the processes
-         * themselves as far as is known.
+         * Returns settings with one file for each rank, {@code image.RANK}, that is written and read front to back as
+         * the job's user. The processes may write it themselves.
          */
         public static CommandTool streamed(List<String> checkpoint, List<String> restart) {
             return new CommandTool(
@@ -296,7 +307,10 @@ public sealed interface CheckpointerSettings {
             return new CommandCheckpointer(name, this, ToolKit.of(programs, timing));
         }
 
-        /** The adapter whose commands are children of this service, whatever the environment says: they end with it. */
+        /**
+         * Makes an adapter whose commands are children of this service, whatever the environment selects. They end with
+         * the service.
+         */
         public Checkpointer createDirect(String name, NativePrograms programs) {
             return new CommandCheckpointer(name, this, ToolKit.direct(programs));
         }
@@ -304,27 +318,30 @@ public sealed interface CheckpointerSettings {
 
     /** The way in which CRIU moves a rank's memory from its original into its copy. */
     enum PagePolicy {
-        /** Streamed where both nodes can and the job gains by it, else as images. */
+        /** Streamed if both nodes can and the job gains by it, otherwise as images. */
         AUTO,
-        /** Into the held copy while the held original is still read, through the pool; else the job is not moved. */
+        /**
+         * Streamed into the held copy while the held original is still read, through the pool. If that is impossible,
+         * the job is not moved.
+         */
         STREAMED,
-        /** As a part of the images, which wait at the target until they are whole. */
+        /** As a part of the images, which wait at the target until they are complete. */
         IMAGES
     }
 
-    /** Says what becomes of a rank that may be in a sandbox of Landlock, of which its copy would be out. */
+    /** The treatment of a rank that may be in a Landlock sandbox. Its copy would be outside of the sandbox. */
     enum LandlockPolicy {
-        /** It is not moved. */
+        /** The rank is not moved. */
         REFUSE,
-        /** It is moved, and the log says so. */
+        /** The rank is moved with a warning in the log. */
         WARN,
-        /** It is moved. */
+        /** The rank is moved. */
         ALLOW
     }
 
-    /** The choice to restore a rank in a PID and mount namespace of its own, where every PID is free. */
+    /** The choice to restore a rank in its own PID and mount namespace, where every PID is free. */
     enum NamespacePolicy {
-        /** Only for a tool that restores the old PIDs, which may be taken on this node: CRIU. */
+        /** Only for CRIU, which restores the old PIDs. These may be in use on this node. */
         AUTO,
         ALWAYS,
         NEVER

@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** Any two commands; {@link CheckpointerSettings.CommandTool} says what is expected of them. */
+/** Any two commands. {@link CheckpointerSettings.CommandTool} has the requirements for them. */
 record CommandCheckpointer(String name, CheckpointerSettings.CommandTool settings, ToolKit kit)
         implements Checkpointer {
     @Override
@@ -37,7 +37,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
             }
         }
         return Availability.present(
-                settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are there");
+                settings.checkpoint().get(0) + " and " + settings.restart().get(0) + " are installed");
     }
 
     @Override
@@ -87,7 +87,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
         RankPlace.ofAll(roots, kit.table().snapshot());
     }
 
-    /** Its first word; words behind it may as well name a job's files, which are not in each mount namespace. */
+    /** Returns the first word of a command. Later words may be a job's files, which are not in each mount namespace. */
     private static List<String> programs(List<String> template) {
         return template.subList(0, 1);
     }
@@ -144,7 +144,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
         return values;
     }
 
-    /** The command says who the root is. */
+    /** The command writes the root's PID to a file. */
     private static final class ByPidFile extends RestartSteps {
         private final Path pidFile;
         private final Path log;
@@ -186,7 +186,7 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
         private Optional<ProcessIdentity> root(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
             int pid = readPid(pidFile, task.user(), false)
                     .orElseThrow(() -> new CheckpointException(
-                            "rank " + task.rank() + ": " + pidFile + " has been emptied by the restart command"));
+                            "rank " + task.rank() + ": " + pidFile + " was emptied by the restart command"));
             Optional<ProcessIdentity> root = root(pid, now);
             if (root.isPresent() && root.get().startTimeTicks() < tool.startedNotBeforeTicks()) {
                 throw new CheckpointException("rank " + task.rank() + ": the restart command names PID " + pid
@@ -196,10 +196,12 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
         }
     }
 
-    /** The command stays, and what descends from it is the rank; or the command has become the rank. */
+    /** The command keeps running and its descendants are the rank, or the command itself is the rank. */
     private static final class ByDescent extends RestartSteps {
-        /** Nothing but a look shows that it is done, so it is looked more often than for new members. */
-        private static final int LOOKING_SHARE = 4;
+        /**
+         * Fraction of a core for scans. Only a scan shows the success, so scans are more frequent than for new members.
+         */
+        private static final int SCAN_SHARE = 4;
 
         private final Path log;
 
@@ -213,8 +215,8 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
             if (tool.exitCode().isPresent()) {
                 throw failure(tool, log, Map.of());
             }
-            // Only whether it is worth a proof, so a look of a moment ago will do.
-            List<ProcessIdentity> rank = restored(tool, kit.table().recentSnapshot(LOOKING_SHARE));
+            // A recent scan suffices, because this only decides whether a proof is useful.
+            List<ProcessIdentity> rank = restored(tool, kit.table().recentSnapshot(SCAN_SHARE));
             return !rank.isEmpty() && kit.table().whyNotHeld(rank).isEmpty();
         }
 
@@ -231,7 +233,8 @@ record CommandCheckpointer(String name, CheckpointerSettings.CommandTool setting
         }
 
         /**
-         * Counts the processes at the head of the tree that are not the rank: nsenter, and a command that has children.
+         * Counts the processes at the head of the tree that do not belong to the rank: nsenter, and a command with
+         * children.
          */
         private int own(List<ProcessIdentity> tree) {
             int entering = namespace.isPresent() ? 1 : 0;

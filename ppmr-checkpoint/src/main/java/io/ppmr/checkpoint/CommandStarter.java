@@ -10,63 +10,66 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Starts checkpoint and restart commands. They, and what they restore, must outlive the service: out of a terminal a
- * session of their own is enough for that; a service manager ends a service's whole group, so under it they are started
- * by the manager, in units of their own. Implementations are immutable, for any thread.
+ * Starts checkpoint and restart commands. Both they and the restored processes must outlive the service. If the service
+ * was started from a terminal, a session of their own is enough. A service manager ends a service's whole group, so it
+ * starts them in units of their own. Implementations are immutable, for any thread.
  */
 public interface CommandStarter {
-    /** The environment's word for it: {@code direct} or {@code transient}; the service units say the latter. */
+    /**
+     * The environment variable for the choice, {@code direct} or {@code transient}. The service units set the latter.
+     */
     String VARIABLE = "PPMR_COMMANDS";
 
     /**
-     * A command that has been started.
+     * A command that was started.
      *
-     * @param client our child: the command itself, or who asked for it; ends when it ends, with its exit status
-     * @param pid the command's
+     * @param client this service's child: the command itself, or the program that requested it. It ends with the
+     *     command, with its exit status.
+     * @param pid the command's PID
      */
     record StartedCommand(Process client, int pid) {}
 
     /**
      * Starts a command that begins with {@code ppmr-launch}, with {@code /dev/null} as its input.
      *
-     * @param name for messages and for the name of the unit
+     * @param name name for messages and for the unit
      * @param workDirectory its working directory
-     * @param output where its output goes, in a directory of the service's own: links are followed; replaced
+     * @param output file for its output, in a directory of the service; links are followed; replaced
      */
     StartedCommand start(String name, List<String> command, Path workDirectory, Path output) throws CheckpointException;
 
-    /** Limits how much of a command's output is kept, and decides what is done with more. */
+    /** Limits the kept output of a command, and decides about the rest. */
     @FunctionalInterface
     interface OutputLimit {
         /** The limit of {@link Command} itself, for tools that print little. */
         OutputLimit USUAL = command -> command;
 
-        /** Gives the command with its limit. */
+        /** Returns the command with its limit. */
         Command on(Command command);
     }
 
     /**
-     * Starts a program of our own that reads questions from its standard input and ends with it. The caller owns what
-     * is returned, and kills it; the program ends then, too, or as soon as the kernel lets go of it.
+     * Starts a helper program that reads queries from its standard input and ends with it. The caller owns the returned
+     * process, and kills it. The program then ends, too, as soon as the kernel permits.
      */
     default Process converse(List<String> command) throws CheckpointException {
         return piped(command);
     }
 
-    /** Runs a short command whose descendants may stay, and gives its output. */
+    /** Runs a short command whose descendants may stay, and returns its output. */
     default Command.CommandResult run(List<String> command, Duration limit) throws CheckpointException {
         return run(command, limit, OutputLimit.USUAL);
     }
 
-    /** Runs a short command whose descendants may stay, and gives its output as far as its limit allows. */
+    /** Runs a short command whose descendants may stay, and returns its output up to the limit. */
     Command.CommandResult run(List<String> command, Duration limit, OutputLimit output) throws CheckpointException;
 
-    /** Runs a short command as a child of this process; an interrupt does not stop it, the flag stays set. */
+    /** Runs a short command as a child of this process. An interrupt does not stop it, and the flag stays set. */
     static Command.CommandResult call(List<String> command, Duration limit) throws CheckpointException {
         return call(command, limit, OutputLimit.USUAL);
     }
 
-    /** The same with another limit of its output. */
+    /** Runs a short command with another limit of its output. */
     static Command.CommandResult call(List<String> command, Duration limit, OutputLimit output)
             throws CheckpointException {
         Command.CommandResult result;
@@ -81,7 +84,7 @@ public interface CommandStarter {
         return result;
     }
 
-    /** Starts a child of this process whose standard input and output are pipes; what it says of errors is not kept. */
+    /** Starts a child of this process whose standard input and output are pipes. Its error output is discarded. */
     static Process piped(List<String> command) throws CheckpointException {
         try {
             return new ProcessBuilder(command)
@@ -89,16 +92,16 @@ public interface CommandStarter {
                     .start();
         } catch (IOException e) {
             throw new CheckpointException(
-                    command.get(0) + " cannot be started: " + e.getMessage() + ". Remedy: see that it is there, and"
+                    command.get(0) + " cannot be started: " + e.getMessage() + ". Remedy: make sure that it exists, and"
                             + " that the node has room for another process",
                     e);
         }
     }
 
-    /** Returns true if what is started has a capability in effect, by its number in capabilities(7). */
+    /** Returns true if started commands have a capability in effect, by its number in capabilities(7). */
     boolean givesCapability(int number);
 
-    /** The one that the environment names; the usual, without one, is direct. */
+    /** Returns the starter that the environment selects. The default is direct. */
     static CommandStarter of(Map<String, String> environment) {
         String word = environment.getOrDefault(VARIABLE, "direct");
         return switch (word) {
@@ -106,11 +109,11 @@ public interface CommandStarter {
             case "transient" -> new TransientServices(environment, "systemd-run", Path.of("/run/ppmr"));
             default ->
                 throw new IllegalStateException(
-                        VARIABLE + " is '" + word + "'. Remedy: set it to direct or transient, or take it away");
+                        VARIABLE + " is '" + word + "'. Remedy: set it to direct or transient, or unset it");
         };
     }
 
-    /** Commands as children of this process. */
+    /** Starts commands as children of this process. */
     final class Direct implements CommandStarter {
         @Override
         public StartedCommand start(String name, List<String> command, Path workDirectory, Path output)

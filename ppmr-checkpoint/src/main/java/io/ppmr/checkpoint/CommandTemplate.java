@@ -6,7 +6,9 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A command as words with placeholders in braces. A value is put in as it is and never split or looked at again. */
+/**
+ * A command as words with placeholders in braces. A value is inserted as it is. It is neither split nor expanded again.
+ */
 final class CommandTemplate {
     static final Set<String> CHECKPOINT_PLACEHOLDERS = Set.of("pid", "rank", "file", "dir", "work");
     static final Set<String> RESTART_PLACEHOLDERS = Set.of("rank", "file", "dir", "work", "pidfile");
@@ -15,7 +17,7 @@ final class CommandTemplate {
 
     private CommandTemplate() {}
 
-    /** Refuses an empty command and a placeholder that does not exist. */
+    /** Refuses an empty command and an unknown placeholder. */
     static void require(String which, List<String> words, Set<String> known) {
         if (words.isEmpty() || words.get(0).isBlank()) {
             throw new IllegalArgumentException("the " + which + " command is empty. Remedy: give its words as a list");

@@ -7,12 +7,13 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Remembers the contents of files by their number, length and times, so that a large file is read once and not for each
- * migration. The last ones are kept, each user's apart: a process of that user has read them. For any thread.
+ * Keeps digests of files by their number, length and times, so that a large file is read once and not for each
+ * migration. It keeps the most recent ones. Each user has separate digests, because a process of that user has read the
+ * files. For any thread.
  */
 public final class ContentDigests {
     private static final int MOST = 4096;
-    /** A file that has just changed may change again and keep its times. */
+    /** A file that was just changed may change again and keep its times. */
     private static final long SETTLED_S = 3;
 
     private final Map<String, String> known = new LinkedHashMap<>(16, 0.75f, true) {
@@ -25,15 +26,15 @@ public final class ContentDigests {
     };
 
     /**
-     * Returns the content of a file that has not changed since it was read.
+     * Returns the digest of a file that has not changed since it was read.
      *
-     * @param byId whether a build ID may stand for it
+     * @param byId whether a build ID may replace it
      */
     synchronized Optional<String> of(String user, boolean byId, FileFacts file) {
         return Optional.ofNullable(known.get(key(user, byId, file)));
     }
 
-    /** Keeps it, unless the file has just been changed. */
+    /** Keeps a digest, unless the file was just changed. */
     synchronized void add(String user, boolean byId, FileFacts file, String content) {
         String[] times = file.changed().split("[ .]", -1);
         long latest = Math.max(Long.parseLong(times[0]), Long.parseLong(times[2]));

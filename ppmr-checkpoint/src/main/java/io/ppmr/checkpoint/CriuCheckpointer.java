@@ -7,8 +7,8 @@ import io.ppmr.checkpoint.Checkpointer.RestartTask;
 import io.ppmr.checkpoint.Checkpointer.RunAs;
 import io.ppmr.checkpoint.CheckpointerSettings.NamespacePolicy;
 import io.ppmr.checkpoint.CheckpointerSettings.PagePolicy;
-import io.ppmr.checkpoint.limits.CriuLooks;
-import io.ppmr.checkpoint.limits.CriuLooks.SandboxRule;
+import io.ppmr.checkpoint.limits.CriuChecks;
+import io.ppmr.checkpoint.limits.CriuChecks.SandboxRule;
 import io.ppmr.os.Command;
 import io.ppmr.os.KernelFeatures;
 import io.ppmr.os.KernelFeatures.Feature;
@@ -32,23 +32,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Checkpoint/Restore In Userspace, by criu(8). About a dozen image files a rank, read in any order; inventory.img is
- * written last and opened first.
+ * Checkpoint/Restore In Userspace, by criu(8). It writes about a dozen image files for each rank, which are read in any
+ * order. inventory.img is written last and opened first.
  *
- * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images hold everything but the memory that is a process's own.
- * That follows as a stream and goes into the copy while the original, stopped by SIGSTOP before, is still read. Neither
- * runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page that the images name
- * was handed out. {@code docs/criu.md} has the order of it.
+ * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images contain everything except a process's private memory.
+ * That memory follows as a stream. It goes into the copy while the original, stopped by SIGSTOP before, is still read.
+ * Neither runs in the meantime. {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page of the
+ * images was delivered. {@code docs/criu.md} has the order of the steps.
  *
- * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
- * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace
- * without its init. The image directory is entered by {@code ppmr-launch --directory}, which opens it before the
- * namespaces are changed, so the node's mount need not be visible in there.
+ * <p>A restored process has its old PIDs, so each rank is restored in its own PID namespace, whose init outlives this
+ * service. A process in such a namespace is dumped from inside it, because CRIU does not dump a PID namespace without
+ * its init. {@code ppmr-launch --directory} enters the image directory. It opens the directory before the namespaces
+ * are changed, so the node's mount need not be visible inside.
  *
- * <p>As the job's user it runs in CRIU's unprivileged mode with CAP_CHECKPOINT_RESTORE as its only capability: it opens
- * what that user can open, and no other process can trace it, since it has a capability that they have not. CRIU gives
- * each thread the capabilities that the image names, and the image is the user's: none may be left with that one. As
- * the rank's PID namespace holds all that was restored, all of it is looked at.
+ * <p>As the job's user it runs in CRIU's unprivileged mode with CAP_CHECKPOINT_RESTORE as its only capability. It opens
+ * what that user can open. Other processes cannot trace it, because it has a capability that they do not have. CRIU
+ * gives each thread the capabilities in the image, and the image belongs to the user, so no thread may keep that
+ * capability. The rank's PID namespace contains all restored processes, so all of them are checked.
  */
 record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit kit, boolean streamed)
         implements Checkpointer {
@@ -57,19 +57,26 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final int CAP_SYS_RESOURCE = 24;
     private static final int CAP_CHECKPOINT_RESTORE = 40;
     private static final int ALL_CAPABILITIES = 64;
-    /** Blanks and colons part the libraries in LD_PRELOAD, ld.so(8). */
+    /** Pattern of a library for LD_PRELOAD, which blanks and colons separate, ld.so(8). */
     private static final String PRELOADABLE = "[^\\s:]+";
 
     private static final Path YAMA = Path.of("/proc/sys/kernel/yama/ptrace_scope");
-    /** The user for a trial of {@code criu check}: it owns nothing. */
+    /** The user for a trial of {@code criu check}, which owns nothing. */
     private static final JobUser NOBODY = new JobUser(65_534, 65_534);
 
-    /** The streamed form's files, which ppmr-pages names so. */
+    /** The names of the streamed form's files, from ppmr-pages. */
     private static final String PAGES_LIST = "pages.list";
 
     private static final String PAGES_STREAM = "pages.stream";
 
-    /** These leave locks of the network or remapped links in the kernel when a checkpoint with lazy pages fails. */
+    /** Size of a frame of CRIU's page server before CRIU 4.2, which widened the page numbers. */
+    private static final int FRAME_BYTES = 24;
+
+    private static final int FRAME_BYTES_SINCE_4_2 = 32;
+
+    /**
+     * Arguments with which a failed checkpoint with lazy pages leaves network locks or remapped links in the kernel.
+     */
     private static final Set<String> LEAVING_TRACES = Set.of("--tcp-established", "--link-remap", "--external");
 
     private static final Path LIMITS = Path.of("/proc/self/limits");
@@ -79,24 +86,27 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final long MIB = 1 << 20;
     private static final Path PIPE_LIMIT = Path.of("/proc/sys/fs/pipe-max-size");
-    /** CRIU's page server holds the pages in pipes of this size. */
+    /** Size of the pipes in which CRIU's page server holds the pages. */
     private static final long PIPE_BYTES = 4 << 20;
 
     private static final Duration CHECK_LIMIT = Duration.ofSeconds(20);
 
-    /** The message that CRIU 4.1 logs, and then ignores, when shared memory's pages end before their time. */
+    /** The message that CRIU 4.1 logs, and then ignores, when shared memory's pages end too early. */
     private static final String UNREAD_PAGES = "Can't read mapping page";
 
-    /** CRIU 4.1 logs this when a restored thread gives up at its last step; it then waits for that thread for ever. */
+    /**
+     * The message that CRIU 4.1 logs when a restored thread fails at its last step. CRIU then waits for that thread for
+     * ever.
+     */
     private static final String GIVEN_UP = "BUG at ";
 
-    /** By this value of CRIU_FAULT CRIU stops processes at system calls instead of hardware breakpoints. */
+    /** The value of CRIU_FAULT with which CRIU stops processes at system calls instead of hardware breakpoints. */
     private static final String WITHOUT_BREAKPOINTS = "130";
 
     private static final int LOG_BYTES = 1 << 16;
-    private static final long LOOK_NS = 200_000_000;
-    /** Scanning all processes for this takes at most this fraction (1/n) of one core. */
-    private static final int LOOKING_SHARE = 20;
+    private static final long SCAN_INTERVAL_NS = 200_000_000;
+    /** Scanning all processes takes at most this fraction (1/n) of one core. */
+    private static final int SCAN_SHARE = 20;
 
     private static final Pattern VERSION = Pattern.compile("(\\d{1,9})\\.(\\d{1,9})");
 
@@ -110,7 +120,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         KernelFeatures own = KernelFeatures.here();
         if (!own.has(Feature.NSPID)) {
             return Availability.lacking(
-                    "CRIU cannot move ranks here, whose PIDs it restores in PID namespaces: "
+                    "CRIU cannot move ranks here, because it restores their PIDs in PID namespaces: "
                             + own.describeMissing(Feature.NSPID),
                     "use blcr or a command on this node");
         }
@@ -123,7 +133,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<String> version = kit.versions().of(settings.keys().program());
         if (version.isEmpty()) {
             return Availability.lacking(
-                    String.join(" ", settings.keys().program()) + " does not start", "start it by hand to see why");
+                    String.join(" ", settings.keys().program()) + " does not start", "start it by hand to find the cause");
         }
         String kernel = System.getProperty("os.version");
         if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
@@ -155,28 +165,34 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return Availability.present("CRIU " + version.get() + " on kernel " + kernel + limit + breakpoints() + pages);
     }
 
-    /** Says so where CRIU cannot use hardware breakpoints; it would wait for ever for a process that none stops. */
+    /**
+     * Returns a note if CRIU cannot use hardware breakpoints. It would wait for ever for a process that they do not
+     * stop.
+     */
     private String breakpoints() {
         try {
-            List<String> asked = started(kit.launch(Optional.empty()));
-            asked.addAll(List.of("printenv", "CRIU_FAULT"));
-            return kit.starter().run(asked, CHECK_LIMIT).exitCode() == 0
+            List<String> probe = started(kit.launch(Optional.empty()));
+            probe.addAll(List.of("printenv", "CRIU_FAULT"));
+            return kit.starter().run(probe, CHECK_LIMIT).exitCode() == 0
                     ? "; hardware breakpoints stop no process on this machine, so CRIU goes without (CRIU_FAULT="
                             + WITHOUT_BREAKPOINTS + ")"
                     : "";
         } catch (CheckpointException e) {
-            return "; whether hardware breakpoints work is not known: " + e.getMessage();
+            return "; hardware breakpoints could not be tested: " + e.getMessage();
         }
     }
 
-    /** Gives the words before CRIU, by which it is told to do without breakpoints where they do not work. */
+    /** Returns the words before CRIU that disable breakpoints if they do not work. */
     private static List<String> started(List<String> launch) {
         List<String> words = new ArrayList<>(launch);
         words.addAll(1, List.of("--breakpoints", WITHOUT_BREAKPOINTS));
         return words;
     }
 
-    /** Yama keeps an ordinary user from tracing any but descendants; that user's CRIU is no ancestor of the job. */
+    /**
+     * Returns a note about Yama, which lets an ordinary user trace only descendants. That user's CRIU is no ancestor of
+     * the job.
+     */
     private static String traceLimit() {
         try {
             return Files.exists(YAMA) && !Files.readAllLines(YAMA).equals(List.of("0"))
@@ -187,7 +203,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
-    /** Returns the objections of {@code criu check} to this kernel and these namespaces; takes about 50 ms. */
+    /** Returns the objections of {@code criu check} to this kernel and these namespaces. It takes about 50 ms. */
     private Optional<String> selfCheck() {
         try {
             List<String> command = launched(settings.asJobUser() ? Optional.of(NOBODY) : Optional.empty());
@@ -203,7 +219,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
-    /** Compares the first two numbers in a version with the given ones; a text without numbers counts as newer. */
+    /** Compares the first two numbers in a version with the given ones. A text without numbers counts as newer. */
     static int compare(String version, int major, int minor) {
         Matcher matcher = VERSION.matcher(version);
         if (!matcher.find()) {
@@ -247,7 +263,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                         Optional.of(new CriuCheckpointer(name, settings, kit, true)), required, "", mostBytes()));
     }
 
-    /** CRIU takes every page of a process for its stack's if a stack pointer of it is at a page's first byte. */
+    /**
+     * Returns a reason if a thread's stack pointer is at the first byte of a page. CRIU then takes every page of the
+     * process for its stack.
+     */
     @Override
     public Optional<String> whyNotStreamed(ProcessIdentity process) {
         return CriuLimits.stackAtPageBoundary(process)
@@ -257,19 +276,20 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private Optional<String> whyNotStreamed() {
         if (settings.keys().pages() == PagePolicy.IMAGES) {
-            return Optional.of("the configuration says pages = \"images\"");
+            return Optional.of("the configuration has pages = \"images\"");
         }
         if (settings.asJobUser()) {
             return Optional.of("CRIU runs as the job's user here (as_job_user), and streams pages only as root");
         }
         if (settings.namespaces() == NamespacePolicy.NEVER) {
             return Optional.of(
-                    "ranks have no namespace of their own here (namespaces = \"never\"), by which a half restored"
-                            + " copy is ended when the service dies");
+                    "ranks have no namespace of their own here (namespaces = \"never\"). Such a namespace ends a"
+                            + " half-restored"
+                            + " copy when the service dies");
         }
         String machine = System.getProperty("os.arch");
         if (!machine.equals("amd64")) {
-            return Optional.of("pages are streamed on x86-64 alone, and this is " + machine);
+            return Optional.of("pages are streamed only on x86-64, and this is " + machine);
         }
         for (String argument : settings.keys().dumpArguments()) {
             if (LEAVING_TRACES.contains(argument.split("=", 2)[0])) {
@@ -280,13 +300,14 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String version = kit.versions().of(settings.keys().program()).orElse("");
         if (version.isEmpty()) {
             return Optional.of(String.join(" ", settings.keys().program())
-                    + " does not say its version, so CRIU cannot be run here");
+                    + " reports no version, so  CRIU cannot be run here");
         }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
-            return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");
+            return Optional.of(
+                    "the frames of this CRIU's page server are unknown (" + version + "); supported are 4.0 to 4.2");
         }
         if (kit.versions()
-                .says(settings.keys().program(), List.of("check", "--feature", "uffd-noncoop"))
+                .firstLineOf(settings.keys().program(), List.of("check", "--feature", "uffd-noncoop"))
                 .isEmpty()) {
             return Optional.of("this kernel has no userfaultfd with events (criu check --feature uffd-noncoop)");
         }
@@ -294,8 +315,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     /**
-     * CRIU holds the pages that it serves in pipes, two descriptors each. It raises its own limit of descriptors, and
-     * the size of a pipe, where it may; else a pipe holds a MiB.
+     * Returns the memory that CRIU can serve. It holds these pages in pipes with two descriptors each. If permitted, it
+     * raises its own limit of descriptors, and the size of a pipe. Otherwise a pipe holds 1 MiB.
      */
     private long mostBytes() {
         if (kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
@@ -319,11 +340,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             return Optional.empty();
         }
         try {
-            // By lines: such a file gives a second read nothing.
+            // The file is read by lines, because a second read of such a file returns nothing.
             long limit = Long.parseLong(Files.readAllLines(PIPE_LIMIT).get(0).strip());
             return limit >= PIPE_BYTES
                     ? Optional.empty()
-                    : Optional.of("pipes may have " + limit + " bytes here, and without CAP_SYS_RESOURCE CRIU's page"
+                    : Optional.of("pipes may have " + limit + " bytes here, but without CAP_SYS_RESOURCE CRIU's page"
                             + " server needs " + PIPE_BYTES + ": give the service that capability, or set"
                             + " fs.pipe-max-size = " + PIPE_BYTES);
         } catch (IOException | NumberFormatException e) {
@@ -331,12 +352,21 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
+    private int frameBytes() {
+        return compare(kit.versions().of(settings.program()).orElse(""), 4, 2) < 0
+                ? FRAME_BYTES
+                : FRAME_BYTES_SINCE_4_2;
+    }
+
     @Override
     public Optional<String> whyNotFrom(String detail) {
         return whyNotFrom(detail, kit.versions().of(settings.keys().program()).orElse(""));
     }
 
-    /** Such images are restored by an older CRIU without the memory that they have, and without an error. */
+    /**
+     * Returns why this node's CRIU cannot read the source's images. An older CRIU would restore them without their
+     * memory, and without an error.
+     */
     static Optional<String> whyNotFrom(String there, String here) {
         return VERSION.matcher(there).find()
                         && VERSION.matcher(here).find()
@@ -367,7 +397,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return true;
     }
 
-    /** No: criu runs beside the process and writes every file itself; a write that fails ends the dump, never that. */
+    /** Returns false. criu runs beside the process and writes every file itself. A failed write ends only the dump. */
     @Override
     public boolean writesInProcess() {
         return false;
@@ -395,7 +425,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     }
 
     private SharingCheck sharing(boolean pods, SandboxRule sandboxes) {
-        CriuLooks looks = new CriuLooks(settings.keys().dumpArguments(), pods, sandboxes);
+        CriuChecks looks = new CriuChecks(settings.keys().dumpArguments(), pods, sandboxes);
         return new SharingCheck(kit.table(), settings.keys().externalSockets(), looks);
     }
 
@@ -417,14 +447,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     @Override
     public void requireMovablePods(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         if (settings.asJobUser()) {
-            throw new CheckpointException("checkpointer " + name + " runs as the job's user (as_job_user), and CRIU"
-                    + " moves a pod only as root: namespaces and connections are root's to make. Remedy: name a"
+            throw new CheckpointException("checkpointer " + name + " runs as the job's user (as_job_user), but CRIU"
+                    + " moves a pod only as root, because only root can make its namespaces and connections."
+                    + " Remedy: name a"
                     + " checkpointer with as_job_user = false in the pod's template");
         }
         if (!LibC.listsTrackedConnections()) {
-            throw new CheckpointException("checkpointer " + name + " cannot checkpoint the network of a pod: CRIU asks"
-                    + " the kernel for the connections that it tracks there, and this one has no nf_conntrack_netlink"
-                    + " and cannot load it. Remedy: modprobe nf_conntrack_netlink, or a kernel that has it");
+            throw new CheckpointException("checkpointer " + name + " cannot checkpoint the network of a pod: CRIU reads"
+                    + " the kernel's tracked connections, and this kernel has no nf_conntrack_netlink"
+                    + " and cannot load it. Remedy: modprobe nf_conntrack_netlink, or use a kernel that has it");
         }
         ProcessSnapshot now = kit.table().snapshot();
         for (Map.Entry<Integer, ProcessIdentity> rank : roots.entrySet()) {
@@ -437,20 +468,24 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         sharing(true, SandboxRule.PASS).require(roots, false);
     }
 
-    /** Without CAP_SYS_RESOURCE prlimit(2) tells nothing of another user's processes, and a library of ours does. */
+    /**
+     * Throws if limits are unreadable. Without CAP_SYS_RESOURCE, prlimit(2) fails for another user's processes. ppmr's
+     * library reads them instead.
+     */
     private void requireReadableLimits(int rank, JobUser user) throws CheckpointException {
         Path library = kit.programs().criuLimits();
         if (user.uid() != 0
                 && !kit.starter().givesCapability(CAP_SYS_RESOURCE)
                 && (!Files.isReadable(library) || !library.toString().matches(PRELOADABLE))) {
             throw new CheckpointException("rank " + rank + ": CRIU cannot read the resource limits of user "
-                    + user.uid() + "'s processes (prlimit(2)), since this service has no CAP_SYS_RESOURCE, and "
-                    + library + ", by which it could do without, is missing or has a blank or a colon in its path."
+                    + user.uid()
+                    + "'s processes (prlimit(2)), because this service has no CAP_SYS_RESOURCE, and its replacement "
+                    + library + " is missing or has a blank or a colon in its path."
                     + " Remedy: give the service that capability, or install ppmr in another directory");
         }
     }
 
-    /** Gives all words by which programs are named that run in a rank's namespaces. */
+    /** Returns all words that name programs which run in a rank's namespaces. */
     private List<String> programs() {
         List<String> words = new ArrayList<>(settings.keys().program());
         words.addAll(List.of(
@@ -458,7 +493,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return words;
     }
 
-    /** Gives the words that start CRIU where it is to checkpoint. */
+    /** Returns the words that start CRIU for a checkpoint. */
     private List<String> dumpProgram() {
         List<String> words = new ArrayList<>();
         if (!kit.starter().givesCapability(CAP_SYS_RESOURCE)) {
@@ -468,7 +503,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return words;
     }
 
-    /** The user that it runs as; empty for root. Jobs of root are always moved as root. */
+    /** Returns the user that it runs as; empty for root. Jobs of root are always moved as root. */
     private Optional<JobUser> runsAs(JobUser user) {
         return settings.asJobUser() && user.uid() != 0 ? Optional.of(user) : Optional.empty();
     }
@@ -477,14 +512,17 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         return started(user.isPresent() ? kit.launch(user.get(), CAP_CHECKPOINT_RESTORE) : kit.launch(user));
     }
 
-    /** CRIU's own mode for it, and no configuration file out of a home, which would be the user's. */
+    /**
+     * Returns the arguments of CRIU's unprivileged mode. It must not read a configuration file from a home, which
+     * belongs to the user.
+     */
     private static List<String> mode(boolean asUser) {
         return asUser ? List.of("--unprivileged", "--no-default-config") : List.of();
     }
 
     /**
-     * CRIU takes out of a copy's bounding set what its original's had not, also what is not in there anyway, and needs
-     * CAP_SETPCAP for that. Without it the restored threads give up one after the other.
+     * Requires full bounding sets. CRIU removes from a copy's bounding set what its original's lacked, even what is not
+     * in there, and needs CAP_SETPCAP for that. Without it the restored threads fail one after the other.
      */
     private void requireFullBounds(CheckpointTask task) throws CheckpointException {
         int last;
@@ -499,8 +537,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             if (missing != 0 && kit.table().isAlive(process)) {
                 throw new CheckpointException("rank " + task.rank() + ": PID " + process.pid() + " lacks "
                         + Long.toHexString(missing) + " in its bounding set of capabilities (CapBnd, in hexadecimal),"
-                        + " and CRIU as the job's user cannot make a copy that lacks it: that needs CAP_SETPCAP."
-                        + " Remedy: start the job where nothing has taken capabilities out of that set, or move it by a"
+                        + " but CRIU as the job's user cannot make a copy that lacks it, which needs CAP_SETPCAP."
+                        + " Remedy: start the job where no program removes capabilities from that set, or move it by a"
                         + " CRIU that runs as root (as_job_user = false, trusted_users at the target)");
             }
         }
@@ -544,7 +582,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
     }
 
-    /** @param stopped in the streamed form the rank's processes, which are stopped */
+    /** @param stopped for the streamed form, the rank's processes, which are stopped */
     private List<String> dump(CheckpointTask task, Path log, Optional<JobUser> user, List<ProcessIdentity> stopped)
             throws CheckpointException {
         // A pod's namespaces are dumped with it, from outside.
@@ -553,11 +591,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
             command.addAll(Command.words(
-                    "%s source --images %s --scratch %s --root %s",
-                    kit.programs().pages(),
-                    images,
-                    log.getParent(),
-                    inside ? kit.pidFor(task) : task.root().pid()));
+                    "%s source --frame-bytes %s --images %s --scratch %s",
+                    kit.programs().pages(), frameBytes(), images, log.getParent()));
             for (ProcessIdentity process : stopped) {
                 command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
             }
@@ -585,7 +620,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<JobUser> user = runsAs(task.user());
         Path log = kit.freshFile(task.workDirectory(), user, name + ".log");
         Path pidFile = kit.freshFile(task.workDirectory(), user, name + ".pid");
-        // A pod is the whole of a PID namespace, which CRIU makes with it.
+        // A pod is a whole PID namespace, which CRIU makes with it.
         boolean without =
                 settings.namespaces() == NamespacePolicy.NEVER || task.pod().isPresent();
         Optional<RankNamespace.Planned> namespace =
@@ -597,9 +632,15 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<Path> pids = Optional.empty();
         if (streamed) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
+            Path daemonLog = kit.freshFile(task.workDirectory(), user, name + "-pages.log");
             command.addAll(Command.words(
-                    "%s target --images %s --work %s --pids-file %s --",
-                    kit.programs().pages(), images, work, pids.get()));
+                    "%s target --frame-bytes %s --images %s --pids-file %s --",
+                    kit.programs().pages(), frameBytes(), images, pids.get()));
+            command.addAll(settings.program());
+            command.addAll(Command.words(
+                    "lazy-pages --images-dir %s --work-dir %s --log-file %s --page-server --ps-socket {socket}"
+                            + " --status-fd {status} --",
+                    images, work, daemonLog));
         }
         command.addAll(settings.keys().program());
         command.addAll(Command.words(
@@ -618,7 +659,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
     private static final class Steps extends RestartSteps {
         private final Path log;
         private final Path pidFile;
-        /** Of the processes whose pages were streamed; empty where none were. */
+        /** File with the PIDs of the processes whose pages were streamed, or empty if there are none. */
         private final Optional<Path> streamedPids;
 
         private final boolean asUser;
@@ -646,13 +687,13 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 throw failure(tool, log, Map.of(), CriuWords::explain);
             }
             if (exitCode.isEmpty() && System.nanoTime() - nextLookNs >= 0) {
-                nextLookNs = System.nanoTime() + LOOK_NS;
-                if (asUser && says(GIVEN_UP)) {
+                nextLookNs = System.nanoTime() + SCAN_INTERVAL_NS;
+                if (asUser && logContains(GIVEN_UP)) {
                     throw failure(tool, log, Map.of(), CriuWords::explain);
                 }
                 requireNoWaitForALock();
             }
-            if (exitCode.isPresent() && says(UNREAD_PAGES)) {
+            if (exitCode.isPresent() && logContains(UNREAD_PAGES)) {
                 throw new CheckpointException("rank " + task.rank()
                         + " was restarted with pages that CRIU could not read,"
                         + " though it reports success; its log is " + log + ". Remedy: the image is not whole");
@@ -661,27 +702,31 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
 
         /**
-         * CRIU takes a restored process's locks without a limit, and the held original has them where both nodes are
-         * one machine. No restored process runs yet, so only CRIU can be waiting for a lock in there.
+         * Throws if CRIU waits for a lock. CRIU locks a restored process's files without a time limit, and the held
+         * original has the locks if both nodes are one machine. No restored process runs yet, so only CRIU can be
+         * waiting in the namespace.
          */
         private void requireNoWaitForALock() throws CheckpointException {
             if (namespace.isEmpty()) {
                 return;
             }
-            ProcessSnapshot now = kit.table().recentSnapshot(LOOKING_SHARE);
+            ProcessSnapshot now = kit.table().recentSnapshot(SCAN_SHARE);
             for (ProcessIdentity member : namespace.get().members(now)) {
                 Optional<String> file = LockWait.file(Path.of("/proc", Integer.toString(member.pid())));
                 if (file.isPresent()) {
                     throw new CheckpointException("rank " + task.rank() + ": CRIU waits for a lock of the file "
                             + file.get() + ", which another process on this machine holds: the original, if source and"
-                            + " target are one machine. Remedy: have the job give the lock up before it is moved, in"
-                            + " its suspend hook if need be");
+                            + " target are one machine. Remedy: have the job release the lock before it is moved,"
+                            + " for example in its suspend hook");
                 }
             }
         }
 
-        /** A log in the user's own folder is held before it is read, and only its end is looked at. */
-        private boolean says(String words) throws CheckpointException {
+        /**
+         * Returns whether the end of the log has these words. A log in the user's own folder is opened without links
+         * before it is read.
+         */
+        private boolean logContains(String words) throws CheckpointException {
             if (!asUser) {
                 return ToolProcess.contains(log, words);
             }
@@ -693,7 +738,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
             }
         }
 
-        /** A process that has ended meanwhile is missing in a copy whose pages all went somewhere. */
+        /**
+         * Throws if a streamed process is missing. A process that ended in the meantime is missing although all its
+         * pages were sent.
+         */
         private void requireAllStreamed(HeldRank restored) throws CheckpointException {
             List<String> named = List.of();
             try {
@@ -724,9 +772,10 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                 List<String> sets = thread.setsWith(CAP_CHECKPOINT_RESTORE);
                 if (!sets.isEmpty()) {
                     throw new CheckpointException("rank " + task.rank() + ": restored thread " + thread.id()
-                            + " has kept CAP_CHECKPOINT_RESTORE in " + sets + ", so it is not continued. Remedy: a job"
-                            + " that had it at the source is moved by a CRIU that runs as root; in any other, a process"
-                            + " has changed the image");
+                            + " has kept CAP_CHECKPOINT_RESTORE in " + sets
+                            + ", so it is not continued. Remedy: if the job"
+                            + " had it at the source, move it by a CRIU that runs as root; otherwise, a process"
+                            + " changed the image");
                 }
             });
         }
@@ -734,8 +783,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         @Override
         List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException {
             int pid = readPid(pidFile, task.user(), false)
-                    .orElseThrow(() ->
-                            new CheckpointException("rank " + task.rank() + ": CRIU has left no PID in " + pidFile));
+                    .orElseThrow(
+                            () -> new CheckpointException("rank " + task.rank() + ": CRIU wrote no PID to " + pidFile));
             return rank(root(pid, now), List.of(), now);
         }
 

@@ -28,32 +28,32 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds in a rank that runs what CRIU cannot move, or what it moves into something else than it was: file locks, System
- * V IPC, sessions that reach out of the rank, processes that have left its tree, some pipes and sockets. It reads
- * {@code /proc} and touches no process. A rank changes while it is looked at, so where something is found it is looked
- * at again and again for a moment, and that counts which is there in a quarter of the looks. So is a rank that takes
- * TCP connections, since one may be there the next moment. Where the node is so busy that the rank does not get the
- * processor, or looks take long, it is looked at longer. What comes up after that, CRIU itself may find.
+ * Finds state of a running rank that CRIU cannot move or would change. Examples are file locks, System V IPC, and
+ * sessions that reach out of the rank. Others are processes that have left its tree, some pipes, and some sockets. It
+ * reads {@code /proc} and touches no process. A rank changes during a scan, so after a finding it is scanned again for
+ * some hundred milliseconds. A finding counts if a quarter of the scans show it. A rank that accepts TCP connections is
+ * also scanned repeatedly, because one may appear at any time. On a busy node, where the rank gets no processor or
+ * scans are slow, it is scanned for longer. CRIU itself may find later obstacles.
  *
  * @param proc where proc(5) is mounted
- * @param semaphores tells who has used a semaphore
- * @param arguments what CRIU is told to do, and can
- * @param patience how long a rank is looked at in which something was found
- * @param lookLimit how long one look at one rank may take; a rank that was not looked at by then is refused
+ * @param semaphores finds the last user of a semaphore
+ * @param arguments CRIU's arguments and abilities
+ * @param patience time of the scans of a rank with a finding
+ * @param scanLimit time limit of one scan of one rank; a rank that was not scanned by then is refused
  */
-record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience, Duration lookLimit) {
+record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Duration patience, Duration scanLimit) {
     private static final Logger LOG = LoggerFactory.getLogger(CriuLimits.class);
     private static final Duration PATIENCE = Duration.ofMillis(300);
-    /** Enough for tables of a million sockets. */
-    private static final Duration LOOK_LIMIT = Duration.ofSeconds(10);
+    /** Time limit of a scan, enough for tables of a million sockets. */
+    private static final Duration SCAN_LIMIT = Duration.ofSeconds(10);
     /** Factor on the time for a rank that waits for the processor. */
     private static final int STARVED = 10;
-    /** Minimum number of scans of a rank: on a busy node one scan can use up the whole time. */
-    private static final int LEAST_LOOKS = 8;
-    /** It has had its turn when its processes together have run for this part of the patience. */
+    /** Minimum number of scans of a rank. On a busy node one scan can use up the whole time. */
+    private static final int LEAST_SCANS = 8;
+    /** Fraction (1/n) of the patience for which a rank's processes together must have run. */
     private static final int TURN = 3;
 
-    /** Until then CRIU fails on sockets that have no SO_PASSCRED; of a later one it is not known. */
+    /** First version of CRIU that may handle sockets without SO_PASSCRED. Older ones fail on them. */
     private static final int SOCKETS_SINCE_MAJOR = 4;
 
     private static final int SOCKETS_SINCE_MINOR = 2;
@@ -63,13 +63,16 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     private static final String FLAGS = "flags:";
     private static final int OCTAL = 8;
-    /** On x86, and on ARM; what the other one's bit means there is of no pipe. */
+    /** The bits of x86 and of ARM. The other architecture's bit is never set for a pipe. */
     private static final long O_DIRECT = 040000 | 0200000;
 
     private static final String LOCK = "lock:";
     private static final int LOCK_KIND = 1;
     private static final int LOCK_MODE = 3;
-    /** The number of the system call, or -1, the stack pointer, and where the program is. */
+    /**
+     * Minimum number of words of a system call with a stack: the call's number or -1, the stack pointer, and the
+     * program counter.
+     */
     private static final int WORDS_WITH_A_STACK = 3;
 
     private static final int PAGE_BYTES = 4096;
@@ -81,15 +84,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     /** Finds the last process that operated on a semaphore, semctl(2). */
     @FunctionalInterface
     interface SemaphoreUsers {
-        /** Returns its PID; 0 if there was none, -1 if that may not be known. */
+        /** Returns its PID, or 0 if there was none, -1 if it may not be read. */
         int lastUser(int set, int semaphore);
     }
 
     /**
-     * The result of a look at a rank.
+     * The result of a scan of a rank.
      *
      * @param obstacle why CRIU would not move it, and the remedy
-     * @param listens whether it takes TCP connections
+     * @param listens whether it accepts TCP connections
      */
     private record Found(Optional<String> obstacle, boolean listens) {
         static final Found NOTHING = new Found(Optional.empty(), false);
@@ -99,21 +102,21 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    /** The processes of a rank, the root first, among all of the node at one look. */
-    private record Look(ProcStat root, Map<Integer, ProcStat> all, Map<Integer, ProcStat> tree) {}
+    /** The processes of a rank, the root first, among all of the node in one scan. */
+    private record RankScan(ProcStat root, Map<Integer, ProcStat> all, Map<Integer, ProcStat> tree) {}
 
     /**
-     * The things that CRIU is told to do, and those that it can.
+     * The arguments and abilities of CRIU.
      *
-     * @param outerSessions whether a rank may be in a session of others, for which it gets a new one
-     * @param establishedTcp whether it takes TCP connections along
-     * @param internetSockets whether it can read what this kernel says of sockets in Internet protocols
+     * @param outerSessions whether a rank may be in a foreign session, so that it gets a new one
+     * @param establishedTcp whether it moves TCP connections
+     * @param internetSockets whether it can read this kernel's facts of sockets in Internet protocols
      */
     record Arguments(boolean outerSessions, boolean establishedTcp, boolean internetSockets) {
         /**
-         * Those of a CRIU on this node.
+         * Returns the arguments and abilities of a CRIU on this node.
          *
-         * @param version what it says of its version
+         * @param version its version text
          * @param dump further arguments of {@code criu dump}
          */
         static Arguments of(String version, List<String> dump) {
@@ -124,21 +127,21 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                     later || LibC.givesCredentialsOfInternetSockets());
         }
 
-        /** The same for a pod, whose connections go along. */
+        /** Returns the arguments for a pod, which is moved with its connections. */
         Arguments withConnections() {
             return new Arguments(outerSessions, true, internetSockets);
         }
     }
 
-    /** Those of a CRIU with these arguments, on this node. */
+    /** Makes the scan for a CRIU with these arguments, on this node. */
     static CriuLimits of(Arguments arguments) {
-        return new CriuLimits(Path.of("/proc"), LibC::semaphoreUser, arguments, PATIENCE, LOOK_LIMIT);
+        return new CriuLimits(Path.of("/proc"), LibC::semaphoreUser, arguments, PATIENCE, SCAN_LIMIT);
     }
 
     /**
-     * Throws, and names the process, the cause and the remedy, if one of the ranks is not one that CRIU moves.
+     * Throws if CRIU cannot move one of the ranks. The message names the process, the cause and the remedy.
      *
-     * @param roots the root of each rank; one look at all processes serves those in which nothing is found
+     * @param roots the root of each rank; one scan of all processes serves those without findings
      */
     void require(Map<Integer, ProcessIdentity> roots, JobUser user) throws CheckpointException {
         Map<Integer, ProcStat> all = all();
@@ -157,8 +160,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         Polling.until(patience.multipliedBy(STARVED), () -> {
             Map<Integer, ProcStat> all = all();
             sightings.add(found(root, all, user));
-            return hasHadItsTurn(root, all, ranNs)
-                    && sightings.looks() >= LEAST_LOOKS
+            return hasRunEnough(root, all, ranNs)
+                    && sightings.scans() >= LEAST_SCANS
                     && System.nanoTime() - beganNs >= patience.toNanos();
         });
         if (sightings.are()) {
@@ -167,21 +170,22 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     /**
-     * Returns whether a rank has run for a while since it was first looked at, or does not want to.
+     * Returns whether a rank has run for some time since its first scan, or needs no processor.
      *
-     * @param ranNs how long each of its processes had run when it was first seen; more are put there
+     * @param ranNs run time of each process at its first scan; new ones are added
      */
-    private boolean hasHadItsTurn(ProcessIdentity root, Map<Integer, ProcStat> all, Map<Integer, Long> ranNs) {
+    private boolean hasRunEnough(ProcessIdentity root, Map<Integer, ProcStat> all, Map<Integer, Long> ranNs) {
         boolean wants = false;
         long sinceNs = 0;
-        for (ProcStat process : look(root, all).map(Look::tree).orElse(Map.of()).values()) {
+        for (ProcStat process :
+                scan(root, all).map(RankScan::tree).orElse(Map.of()).values()) {
             wants |= process.state() == 'R';
             sinceNs += process.processorNs() - ranNs.computeIfAbsent(process.pid(), pid -> process.processorNs());
         }
         return !wants || sinceNs >= patience.toNanos() / TURN;
     }
 
-    /** Some looks at a rank; it counts if a quarter of them find something. For one thread. */
+    /** Some scans of a rank. A finding counts if a quarter of them show it. For one thread. */
     private static final class Sightings {
         /** A finding is reported if at least one scan in this many shows it. */
         private static final int COUNTS_IF_ONE_IN = 4;
@@ -200,40 +204,40 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             without += found.obstacle().isPresent() ? 0 : 1;
         }
 
-        int looks() {
+        int scans() {
             return with + without;
         }
 
         boolean are() {
-            return COUNTS_IF_ONE_IN * with >= looks();
+            return COUNTS_IF_ONE_IN * with >= scans();
         }
     }
 
     private Found found(ProcessIdentity root, Map<Integer, ProcStat> all, JobUser user) throws CheckpointException {
-        Optional<Look> look = look(root, all);
-        if (look.isEmpty()) {
+        Optional<RankScan> scan = scan(root, all);
+        if (scan.isEmpty()) {
             return Found.NOTHING;
         }
-        LookDeadline deadline = new LookDeadline(lookLimit);
+        ScanDeadline deadline = new ScanDeadline(scanLimit);
         try {
-            Optional<String> outside = outerSession(look.get());
+            Optional<String> outside = outerSession(scan.get());
             if (outside.isEmpty()) {
-                outside = outerMember(look.get());
+                outside = outerMember(scan.get());
             }
             if (outside.isPresent()) {
                 return Found.of(outside.get());
             }
-            Found open = descriptor(look.get(), user, deadline);
-            return open.obstacle().isPresent() ? open : new Found(systemV(look.get(), user, deadline), open.listens());
-        } catch (LookDeadline.PassedException e) {
+            Found open = descriptor(scan.get(), user, deadline);
+            return open.obstacle().isPresent() ? open : new Found(systemV(scan.get(), user, deadline), open.listens());
+        } catch (ScanDeadline.PassedException e) {
             throw new CheckpointException(
-                    "PID " + root.pid() + " and its descendants were not stopped, since it is not known whether CRIU"
-                            + " can move them: " + e.getMessage() + ". Remedy: find the user that has them, and have"
+                    "PID " + root.pid() + " and its descendants were not stopped, because CRIU's ability to move them"
+                            + " is unknown: " + e.getMessage() + ". Remedy: find the user of these objects, and have"
                             + " them closed; or start the rank in a network and an IPC namespace of its own",
                     e);
         } catch (IOException | DirectoryIteratorException e) {
             throw new CheckpointException(
-                    "PID " + root.pid() + " and its descendants cannot be looked at: " + e
+                    "PID " + root.pid() + " and its descendants cannot be inspected: " + e
                             + ". Remedy: run the service as root",
                     e);
         }
@@ -251,7 +255,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return all;
     }
 
-    private static Optional<Look> look(ProcessIdentity root, Map<Integer, ProcStat> all) {
+    private static Optional<RankScan> scan(ProcessIdentity root, Map<Integer, ProcStat> all) {
         ProcStat first = all.get(root.pid());
         if (first == null || first.startTimeTicks() != root.startTimeTicks()) {
             // The migration notices by itself that the rank is gone.
@@ -267,23 +271,23 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 }
             }
         }
-        return Optional.of(new Look(first, all, tree));
+        return Optional.of(new RankScan(first, all, tree));
     }
 
     // ---- sessions ------------------------------------------------------------------------------------------------
 
     /**
-     * CRIU gives such a process another session, with another number, and no other process in it. A session whose
-     * leader has ended is made again as it was, except for that of the root. One whose leader is outside of the PID
-     * namespace has no number there, and CRIU refuses it whatever it is told.
+     * Finds a process in a foreign session. CRIU would give it another session with another number and no other
+     * process. A session whose leader ended is restored as it was, except for the root's. A session whose leader is
+     * outside of the PID namespace has no number there, and CRIU refuses it with any arguments.
      */
-    private Optional<String> outerSession(Look look) throws IOException {
-        for (ProcStat process : look.tree().values()) {
+    private Optional<String> outerSession(RankScan scan) throws IOException {
+        for (ProcStat process : scan.tree().values()) {
             int session = process.session();
-            boolean roots = session == look.root().session();
-            ProcStat leader = look.all().get(session);
+            boolean roots = session == scan.root().session();
+            ProcStat leader = scan.all().get(session);
             boolean led = leader != null && leader.session() == session;
-            if (process.isDead() || look.tree().containsKey(session)) {
+            if (process.isDead() || scan.tree().containsKey(session)) {
                 continue;
             }
             if (roots && arguments.outerSessions() && sessionIsElsewhere(process)) {
@@ -300,14 +304,17 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                             : "whose leader is gone or outside of the PID namespace")
                     + ": CRIU would give its copy another session. Remedy: start the rank by setsid(1)"
                     + (roots
-                            ? "; where its processes never ask for their session, as ranks of MPI do not, put"
-                                    + " --shell-job into dump_arguments of the checkpointer"
+                            ? "; if its processes never read their session, as ranks of MPI do not, add"
+                                    + " --shell-job to dump_arguments of the checkpointer"
                             : " and have its processes stay in its sessions"));
         }
         return Optional.empty();
     }
 
-    /** Returns whether the session has no number in the process's innermost PID namespace: getsid(2) would give 0. */
+    /**
+     * Returns whether the session has no number in the process's innermost PID namespace, where getsid(2) would return
+     * 0.
+     */
     private boolean sessionIsElsewhere(ProcStat process) throws IOException {
         if (process.session() == 0) {
             return true;
@@ -320,30 +327,30 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return false;
     }
 
-    /** One that its parent has left to init, as a daemon does: CRIU would leave it behind. */
-    private static Optional<String> outerMember(Look look) {
-        for (ProcStat process : look.all().values()) {
-            ProcStat leader = look.tree().get(process.session());
+    /** Finds a process that its parent has left to init, as a daemon. CRIU would leave it behind. */
+    private static Optional<String> outerMember(RankScan scan) {
+        for (ProcStat process : scan.all().values()) {
+            ProcStat leader = scan.tree().get(process.session());
             boolean own = leader != null && leader.session() == leader.pid();
-            if (own && !process.isDead() && !look.tree().containsKey(process.pid())) {
+            if (own && !process.isDead() && !scan.tree().containsKey(process.pid())) {
                 return Optional.of(named(process) + " belongs to session " + process.session() + " of this rank, but"
-                        + " descends from PID " + process.parent() + " and no more from " + named(look.root())
-                        + ": CRIU would leave it behind. Remedy: end it; or have the rank's root adopt what its"
-                        + " descendants leave (PR_SET_CHILD_SUBREAPER of prctl(2)); or move it as a rank of its own, in"
+                        + " descends from PID " + process.parent() + " and no longer from " + named(scan.root())
+                        + ": CRIU would leave it behind. Remedy: end it; or have the rank's root adopt orphans of its"
+                        + " descendants (PR_SET_CHILD_SUBREAPER of prctl(2)); or move it as a rank of its own, in"
                         + " a session of its own");
             }
         }
         return Optional.empty();
     }
 
-    // ---- what is open --------------------------------------------------------------------------------------------
+    // ---- descriptors ---------------------------------------------------------------------------------------------
 
-    /** A descriptor of a rank's for a socket. */
+    /** A rank's descriptor of a socket. */
     private record SocketDescriptor(ProcStat process, Path network, long inode) {}
 
-    private Found descriptor(Look look, JobUser user, LookDeadline deadline) throws IOException {
+    private Found descriptor(RankScan scan, JobUser user, ScanDeadline deadline) throws IOException {
         List<SocketDescriptor> sockets = new ArrayList<>();
-        for (ProcStat process : look.tree().values()) {
+        for (ProcStat process : scan.tree().values()) {
             Path own = proc.resolve(Integer.toString(process.pid()));
             for (Path descriptor : list(own.resolve("fdinfo"))) {
                 deadline.require("the list of descriptors of " + named(process));
@@ -367,8 +374,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return socket(sockets, user, deadline);
     }
 
-    /** The tables are read when all descriptors are known: a socket that is in none of them is of no such protocol. */
-    private Found socket(List<SocketDescriptor> descriptors, JobUser user, LookDeadline deadline) throws IOException {
+    /** Reads the tables after all descriptors are known. A socket that is in no table has no such protocol. */
+    private Found socket(List<SocketDescriptor> descriptors, JobUser user, ScanDeadline deadline) throws IOException {
         Set<Long> wanted = descriptors.stream().map(SocketDescriptor::inode).collect(Collectors.toUnmodifiableSet());
         Map<Path, InternetSockets> networks = new HashMap<>();
         boolean listens = false;
@@ -394,7 +401,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return new Found(Optional.empty(), listens);
     }
 
-    private static void read(InternetSockets sockets, Path network, LookDeadline deadline) throws IOException {
+    private static void read(InternetSockets sockets, Path network, ScanDeadline deadline) throws IOException {
         for (String protocol : InternetSockets.PROTOCOLS) {
             Path table = network.resolve(protocol);
             try (BufferedReader rows = Files.newBufferedReader(table, StandardCharsets.ISO_8859_1)) {
@@ -406,14 +413,18 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    /** The restart would take the lock, and wait for the held original, which has it until the migration is over. */
+    /**
+     * Finds a file lock. The restart would take the lock, and wait for the held original, which has it until the
+     * migration is over.
+     */
     private static Optional<String> lock(ProcStat process, String open, List<String> lines) {
         return lines.stream()
                 .filter(line -> line.startsWith(LOCK))
                 .findFirst()
                 .map(lock -> named(process) + " holds a lock (" + words(lock) + ") of " + open
-                        + ": CRIU writes it only with --file-locks, and then the copy would wait for it as long as the"
-                        + " held original has it. Remedy: have the job give it up, in its suspend hook if need be");
+                        + ": CRIU writes it only with --file-locks, and then the copy would wait for the held"
+                        + " original's"
+                        + " lock. Remedy: have the job release it, for example in its suspend hook");
     }
 
     private static Optional<String> packetPipe(ProcStat process, List<String> lines) {
@@ -431,26 +442,26 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     private Optional<String> internetSocket(ProcStat process, InternetSockets.Socket socket) {
         if (!arguments.internetSockets()) {
             return Optional.of(named(process) + " has a socket open (" + socket.shown() + "), and this kernel has no"
-                    + " SO_PASSCRED for it, which a CRIU before " + SOCKETS_SINCE + " asks of every socket and fails"
-                    + " without. Remedy: have the job close it, in its suspend hook if need be; or use a later CRIU,"
+                    + " SO_PASSCRED for it, without which a CRIU before " + SOCKETS_SINCE + " fails."
+                    + " Remedy: have the job close it, for example in its suspend hook; or use a later CRIU,"
                     + " or a kernel before Linux 6.16");
         }
         if (arguments.establishedTcp() && socket.listens() && socket.waiting()) {
             return Optional.of(
-                    named(process) + " has connections waiting that it has not accepted, and CRIU checkpoints"
-                            + " no such one. Remedy: have the job accept them, and move it then");
+                    named(process) + " has connections that wait to be accepted, which CRIU cannot checkpoint."
+                            + " Remedy: have the job accept them, and move it then");
         }
         return !arguments.establishedTcp() && socket.isConnected() ? connected(process) : Optional.empty();
     }
 
     private static Optional<String> connected(ProcStat process) {
         return Optional.of(named(process) + " has an established TCP connection, which CRIU does not checkpoint"
-                + " unless it is told to. Remedy: have the job close it, in its suspend hook if need be; where"
-                + " both ends are in the rank, put --tcp-established into dump_arguments and"
+                + " by default. Remedy: have the job close it, for example in its suspend hook; if"
+                + " both ends are in the rank, add --tcp-established to dump_arguments and"
                 + " restore_arguments of the checkpointer");
     }
 
-    /** The kind and the mode of a lock, out of {@code lock: 1: FLOCK ADVISORY WRITE 359 00:13:11691 0 EOF}. */
+    /** Returns the kind and the mode of a lock, from {@code lock: 1: FLOCK ADVISORY WRITE 359 00:13:11691 0 EOF}. */
     private static String words(String lock) {
         String[] words = lock.substring(LOCK.length()).strip().split("\\s+", -1);
         return words.length > LOCK_MODE ? words[LOCK_KIND] + " " + words[LOCK_MODE] : lock;
@@ -458,11 +469,11 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
 
     // ---- System V IPC --------------------------------------------------------------------------------------------
 
-    private Optional<String> systemV(Look look, JobUser user, LookDeadline deadline) throws IOException {
+    private Optional<String> systemV(RankScan scan, JobUser user, ScanDeadline deadline) throws IOException {
         Path namespace = target(proc.resolve("self/ns/ipc"));
         Map<Integer, ProcStat> sharing = new HashMap<>();
-        for (ProcStat process : look.tree().values()) {
-            // One that has an IPC namespace of its own takes what is in it along.
+        for (ProcStat process : scan.tree().values()) {
+            // A process with its own IPC namespace is moved with the objects in it.
             if (!process.isDead()
                     && target(proc.resolve(process.pid() + "/ns/ipc")).equals(namespace)) {
                 sharing.put(process.pid(), process);
@@ -471,8 +482,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         for (ProcStat process : sharing.values()) {
             Optional<String> segment = segment(process, deadline);
             if (segment.isPresent()) {
-                return Optional.of(
-                        named(process) + " has System V shared memory attached (" + segment.get() + ")" + outside());
+                return Optional.of(named(process) + " has System V shared memory attached (" + segment.get() + ")"
+                        + outsideNamespace());
             }
         }
         Used segments = used(sharing, "shm", "shared memory", "shmid", List.of("cpid", "lpid"), deadline);
@@ -483,15 +494,15 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     /**
-     * The result of a look through one of the kernel's tables.
+     * The result of a scan of one of the kernel's tables.
      *
-     * @param by what says that one of a rank's processes has used an object in there
-     * @param any whether it has any row, of whichever user's
+     * @param by why one of a rank's processes counts as a user of an object in it
+     * @param any whether it has any row, of any user
      */
     private record Used(Optional<String> by, boolean any) {}
 
     /**
-     * Finds one of these processes that the kernel's table names as the last user of something.
+     * Finds one of these processes that the kernel's table names as the last user of an object.
      *
      * @param id the column that numbers the objects
      * @param users the columns that name their last users
@@ -502,7 +513,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             String what,
             String id,
             List<String> users,
-            LookDeadline deadline)
+            ScanDeadline deadline)
             throws IOException {
         return rows(table, deadline, row -> users.stream()
                 .map(column -> sharing.get(row.number(column).orElse(0)))
@@ -511,8 +522,10 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 .map(process -> used(process, what, row.number(id).orElse(-1))));
     }
 
-    /** The table of semaphores names no last users: the kernel is asked for those of each semaphore of the user's. */
-    private Used usedSemaphores(Map<Integer, ProcStat> sharing, JobUser user, LookDeadline deadline)
+    /**
+     * Finds a used semaphore. The table names no last users, so the kernel is queried for each semaphore of the user.
+     */
+    private Used usedSemaphores(Map<Integer, ProcStat> sharing, JobUser user, ScanDeadline deadline)
             throws IOException {
         return rows("sem", deadline, row -> {
             int set = row.number("semid").orElse(-1);
@@ -529,14 +542,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         });
     }
 
-    /** A look at one row, which says what is to be said of it. */
+    /** Inspects one row. Returns a finding, if there is one. */
     @FunctionalInterface
-    private interface RowLook {
+    private interface RowCheck {
         Optional<String> at(SystemVTable.Row row) throws IOException;
     }
 
-    /** Looks through a file in {@code /proc/sysvipc} up to the first row of which something is to be said. */
-    private Used rows(String table, LookDeadline deadline, RowLook look) throws IOException {
+    /** Scans a file in {@code /proc/sysvipc} up to the first row with a finding. */
+    private Used rows(String table, ScanDeadline deadline, RowCheck scan) throws IOException {
         Path file = proc.resolve("sysvipc").resolve(table);
         boolean any = false;
         try (BufferedReader lines = Files.newBufferedReader(file, StandardCharsets.ISO_8859_1)) {
@@ -544,7 +557,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             for (SystemVTable.Row row = rows.next(); row != null; row = rows.next()) {
                 any = true;
                 deadline.require(file);
-                Optional<String> found = look.at(row);
+                Optional<String> found = scan.at(row);
                 if (found.isPresent()) {
                     return new Used(found, true);
                 }
@@ -557,19 +570,20 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     }
 
     private static String used(ProcStat process, String what, int id) {
-        return named(process) + " has used the System V " + what + " " + id + outside();
+        return named(process) + " has used the System V " + what + " " + id + outsideNamespace();
     }
 
-    private static String outside() {
-        return " of the node's IPC namespace, which stays here: its copy would find none, or another's. Remedy: have"
-                + " the job give it up before; or start the job in an IPC namespace of its own (unshare --ipc), which"
-                + " CRIU takes along";
+    private static String outsideNamespace() {
+        return " of the node's IPC namespace, which stays here: its copy would find none, or a foreign one. Remedy:"
+                + " have"
+                + " the job release it before; or start the job in an IPC namespace of its own (unshare --ipc), which"
+                + " CRIU moves with it";
     }
 
-    /** The name that shared memory has in {@code /proc/PID/maps}, which is {@code /SYSV} and its key. */
-    private Optional<String> segment(ProcStat process, LookDeadline deadline) throws IOException {
+    /** Finds mapped shared memory by its name in {@code /proc/PID/maps}, which is {@code /SYSV} and its key. */
+    private Optional<String> segment(ProcStat process, ScanDeadline deadline) throws IOException {
         Path maps = proc.resolve(process.pid() + "/maps");
-        // Line by line: a process can have 65,530 mappings.
+        // The file is read line by line, because a process can have 65,530 mappings.
         try (BufferedReader reader = Files.newBufferedReader(maps, StandardCharsets.ISO_8859_1)) {
             for (String line = reader.readLine(); line != null; line = reader.readLine()) {
                 deadline.require(maps);
@@ -584,13 +598,14 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    private Optional<String> waiting(Map<Integer, ProcStat> processes, LookDeadline deadline) throws IOException {
+    private Optional<String> waiting(Map<Integer, ProcStat> processes, ScanDeadline deadline) throws IOException {
         for (ProcStat process : processes.values()) {
             for (Path task : list(proc.resolve(process.pid() + "/task"))) {
                 deadline.require("the list of threads of " + named(process));
                 String place = String.join("", lines(task.resolve("wchan")));
                 if (IPC_WAITS.stream().anyMatch(place::contains)) {
-                    return Optional.of(named(process) + " waits for System V semaphores or messages" + outside());
+                    return Optional.of(
+                            named(process) + " waits for System V semaphores or messages" + outsideNamespace());
                 }
             }
         }
@@ -600,8 +615,8 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
     // ---- stacks ------------------------------------------------------------------------------------------------
 
     /**
-     * Finds a thread with its stack pointer at a page boundary, by {@code /proc/PID/task/TID/syscall} of proc(5).
-     * One that runs shows none.
+     * Finds a thread with its stack pointer at a page boundary, by {@code /proc/PID/task/TID/syscall} of proc(5). A
+     * running thread shows none.
      */
     static Optional<String> stackAtPageBoundary(ProcessIdentity process) {
         try {
@@ -611,13 +626,13 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
                 }
             }
         } catch (IOException e) {
-            // A process that has ended is missed by others.
-            LOG.debug("the threads of PID {} are not looked at: {}", process.pid(), e.toString());
+            // Other checks notice a process that has ended.
+            LOG.debug("the threads of PID {} are left out: {}", process.pid(), e.toString());
         }
         return Optional.empty();
     }
 
-    /** Returns the stack pointer of a thread; 1 where it runs, has ended, or may not be looked at. */
+    /** Returns the stack pointer of a thread; 1 if it runs, has ended, or cannot be read. */
     private static long stackPointer(Path task) {
         try {
             String[] words =
@@ -625,7 +640,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
             long pointer = words.length < WORDS_WITH_A_STACK ? 0 : Long.decode(words[words.length - 2]);
             return pointer == 0 ? 1 : pointer;
         } catch (IOException | NumberFormatException e) {
-            LOG.debug("the stack of {} is not looked at: {}", task, e.toString());
+            LOG.debug("the stack of {} is left out: {}", task, e.toString());
             return 1;
         }
     }
@@ -636,7 +651,7 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         return "PID " + process.pid() + " (" + process.name() + ")";
     }
 
-    /** Returns what a link shows; its own path where that has gone meanwhile. */
+    /** Returns the target of a link, or its own path if it is gone. */
     private static Path target(Path link) throws IOException {
         try {
             return Files.readSymbolicLink(link);
@@ -665,13 +680,16 @@ record CriuLimits(Path proc, SemaphoreUsers semaphores, Arguments arguments, Dur
         }
     }
 
-    /** A process, a thread or a descriptor may end while it is looked at; what is there and cannot be read is told. */
+    /**
+     * Returns the given value if the file is gone, because a process, a thread or a descriptor may end during the scan.
+     * Throws if it exists and cannot be read.
+     */
     private static <T> T goneOrThrow(Path file, IOException e, T instead) throws IOException {
-        if (e instanceof LookDeadline.PassedException) {
+        if (e instanceof ScanDeadline.PassedException) {
             throw e;
         }
         String why = String.valueOf(e.getMessage());
-        // A descriptor may have been opened again under the number of one that was closed while it was read.
+        // A descriptor may have been opened again under the number of one that was closed during its read.
         if (e instanceof NoSuchFileException
                 || why.contains("No such process")
                 || why.contains("No such file or directory")

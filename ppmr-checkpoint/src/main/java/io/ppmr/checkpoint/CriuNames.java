@@ -4,8 +4,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Knows the names that CRIU gives to files without one for the moment in which it makes them again: the copy has the
- * file open by such a name, and it is removed by then. Stateless, for any thread.
+ * Converts the names that CRIU gives to unnamed files while it restores them. The copy has the file open by such a
+ * name, which is removed by then. Stateless, for any thread.
  */
 final class CriuNames {
     private static final Pattern MADE_BY_CRIU =

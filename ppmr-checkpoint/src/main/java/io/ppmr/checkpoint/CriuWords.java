@@ -7,17 +7,17 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Makes one sentence and a remedy of what CRIU's log says of a failure. Most of it is found before the pause; it is in
- * here, too, since a job can come to have it afterwards. The page on CRIU has the table. Immutable, for any thread.
+ * Explains a failure from CRIU's log by one sentence and a remedy. Earlier checks find most of these obstacles, but a
+ * job can get one afterwards. docs/criu.md has the table. Immutable, for any thread.
  */
 final class CriuWords {
     private static final int LONGEST_DETAIL = 300;
 
-    /** The first one whose words the log has counts. */
+    /** The entries. The first one whose words are in the log counts. */
     private static final List<Entry> TABLE = List.of(
             entry(
                     "Can't dump ghost file (\\S+)",
-                    "it has a large file open whose name was removed: %s",
+                    "it has a large unlinked file open: %s",
                     "have the job close it, or raise --ghost-limit in dump_arguments"),
             entry(
                     "Can't create link remap for (\\S+)\\.",
@@ -25,7 +25,7 @@ final class CriuWords {
                     "have the job close it, or put --link-remap into dump_arguments and restore_arguments"),
             entry(
                     "In-flight connection",
-                    "a connection waits that it has not accepted",
+                    "a connection waits to be accepted",
                     "have the job accept it, and move it then"),
             entry(
                     "Connected TCP socket",
@@ -33,12 +33,12 @@ final class CriuWords {
                     "have the job close it, in its suspend hook if need be, or run it in a pod"),
             entry(
                     "External socket is used",
-                    "a process outside of it has the other side of one of its Unix sockets",
+                    "a process outside of it has the other end of one of its Unix sockets",
                     "have the job close it, in its suspend hook if need be"),
             entry(
                     "Some file locks are hold by dumping tasks",
                     "it holds a file lock",
-                    "have the job give it up, in its suspend hook if need be"),
+                    "have the job release it, in its suspend hook if need be"),
             entry(
                     "Can't dump corked dgram socket",
                     "a UDP socket of it holds a datagram back (UDP_CORK)",
@@ -58,14 +58,14 @@ final class CriuWords {
             entry(
                     "Can't open file (\\S+) on restore: (.{1,60})",
                     "the target cannot open the file %s: %s",
-                    "have the folder in common, or make the file there"),
+                    "share the folder between both nodes, or make the file there"),
             entry(
                     "File (\\S+) has bad (size|mode)",
-                    "the target has another file of the name %s, by its %s",
-                    "have the folder in common, or install the same file there"),
+                    "the target has another file of the name %s, with another %s",
+                    "share the folder between both nodes, or install the same file there"),
             entry(
                     "Can't bind inet socket.*: Cannot assign requested address",
-                    "a socket of it is bound to an address that the target has not",
+                    "a socket of it is bound to an address that the target does not have",
                     "have the job bind it to no address, or run the job in a pod"),
             entry(
                     "Can't bind inet socket.*: Address already in use",
@@ -73,7 +73,7 @@ final class CriuWords {
                     "end that process, or move the job to another node"),
             entry(
                     "Can't fork for (\\d+): File exists",
-                    "the target has a process of the PID %s",
+                    "the target has a process with PID %s",
                     "leave namespaces at auto, or move the job to another node"));
 
     private CriuWords() {}
@@ -84,7 +84,7 @@ final class CriuWords {
         return new Entry(Pattern.compile(words), sentence, remedy);
     }
 
-    /** Returns the sentence and the remedy for what the end of a log says; empty if the table has nothing for it. */
+    /** Returns the sentence and the remedy for the end of a log, or empty if no entry fits. */
     static Optional<Explanation> explain(String log) {
         for (Entry entry : TABLE) {
             Matcher found = entry.words().matcher(log);

@@ -16,14 +16,14 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Releases a stopped rank from its connections to servers of the node that the operator has named. CRIU connects a
- * datagram socket again by the server's path. It takes no half of a stream: that is shut down, which makes the server
- * close its end, and CRIU writes a closed connection. For any thread.
+ * Releases a stopped rank from its connections to servers of the node that the operator has named. CRIU reconnects a
+ * datagram socket by the server's path. It cannot write one end of a stream. That end is shut down, so that the server
+ * closes its end, and CRIU writes a closed connection. For any thread.
  *
- * @param paths of the servers' sockets
+ * @param paths paths of the servers' sockets
  */
 record ExternalSockets(List<String> paths) {
-    /** A server reads the end of its client's stream and closes, which takes milliseconds. */
+    /** Time for a server to read the end of its client's stream and close, which normally takes milliseconds. */
     private static final Duration CLOSE_LIMIT = Duration.ofSeconds(5);
 
     private static final String SOCKET = "socket:[";
@@ -32,14 +32,14 @@ record ExternalSockets(List<String> paths) {
         paths = List.copyOf(paths);
     }
 
-    /** A descriptor of a rank's process by which a socket is found. */
+    /** A descriptor of a rank's process that leads to a socket. */
     private record Place(int pid, int number) {}
 
     /**
-     * Shuts the rank's streams to these servers down and returns the arguments by which {@code criu dump} takes the
+     * Shuts down the rank's streams to these servers. Returns the arguments with which {@code criu dump} writes the
      * datagram sockets.
      *
-     * @param processes the rank's, which are stopped
+     * @param processes the rank's stopped processes
      * @throws CheckpointException if a connection cannot be released, or its server does not close it in time
      */
     List<String> release(int rank, List<ProcessIdentity> processes) throws CheckpointException {
@@ -85,7 +85,7 @@ record ExternalSockets(List<String> paths) {
         }
     }
 
-    /** The sockets of a rank, in each network namespace, which a process in it stands for. */
+    /** Returns the sockets of a rank in each network namespace, which is identified by one of its processes. */
     private static Map<Integer, Map<Long, Place>> byNamespace(List<ProcessIdentity> processes) throws IOException {
         Map<String, Integer> representatives = new HashMap<>();
         Map<Integer, Map<Long, Place>> found = new HashMap<>();
@@ -128,8 +128,9 @@ record ExternalSockets(List<String> paths) {
             if (!closed) {
                 throw new CheckpointException("rank " + rank + ": a server at " + paths
                         + " has not closed a connection within " + CLOSE_LIMIT + " after it was shut down, and CRIU"
-                        + " takes no half of a stream. Remedy: take that path out of external_sockets, and have the job"
-                        + " close the connection before it is moved");
+                        + " cannot write one end of a stream. Remedy: remove that path from external_sockets, and"
+                        + " have the"
+                        + " job close the connection before it is moved");
             }
         }
     }

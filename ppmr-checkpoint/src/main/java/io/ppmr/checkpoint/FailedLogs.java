@@ -16,8 +16,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps the logs of commands that failed when the folder of their attempt is removed: {@code WORK/.failed/ATTEMPT.
- * rank-N.NAME}, for root alone. The last ten attempts stay, and 16 MiB in all; of a long log the end. For any thread.
+ * Keeps the logs of failed commands when the folder of their attempt is removed:
+ * {@code WORK/.failed/ATTEMPT. rank-N.NAME}, only for root. It keeps the last ten attempts and 16 MiB, and only the end
+ * of a long log. For any thread.
  */
 final class FailedLogs {
     private static final Logger LOG = LoggerFactory.getLogger(FailedLogs.class);
@@ -31,9 +32,9 @@ final class FailedLogs {
     /**
      * Keeps the end of a log.
      *
-     * @param log what a command has written, which may lie in a user's folder
-     * @param workDirectory of the rank, in the folder of the attempt
-     * @return where it is kept; the log itself where it could not be kept
+     * @param log output of a command, which may be in a user's folder
+     * @param workDirectory directory of the rank, in the folder of the attempt
+     * @return the kept file; the log itself if it could not be kept
      */
     static synchronized Path keep(Path log, Path workDirectory) {
         Path attempt = workDirectory.getParent();
@@ -57,14 +58,14 @@ final class FailedLogs {
             prune(folder);
             return kept;
         } catch (IOException e) {
-            LOG.warn("{} is not kept: {}", log, e.toString());
+            LOG.warn("{} could not be kept: {}", log, e.toString());
             return log;
         }
     }
 
-    /** A file that is kept. */
+    /** A kept file. */
     private record Kept(Path file, long bytes, long modifiedMs) {
-        /** The attempt is what stands before the rank in the name. */
+        /** Returns the attempt, which is the part of the name before the rank. */
         String attempt() {
             String name = file.getFileName().toString();
             int rank = name.indexOf(".rank-");

@@ -12,12 +12,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The site's way to prove that a node is off: a command of its own, such as one that asks the node's management
- * controller to cut the power, which exits with 0 only when the node is off. Immutable, for any thread.
+ * The site's way to prove that a node is off: a command of the site. For example, it lets the node's management
+ * controller cut the power. It exits with 0 only when the node is off. Immutable, for any thread.
  *
- * @param words the command; {@code {node}} in it becomes the node's address
- * @param delay how long the node must have been lost before the command is run
- * @param deadline how long the command may take
+ * @param words the command; {@code {node}} in it is replaced by the node's address
+ * @param delay time for which the node must have been lost before the command runs
+ * @param deadline time limit of the command
  */
 public record Fence(List<String> words, Duration delay, Duration deadline) {
     private static final Logger LOG = LoggerFactory.getLogger(Fence.class);
@@ -26,7 +26,7 @@ public record Fence(List<String> words, Duration delay, Duration deadline) {
         words = List.copyOf(words);
     }
 
-    /** Runs the command and returns when the node is proved off; throws if it is not. */
+    /** Runs the command and returns when the node is proved off. Throws if it is not. */
     public void prove(String node, Path workDirectory, NativePrograms programs) throws CheckpointException {
         List<String> command = CommandTemplate.fill(words, Map.of("node", node));
         new SiteCommand("fence", command, Optional.empty(), deadline)
@@ -34,9 +34,10 @@ public record Fence(List<String> words, Duration delay, Duration deadline) {
     }
 
     /**
-     * The same on a thread of its own; {@code ended} is told there whether the node is proved off.
+     * Runs the command on its own thread. {@code ended} receives the result there.
      *
-     * @param wanted asked right before the command is started: a service that was frozen must not fence too late
+     * @param wanted checked right before the command is started, because a service that was frozen must not fence
+     *     too late
      */
     public void start(
             String node, Path workDirectory, NativePrograms programs, BooleanSupplier wanted, Consumer<Boolean> ended) {

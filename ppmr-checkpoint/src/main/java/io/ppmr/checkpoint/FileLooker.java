@@ -18,24 +18,26 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 
 /**
- * Looks at files as a job's user, by a process ({@code ppmr-look}) that is killed when it does not answer in time: the
- * server of a filesystem may hang, and root may see less than the user does. Owned by one thread, which closes it.
+ * Inspects files as a job's user, by a process ({@code ppmr-look}) that is killed when it does not answer in time. The
+ * server of a filesystem may hang, and root may have less access than the user. Owned by one thread, which closes it.
  */
 public final class FileLooker implements Closeable {
-    /** The answer where a file may be opened. */
+    /** The answer for a file that may be opened. */
     public static final String YES = "yes";
 
-    /** The time that one question may take, besides the content that is read for it. */
+    /** Time limit of one query, in addition to the time for content that it reads. */
     public static final Duration ANSWER_LIMIT = Duration.ofSeconds(20);
 
-    /** A node can have tens of gigabytes of a file in its memory that its server has not. */
+    /**
+     * Time limit of a flush. A node can have tens of gigabytes of a file in its memory that its server does not have.
+     */
     private static final Duration FLUSH_LIMIT = Duration.ofMinutes(5);
 
     private static final int PIECE_BYTES = 1 << 16;
     private static final int PIECE_HEAD_BYTES = Integer.BYTES + Long.BYTES;
 
     /**
-     * A question about a file, by bytes that stand as characters from 0 to 255.
+     * A query about a file. A character from 0 to 255 stands for each byte.
      *
      * @param first the path that is tried first; may be empty
      * @param path the path that is tried then
@@ -55,24 +57,24 @@ public final class FileLooker implements Closeable {
     }
 
     /**
-     * Starts one.
+     * Starts a process of the job's user.
      *
-     * @param digests of what was read before
-     * @param over asked again and again: nothing more is wanted
+     * @param digests digests of files that were read before
+     * @param over checked repeatedly; returns true if no more answers are needed
      */
     public static FileLooker start(NativePrograms programs, JobUser user, ContentDigests digests, BooleanSupplier over)
             throws CheckpointException {
         return start(programs, user, digests, over, ANSWER_LIMIT);
     }
 
-    /** With another limit for each question. */
+    /** Starts a process with another limit for each query. */
     static FileLooker start(
             NativePrograms programs, JobUser user, ContentDigests digests, BooleanSupplier over, Duration limit)
             throws CheckpointException {
         return start(programs, Optional.of(user), List.of(), digests, over, limit);
     }
 
-    /** Starts one of root's, which does nothing but write the files of processes to their disks or servers. */
+    /** Starts a process of root, which only flushes the files of processes to their disks or servers. */
     public static FileLooker flusher(NativePrograms programs, BooleanSupplier over) throws CheckpointException {
         return start(programs, Optional.empty(), List.of("--flush"), new ContentDigests(), over, FLUSH_LIMIT);
     }
@@ -93,37 +95,38 @@ public final class FileLooker implements Closeable {
                 user.map(one -> "user " + Integer.toUnsignedString(one.uid())).orElse("root");
         HelperConversation helper = new HelperConversation(
                 kit.starter().converse(command),
-                "the files of the job cannot be looked at as " + name + " (ppmr-look)",
+                "the files of the job cannot be inspected as " + name + " (ppmr-look)",
                 FileFacts.LONGEST_LINE,
                 over);
         return new FileLooker(helper, name, digests, limit);
     }
 
-    /** Returns what lies at each path: a line for {@link FileFacts#parse} or {@link FileFacts#error}. */
+    /** Inspects each path. Returns a line for {@link FileFacts#parse} or {@link FileFacts#error}. */
     public List<String> look(List<Question> files) throws CheckpointException {
         return lines('s', files);
     }
 
-    /** The same, and each regular file is opened for that: clients of network filesystems ask their servers then. */
+    /** Inspects each path, and opens each regular file. Clients of network filesystems then query their servers. */
     public List<String> lookAgain(List<Question> files) throws CheckpointException {
         return lines('l', files);
     }
 
-    /** The same, after what this node has of the files in memory is written to their disks or servers. */
+    /** Inspects each path after this node's unwritten data of it is flushed to its disk or server. */
     public List<String> sync(List<Question> files) throws CheckpointException {
         return lines('y', files);
     }
 
     /**
-     * Returns for each whether the user may open it, {@link #YES} or a line for {@link FileFacts#error}.
+     * Returns for each file whether the user may open it: {@link #YES}, or a line for {@link FileFacts#error}.
      *
-     * @param files each with the way as its first text: {@code r} and {@code w} or {@code -}; {@code --} is to pass it
+     * @param files each with the mode as its first text: {@code r} and {@code w} or {@code -}; {@code --} for a
+     *     search
      */
     public List<String> mayOpen(List<Question> files) throws CheckpointException {
         return lines('a', files);
     }
 
-    /** For a {@link #flusher}: writes a process's file to its disk or server, and gives its length then. */
+    /** For a {@link #flusher}: flushes a process's file to its disk or server, and returns its length after that. */
     public String flush(int pid, String descriptor) throws CheckpointException {
         return lines('f', List.of(new Question(Integer.toString(pid), descriptor)))
                 .get(0);
@@ -131,32 +134,32 @@ public final class FileLooker implements Closeable {
 
     private List<String> lines(char letter, List<Question> files) throws CheckpointException {
         AtomicInteger answered = new AtomicInteger();
-        return helper.within(limit, () -> about(letter, files, answered.get()), () -> {
+        return helper.runWithin(limit, () -> about(letter, files, answered.get()), () -> {
             ask(letter, files);
             List<String> found = new ArrayList<>(files.size());
             for (int i = 0; i < files.size(); i++) {
-                found.add(helper.line());
+                found.add(helper.readLine());
                 answered.incrementAndGet();
             }
             return found;
         });
     }
 
-    /** The question that has no answer: each answer comes before the next file is looked at. */
+    /** Returns the query without an answer. Each answer is sent before the next file is inspected. */
     private static String about(char letter, List<Question> files, int answered) {
-        Question asked = files.get(Math.min(answered, files.size() - 1));
+        Question pending = files.get(Math.min(answered, files.size() - 1));
         return letter == 'f'
-                ? "descriptor " + asked.path() + " of PID " + asked.first()
-                : EscapedName.text(asked.path());
+                ? "descriptor " + pending.path() + " of PID " + pending.first()
+                : EscapedName.text(pending.path());
     }
 
     /**
-     * Returns what a regular file's content is: {@code id} with an ELF file's build ID and its length, {@code sha256}
-     * with the digest and the length, or a line for {@link FileFacts#error}.
+     * Returns the content of a regular file: {@code id} with an ELF file's build ID and its length, or {@code sha256}
+     * with the digest and the length. On an error, it is a line for {@link FileFacts#error}.
      *
-     * @param facts what was seen of the file before; what was read of one that has not changed is not read again
-     * @param byId whether an ELF file's build ID is enough, which the file's maker chose
-     * @param most how long that may take
+     * @param facts earlier facts of the file; an unchanged file is not read again
+     * @param byId whether an ELF file's build ID suffices, which the file's maker chose
+     * @param most time limit
      */
     public String content(Question file, FileFacts facts, boolean byId, Duration most) throws CheckpointException {
         Optional<String> known = digests.of(user, byId, facts);
@@ -165,21 +168,21 @@ public final class FileLooker implements Closeable {
         }
         FileFacts[] read = new FileFacts[1];
         char letter = byId ? 'c' : 'd';
-        String content = helper.within(most, () -> about(letter, List.of(file), 0), () -> {
+        String content = helper.runWithin(most, () -> about(letter, List.of(file), 0), () -> {
             ask(letter, List.of(file));
-            String first = helper.line();
+            String first = helper.readLine();
             Optional<FileFacts> found = FileFacts.parse(first);
             if (found.isEmpty()) {
                 return first;
             }
             read[0] = found.get();
-            String kind = helper.line();
+            String kind = helper.readLine();
             String length = " " + found.get().lengthBytes();
             if (kind.startsWith("id ")) {
                 return kind + length;
             }
             String digest = digest(kind);
-            String last = helper.line();
+            String last = helper.readLine();
             return last.equals("end") ? "sha256 " + digest + length : last;
         });
         if (read[0] != null && FileFacts.error(content) == 0) {
@@ -188,45 +191,45 @@ public final class FileLooker implements Closeable {
         return content;
     }
 
-    /** Returns what it takes to carry each file: {@code data BYTES}, or a line for {@link FileFacts#error}. */
+    /** Returns the size of each file without its holes: {@code data BYTES}, or a line for {@link FileFacts#error}. */
     public List<String> dataBytes(List<Question> files) throws CheckpointException {
         return lines('n', files);
     }
 
     /**
-     * Tells of each path whether a file can be made there, or take the place of the user's own: {@code room DEVICE
-     * BYTES TAKEN} with what its filesystem has left, and 1 where that file is there; else a line for {@link
-     * FileFacts#error}.
+     * Returns for each path whether a file can be made there, or replace the user's own. The answer is
+     * {@code room DEVICE BYTES TAKEN} with the free space of its filesystem, and 1 if that file exists. Otherwise it is
+     * a line for {@link FileFacts#error}.
      *
-     * @param files the group that the file is to have, and its path
+     * @param files the group that the file must have, and its path
      */
     public List<String> room(List<Question> files) throws CheckpointException {
         return lines('w', files);
     }
 
-    /** Takes a file's content without its holes, in order, on a thread of the looker's. */
+    /** Receives a file's content without its holes, in order, on a thread of the looker. */
     public interface Runs {
-        /** It begins: what the file is. Throws if it is not the one that is wanted. */
+        /** Receives the file's facts before its content. Throws if it is the wrong file. */
         void begin(FileFacts facts) throws IOException;
 
-        /** A piece of it. */
+        /** Receives a piece of the file. */
         void piece(long offset, byte[] bytes, int length) throws IOException;
     }
 
     /**
      * Reads a regular file without its holes.
      *
-     * @param most how long that may take
+     * @param most time limit
      */
     public void read(Question file, Runs runs, Duration most) throws CheckpointException {
-        helper.within(most, () -> about('r', List.of(file), 0), () -> {
+        helper.runWithin(most, () -> about('r', List.of(file), 0), () -> {
             ask('r', List.of(file));
-            String first = helper.line();
+            String first = helper.readLine();
             runs.begin(FileFacts.parse(first).orElseThrow(() -> unread(first)));
             byte[] piece = new byte[PIECE_BYTES];
             while (true) {
-                ByteBuffer head =
-                        ByteBuffer.wrap(helper.exactly(piece, PIECE_HEAD_BYTES)).order(ByteOrder.nativeOrder());
+                ByteBuffer head = ByteBuffer.wrap(helper.readExactly(piece, PIECE_HEAD_BYTES))
+                        .order(ByteOrder.nativeOrder());
                 int bytes = head.getInt();
                 long offset = head.getLong();
                 if (bytes == 0) {
@@ -235,9 +238,9 @@ public final class FileLooker implements Closeable {
                 if (bytes < 0 || bytes > PIECE_BYTES || offset < 0) {
                     throw HelperConversation.noAnswer();
                 }
-                runs.piece(offset, helper.exactly(piece, bytes), bytes);
+                runs.piece(offset, helper.readExactly(piece, bytes), bytes);
             }
-            String last = helper.line();
+            String last = helper.readLine();
             if (!last.equals("end")) {
                 throw unread(last);
             }
@@ -259,7 +262,7 @@ public final class FileLooker implements Closeable {
             text.append(file.path()).append('\0');
         }
         text.append('.');
-        helper.ask(text.toString());
+        helper.send(text.toString());
     }
 
     private String digest(String kind) throws IOException {
@@ -274,7 +277,7 @@ public final class FileLooker implements Closeable {
         }
         byte[] piece = new byte[PIECE_BYTES];
         while (true) {
-            int bytes = ByteBuffer.wrap(helper.exactly(new byte[Integer.BYTES], Integer.BYTES))
+            int bytes = ByteBuffer.wrap(helper.readExactly(new byte[Integer.BYTES], Integer.BYTES))
                     .order(ByteOrder.nativeOrder())
                     .getInt();
             if (bytes == 0) {
@@ -283,7 +286,7 @@ public final class FileLooker implements Closeable {
             if (bytes < 0 || bytes > PIECE_BYTES) {
                 throw HelperConversation.noAnswer();
             }
-            sum.update(helper.exactly(piece, bytes), 0, bytes);
+            sum.update(helper.readExactly(piece, bytes), 0, bytes);
         }
     }
 

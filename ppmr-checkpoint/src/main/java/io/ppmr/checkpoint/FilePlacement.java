@@ -5,11 +5,11 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The files of one rank that are put at their places at the target: what has to be known to undo it, also by a service
- * that finds this one dead. Immutable.
+ * The files of one rank that are placed at the target, with the facts to undo that. The next run of a service that died
+ * can do that, too. Immutable.
  *
- * @param name of the migration, the attempt and the rank, {@code ID.ATTEMPT.RANK}
- * @param user the job's
+ * @param name migration, attempt and rank, {@code ID.ATTEMPT.RANK}
+ * @param user the job's user
  * @param entries the files, in their order
  */
 public record FilePlacement(String name, JobUser user, List<PlacedFile> entries) {
@@ -19,8 +19,8 @@ public record FilePlacement(String name, JobUser user, List<PlacedFile> entries)
      * One file.
      *
      * @param path a character from 0 to 255 for each byte
-     * @param replaces whether it may take the place of a file of the job's user
-     * @param identity what tells it from every other file, once it was written; else empty
+     * @param replaces whether it may replace a file of the job's user
+     * @param identity identity of the written file, or empty before
      */
     public record PlacedFile(String path, boolean replaces, String identity) {
         /** Returns the path for people, in one line. */
@@ -33,12 +33,12 @@ public record FilePlacement(String name, JobUser user, List<PlacedFile> entries)
         entries = List.copyOf(entries);
     }
 
-    /** Returns the name under which a file is written; what it replaces has that name later. */
+    /** Returns the name under which a file is written. The replaced file gets that name later. */
     public String temporaryName(int index) {
         return PREFIX + name + "." + index;
     }
 
-    /** Returns the same with the identities of the files, which are written now. */
+    /** Returns the placement with the identities of the files, which are written now. */
     public FilePlacement withIdentities(List<String> identities) {
         List<PlacedFile> written = new ArrayList<>();
         for (int index = 0; index < entries.size(); index++) {

@@ -15,29 +15,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Puts the files of a job at their places, and takes them away again, as the job's user: by a process ({@code
- * ppmr-place}) that is killed when it does not answer in time. It is a child of the service, and ends with the thread
- * that has started it. Owned by that thread, which closes it.
+ * Places the files of a job, and removes them again, as the job's user. It uses a process ({@code ppmr-place}) that is
+ * killed when it does not answer in time. The process is a child of the service, and ends with the thread that started
+ * it. Owned by that thread, which closes it.
  */
 public final class FilePlacer implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(FilePlacer.class);
 
-    /** The time that a question may take, besides that of each file. */
+    /** Time limit of a query, in addition to the time for each file. */
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(20);
 
     private static final Duration FILE_LIMIT = Duration.ofMillis(200);
 
-    /** A line names the identities of all files of a rank. */
+    /** Maximum length of a line, which names the identities of all files of a rank. */
     private static final int LONGEST_LINE = 1 << 17;
 
     private static final Pattern IDENTITY = Pattern.compile("\\d+:-?\\d+\\.\\d+:\\d+:-?\\d+\\.\\d+:\\d+");
     private static final Pattern FAILED = Pattern.compile("failed (\\d{1,4}) (\\d{1,4})");
     private static final String WRITTEN = "written";
 
-    /** Gives the stream of the files, a piece for each call. */
+    /** Provides the stream of the files, one piece for each call. */
     @FunctionalInterface
     public interface Content {
-        /** Returns how many bytes it has put at the beginning of the buffer; 0 at the end. */
+        /** Fills the beginning of the buffer and returns the number of bytes; 0 at the end. */
         int next(byte[] buffer) throws IOException;
     }
 
@@ -50,9 +50,9 @@ public final class FilePlacer implements Closeable {
     }
 
     /**
-     * Starts one for the files of one rank.
+     * Starts a process for the files of one rank.
      *
-     * @param over asked again and again: nothing more is wanted
+     * @param over checked repeatedly; returns true if no more answers are needed
      */
     public static FilePlacer start(NativePrograms programs, FilePlacement placement, BooleanSupplier over)
             throws CheckpointException {
@@ -63,7 +63,7 @@ public final class FilePlacer implements Closeable {
         command.add(Long.toString(ProcessHandle.current().pid()));
         HelperConversation helper = new HelperConversation(
                 CommandStarter.piped(command),
-                "the files of the job cannot be put at their places as user " + Integer.toUnsignedString(user.uid())
+                "the files of the job cannot be placed as user " + Integer.toUnsignedString(user.uid())
                         + " (ppmr-place)",
                 LONGEST_LINE,
                 over);
@@ -87,32 +87,32 @@ public final class FilePlacer implements Closeable {
             text.append(entry.replaces() ? '1' : '0').append('\0');
             text.append(entry.identity()).append('\0');
         }
-        helper.within(answerLimit(), this::about, () -> {
-            helper.ask(text.toString());
+        helper.runWithin(answerLimit(), this::about, () -> {
+            helper.send(text.toString());
             return null;
         });
     }
 
-    /** Returns the process, for a note of what has to be ended. */
+    /** Returns the process, for a note of processes to end. */
     public int pid() {
         return helper.pid();
     }
 
     /**
-     * Writes all files under their temporary names; they are on the disk then.
+     * Writes all files under their temporary names. They are on the disk after that.
      *
-     * @param most how long that may take
+     * @param most time limit
      * @return the placement with the identities of the files
      */
     public FilePlacement write(Content content, Duration most) throws CheckpointException {
-        String line = helper.within(most, this::about, () -> {
-            helper.ask("p");
+        String line = helper.runWithin(most, this::about, () -> {
+            helper.send("p");
             byte[] buffer = new byte[1 << 16];
             for (int bytes = content.next(buffer); bytes > 0; bytes = content.next(buffer)) {
                 helper.write(buffer, bytes);
             }
             helper.flush();
-            return helper.line();
+            return helper.readLine();
         });
         requireNoFailure(line);
         String[] words = line.split(" ", -1);
@@ -120,13 +120,13 @@ public final class FilePlacer implements Closeable {
                 || words.length != placement.entries().size() + 1
                 || !List.of(words).subList(1, words.length).stream()
                         .allMatch(word -> IDENTITY.matcher(word).matches())) {
-            throw new CheckpointException("ppmr-place says what is no answer: the installation is broken");
+            throw new CheckpointException("ppmr-place sent an invalid answer: the installation is broken");
         }
         placement = placement.withIdentities(List.of(words).subList(1, words.length));
         return placement;
     }
 
-    /** Gives all files their names. */
+    /** Moves all files to their names. */
     public void place() throws CheckpointException {
         require('g', "placed");
     }
@@ -136,12 +136,12 @@ public final class FilePlacer implements Closeable {
         require('v', "placed");
     }
 
-    /** Takes all files away, and gives what was there before its name again. */
+    /** Removes all files, and restores the replaced ones. */
     public void undo() throws CheckpointException {
         require('u', "undone");
     }
 
-    /** Takes away what was there before. */
+    /** Removes the replaced files. */
     public void finish() throws CheckpointException {
         require('f', "finished");
     }
@@ -158,13 +158,13 @@ public final class FilePlacer implements Closeable {
     }
 
     private void require(char question, String answer) throws CheckpointException {
-        String line = helper.within(answerLimit(), this::about, () -> {
-            helper.ask(String.valueOf(question));
-            return helper.line();
+        String line = helper.runWithin(answerLimit(), this::about, () -> {
+            helper.send(String.valueOf(question));
+            return helper.readLine();
         });
         requireNoFailure(line);
         if (!line.equals(answer)) {
-            throw new CheckpointException("ppmr-place says what is no answer: the installation is broken");
+            throw new CheckpointException("ppmr-place sent an invalid answer: the installation is broken");
         }
     }
 
@@ -175,19 +175,19 @@ public final class FilePlacer implements Closeable {
             String path = index < placement.entries().size()
                     ? placement.entries().get(index).shown()
                     : "a file";
-            throw new CheckpointException(path + " cannot be put at its place on this node: "
+            throw new CheckpointException(path + " cannot be placed on this node: "
                     + LibC.describe(Integer.parseInt(failed.group(2)))
-                    + ". Remedy: leave the folder and the name to the job's user while the job is moved, and make room"
+                    + ". Remedy: do not change the folder and the name while the job is moved, and make room"
                     + " in its filesystem");
         }
     }
 
-    /** Kills the process, and waits until it is gone; false if it is not within the time. Any thread. */
+    /** Kills the process, and waits until it is gone. Returns false if it is not gone in time. Any thread. */
     public boolean end(Duration most) throws InterruptedException {
         return helper.end(most);
     }
 
-    /** Kills the process, and waits until it is gone: another one may work on the same files then. */
+    /** Kills the process, and waits until it is gone, because another one may then use the same files. */
     @Override
     public void close() {
         if (!UninterruptedWait.of(() -> helper.end(ANSWER_LIMIT))) {

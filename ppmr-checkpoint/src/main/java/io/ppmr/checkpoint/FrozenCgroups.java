@@ -23,23 +23,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The cgroups (version 2) whose freezer holds stopped processes besides. A process that is stopped by a signal runs
- * again when its user sends SIGCONT; one in a frozen cgroup does not. Only cgroups are frozen in which nothing but held
- * processes lives, so most jobs have none: one that a job manager has put into a cgroup for each rank, or for the
- * node's part of the job, has. See cgroups(7) and the kernel's page on cgroup v2, "cgroup.freeze".
+ * The cgroups (version 2) whose freezer holds stopped processes, too. A process that is stopped by a signal runs again
+ * when its user sends SIGCONT, but not in a frozen cgroup. Only cgroups without other processes are frozen, so most
+ * jobs have none. If a job manager uses a cgroup for each rank, or for the node's part of the job, that is frozen. See
+ * cgroups(7) and the kernel's page on cgroup v2, "cgroup.freeze".
  *
- * <p>Freezing neither stops nor continues a process: one that was stopped before stays so until SIGCONT. Killing works.
- * Immutable; for any thread.
+ * <p>Freezing neither stops nor continues a process. One that was stopped before stays stopped until SIGCONT. Killing
+ * works. Immutable; for any thread.
  */
 public final class FrozenCgroups {
-    /** None: nothing is frozen, and nothing must be thawed. */
+    /** No cgroups. Nothing is frozen, and nothing must be thawed. */
     public static final FrozenCgroups NONE = new FrozenCgroups(List.of());
 
     private static final Logger LOG = LoggerFactory.getLogger(FrozenCgroups.class);
     private static final Path SELF = Path.of("/proc/self");
     private static final String FREEZE = UnifiedCgroups.FREEZE;
 
-    /** Stopped processes need not be waited for; one that was continued meanwhile comes to the freezer soon. */
+    /**
+     * Time limit of a freeze. Stopped processes need no wait, and one that was continued in the meantime freezes soon.
+     */
     private static final Duration LIMIT = Duration.ofSeconds(1);
 
     private final List<Path> directories;
@@ -49,7 +51,7 @@ public final class FrozenCgroups {
     }
 
     /**
-     * Finds the cgroups in which only these processes live. A cgroup that another program has frozen is left alone.
+     * Finds the cgroups in which only these processes live. A cgroup that another program has frozen is left unchanged.
      *
      * @param held processes that are stopped
      */
@@ -57,7 +59,7 @@ public final class FrozenCgroups {
         return around(held, KernelFeatures.here());
     }
 
-    /** The same, on a kernel that has these features. */
+    /** Finds these cgroups on a kernel with these features. */
     static FrozenCgroups around(Collection<ProcessIdentity> held, KernelFeatures kernel) {
         Optional<Path> mount = kernel.has(Feature.FREEZER) ? mountPoint() : Optional.empty();
         if (mount.isEmpty()) {
@@ -73,7 +75,7 @@ public final class FrozenCgroups {
                 candidates.stream().filter(one -> isAlone(one, pids)).toList());
     }
 
-    /** Those that the service before has frozen, by what its journal says. */
+    /** Returns the cgroups that the previous service run has frozen, as its journal records. */
     public static FrozenCgroups recorded(List<String> paths) {
         return new FrozenCgroups(paths.stream().map(Path::of).toList());
     }
@@ -83,7 +85,7 @@ public final class FrozenCgroups {
         return directories.stream().map(Path::toString).toList();
     }
 
-    /** Freezes them. One that cannot be frozen stays as it was: the processes in it are stopped all the same. */
+    /** Freezes the cgroups. If one cannot be frozen, it stays as it was, and its processes are stopped all the same. */
     public void freeze() {
         for (Path directory : directories) {
             try {
@@ -101,7 +103,10 @@ public final class FrozenCgroups {
         }
     }
 
-    /** Thaws them: what was stopped before stays so until SIGCONT. One that is gone needs nothing. */
+    /**
+     * Thaws the cgroups. Processes that were stopped before stay stopped until SIGCONT. A cgroup that is gone needs
+     * nothing.
+     */
     public void thaw() {
         for (Path directory : directories) {
             try {
@@ -114,7 +119,7 @@ public final class FrozenCgroups {
         }
     }
 
-    /** The file is the kernel's; it is never made. */
+    /** Writes to the file, which is the kernel's and never made. */
     private static void write(Path directory, String text) throws IOException {
         Files.writeString(directory.resolve(FREEZE), text, StandardCharsets.US_ASCII, StandardOpenOption.WRITE);
     }
@@ -127,7 +132,7 @@ public final class FrozenCgroups {
         try {
             return UnifiedCgroups.mountPoint(SELF);
         } catch (IOException e) {
-            LOG.warn("the cgroups of version 2 are not found, so SIGCONT would continue held ranks: {}", e.toString());
+            LOG.warn("cgroups of version 2 not found, so SIGCONT would continue held ranks: {}", e.toString());
             return Optional.empty();
         }
     }
@@ -136,12 +141,12 @@ public final class FrozenCgroups {
         try {
             return UnifiedCgroups.directory(mount, Path.of("/proc", Integer.toString(process.pid())));
         } catch (IOException e) {
-            LOG.debug("the cgroup of PID {} is not known: {}", process.pid(), e.toString());
+            LOG.debug("the cgroup of PID {} is unknown: {}", process.pid(), e.toString());
             return Optional.empty();
         }
     }
 
-    /** Returns true if only these processes live in the cgroup and in those below it, and it is not frozen. */
+    /** Returns true if only these processes live in the cgroup and its descendants, and it is not frozen. */
     private static boolean isAlone(Path cgroup, Set<Integer> pids) {
         try (Stream<Path> below = Files.walk(cgroup)) {
             if (!Files.readString(cgroup.resolve(FREEZE)).strip().equals("0")) {
@@ -150,7 +155,8 @@ public final class FrozenCgroups {
             List<Path> all = new ArrayList<>(below.filter(Files::isDirectory).toList());
             for (Path one : all) {
                 for (String pid : Files.readAllLines(one.resolve("cgroup.procs"))) {
-                    // 0 stands for a process that this service cannot see. One that has ended may still be listed.
+                    // 0 stands for a process that this service cannot see. A process that has ended may still be
+                    // listed.
                     int number = Integer.parseInt(pid);
                     boolean ended = number != 0
                             && ProcStat.read("/proc/" + number + "/stat")

@@ -17,65 +17,65 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A rank all of whose processes are stopped, the originals after a checkpoint or the copies after a restart, with those
- * that exist only for their sake. Immutable; for any thread. It can be made again from recorded identities, by a
- * service that was restarted. Several ranks, as a job has them, are signalled together and waited for together, so that
- * the pause of a job does not grow with its ranks.
+ * A rank whose processes are all stopped, the originals after a checkpoint or the copies after a restart, with their
+ * helper processes. Immutable; for any thread. A restarted service can make it again from recorded identities. Several
+ * ranks of a job are signalled together and awaited together, so that the job's pause does not grow with its ranks.
  *
- * <p>How much each thread has run is noted when this is made, and {@link #requireHeld} compares: a process that was
- * continued and stopped again between two looks shows by that.
+ * <p>The run time of each thread is noted when this is made, and {@link #requireHeld} compares it. This reveals a
+ * process that was continued and stopped again between two checks.
  */
 public final class HeldRank {
     private static final Logger LOG = LoggerFactory.getLogger(HeldRank.class);
 
-    /** A thread that shows as stopped may stay on a processor's queue for that time. */
+    /** Time for which a thread that shows as stopped may stay on a processor's queue. */
     private static final Duration SETTLE_LIMIT = Duration.ofMillis(500);
 
     private final int rank;
     private final List<ProcessIdentity> processes;
-    private final List<ProcessIdentity> companions;
+    private final List<ProcessIdentity> helpers;
     private final Set<ProcessIdentity> stoppedByJob;
     private final Map<ProcessIdentity, RunTimes> times;
     private final ProcessTable table;
     private final SignalSender signals;
 
     /**
-     * A rank that has just been found held: the command that has stopped it has ended, or does nothing more to it.
-     * Waits until its threads have left their processors, which takes no time but on a busy node, and notes how much
-     * they have run.
+     * Makes a rank that was just found held. The command that stopped it has ended, or does nothing more to it. This
+     * waits until its threads have left their processors, which takes time only on a busy node. Then it notes their run
+     * times.
      *
      * @param rank the rank's number
      * @param processes its processes, the root first
-     * @param companions what ends with them and is never stopped: a namespace's init, a {@code cr_restart}
+     * @param helpers helper processes that end with them and are never stopped: a namespace's init, a
+     *     {@code cr_restart}
      */
-    public HeldRank(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions) {
-        this(rank, processes, companions, Set.of(), new ProcessTable(), SETTLE_LIMIT);
+    public HeldRank(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> helpers) {
+        this(rank, processes, helpers, Set.of(), new ProcessTable(), SETTLE_LIMIT);
     }
 
     /**
-     * A rank whose processes {@link ProcessTable#standstill} has found stopped a moment ago, so that those which it
-     * found off their processors, too, need no further wait.
+     * Makes a rank whose processes {@link ProcessTable#standstill} has just found stopped. Those that it found off
+     * their processors need no further wait.
      */
-    static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> companions, StopState found) {
+    static HeldRank of(int rank, List<ProcessIdentity> processes, List<ProcessIdentity> helpers, StopState found) {
         Duration settleLimit = found.isOffProcessors() ? Duration.ZERO : SETTLE_LIMIT;
-        return new HeldRank(rank, processes, companions, Set.of(), new ProcessTable(), settleLimit);
+        return new HeldRank(rank, processes, helpers, Set.of(), new ProcessTable(), settleLimit);
     }
 
     private HeldRank(
             int rank,
             List<ProcessIdentity> processes,
-            List<ProcessIdentity> companions,
+            List<ProcessIdentity> helpers,
             Set<ProcessIdentity> stoppedByJob,
             ProcessTable table,
             Duration settleLimit) {
         this.rank = rank;
         this.processes = List.copyOf(processes);
-        this.companions = List.copyOf(companions);
+        this.helpers = List.copyOf(helpers);
         this.stoppedByJob = Set.copyOf(stoppedByJob);
         this.table = table;
         this.signals = new SignalSender(table);
         if (!settleLimit.isZero()) {
-            // Where the kernel does not tell, this is a wait for as long as it may take.
+            // If the kernel does not show the place, this waits for the whole limit.
             Polling.until(settleLimit, () -> this.processes.stream().allMatch(table::isOffProcessor));
         }
         this.times = timesNow();
@@ -84,7 +84,7 @@ public final class HeldRank {
     private HeldRank(HeldRank other, Set<ProcessIdentity> stoppedByJob) {
         this.rank = other.rank;
         this.processes = other.processes;
-        this.companions = other.companions;
+        this.helpers = other.helpers;
         this.stoppedByJob = Set.copyOf(stoppedByJob);
         this.table = other.table;
         this.signals = other.signals;
@@ -98,33 +98,33 @@ public final class HeldRank {
     }
 
     /**
-     * A rank by what a journal says of it, after a restart of the service: its processes as recorded, those that
-     * descend from them by now, and the init of the namespace that they live in. Processes that no longer exist stay in
-     * both lists. How much they have run is noted again.
+     * Makes a rank from a journal's records, after a restart of the service. It consists of the recorded processes,
+     * their present descendants, and the init of their namespace. Processes that no longer exist stay in both lists.
+     * Their run times are noted again.
      *
-     * @param stoppedByJob those that are never continued
+     * @param stoppedByJob processes that are never continued
      * @param now all processes, for every rank of the journal
      */
     public static HeldRank recorded(
             int rank, List<ProcessIdentity> recorded, Collection<ProcessIdentity> stoppedByJob, ProcessSnapshot now) {
         ProcessTable table = now.table();
         Set<ProcessIdentity> processes = new LinkedHashSet<>(recorded);
-        Set<ProcessIdentity> companions = new LinkedHashSet<>();
+        Set<ProcessIdentity> helpers = new LinkedHashSet<>();
         for (ProcessIdentity process : recorded) {
             if (table.isAlive(process)) {
                 processes.addAll(now.tree(process));
-                RankNamespace.around(table, now, process).ifPresent(namespace -> companions.add(namespace.init()));
+                RankNamespace.around(table, now, process).ifPresent(namespace -> helpers.add(namespace.init()));
             }
         }
         return new HeldRank(
-                rank, List.copyOf(processes), List.copyOf(companions), Set.copyOf(stoppedByJob), table, Duration.ZERO);
+                rank, List.copyOf(processes), List.copyOf(helpers), Set.copyOf(stoppedByJob), table, Duration.ZERO);
     }
 
     public int rank() {
         return rank;
     }
 
-    /** All its processes, the root first; PIDs as this node's service sees them. */
+    /** Returns all its processes, the root first, with the PIDs of this node's service. */
     public List<ProcessIdentity> processes() {
         return processes;
     }
@@ -133,16 +133,16 @@ public final class HeldRank {
      * Returns the processes that end with the rank and are never stopped: its namespace's init, its {@code cr_restart}.
      */
     public List<ProcessIdentity> helperProcesses() {
-        return companions;
+        return helpers;
     }
 
     /**
-     * Proves again that every process is alive, that every one of its threads is stopped, and that none has run since
-     * the rank was found held; throws and says which is not.
+     * Proves again that every process is alive, that all its threads are stopped, and that none ran since the rank was
+     * found held. Throws with the process that fails.
      */
     public void requireHeld() throws CheckpointException {
         if (processes.isEmpty()) {
-            throw new CheckpointException("rank " + rank + " is not held: none of its processes is known");
+            throw new CheckpointException("rank " + rank + " is not held: its processes are unknown");
         }
         for (ProcessIdentity process : processes) {
             Optional<String> whyNot = times.get(process).whyNotHeld(table, process);
@@ -152,7 +152,7 @@ public final class HeldRank {
         }
     }
 
-    /** Returns whether {@link #requireHeld} proves it; the log says at level debug why not. */
+    /** Returns whether {@link #requireHeld} succeeds. The debug log has the reason. */
     public boolean isHeld() {
         try {
             requireHeld();
@@ -163,28 +163,29 @@ public final class HeldRank {
         }
     }
 
-    /** Returns those of them that the job itself had stopped before the rank was held: they are never continued. */
+    /** Returns its processes that the job itself had stopped before the rank was held. They are never continued. */
     public Set<ProcessIdentity> stoppedByJob() {
         return stoppedByJob;
     }
 
-    /** The same rank with these as {@link #stoppedByJob}. */
+    /** Returns the rank with these processes as {@link #stoppedByJob}. */
     public HeldRank withStoppedByJob(Set<ProcessIdentity> stopped) {
         return new HeldRank(this, stopped);
     }
 
-    /** Lets the processes run (SIGCONT), except for {@link #stoppedByJob}. */
+    /** Continues the processes (SIGCONT), except for {@link #stoppedByJob}. */
     public void release() throws CheckpointException {
         rethrow(releaseAll(List.of(this)));
     }
 
     /**
-     * Ends the processes (SIGKILL) and returns when they are gone; throws by name what is left after {@code deadline}.
+     * Kills the processes (SIGKILL) and returns when they are gone. Throws with the processes that are left after
+     * {@code deadline}.
      */
     public void end(Duration deadline) throws CheckpointException, InterruptedException {
         rethrow(endAll(List.of(this), deadline));
         if (Thread.interrupted()) {
-            throw new InterruptedException("interrupted while rank " + rank + " was being ended; it has ended");
+            throw new InterruptedException("interrupted while rank " + rank + " was being killed; it has ended");
         }
     }
 
@@ -195,9 +196,10 @@ public final class HeldRank {
     }
 
     /**
-     * Lets all of them run (SIGCONT), except for what the job itself had stopped. An interrupt shortens no wait.
+     * Continues all ranks (SIGCONT), except for processes that the job itself had stopped. An interrupt shortens no
+     * wait.
      *
-     * @return why a rank could not be continued as it was, by rank; empty if all were
+     * @return for each rank that could not be continued as it was, the reason, or empty if all were
      */
     public static Map<Integer, String> releaseAll(Collection<HeldRank> ranks) {
         Map<Integer, String> failures = new LinkedHashMap<>();
@@ -227,10 +229,10 @@ public final class HeldRank {
     }
 
     /**
-     * Ends all of them (SIGKILL), and returns when they are gone. An interrupt shortens no wait and stays set.
+     * Kills all ranks (SIGKILL), and returns when they are gone. An interrupt shortens no wait and stays set.
      *
-     * @param deadline how long to wait for them
-     * @return what is left after it, by rank; empty if nothing is
+     * @param deadline time limit of the wait
+     * @return the remaining processes, by rank, or empty if there are none
      */
     public static Map<Integer, String> endAll(Collection<HeldRank> ranks, Duration deadline) {
         Map<Integer, String> failures = new LinkedHashMap<>();
@@ -252,7 +254,7 @@ public final class HeldRank {
                 for (HeldRank rank : ranks) {
                     List<Integer> left = pids(rank.whole(), table::isAlive);
                     if (!left.isEmpty()) {
-                        failures.put(rank.rank, "rank " + rank.rank + ": PIDs " + left + " are still there" + why);
+                        failures.put(rank.rank, "rank " + rank.rank + ": PIDs " + left + " still exist" + why);
                     }
                 }
             }
@@ -266,7 +268,10 @@ public final class HeldRank {
         return processes.stream().filter(which).map(ProcessIdentity::pid).toList();
     }
 
-    /** Children first: a parent that runs finds its children as they were. What the job had stopped is not in it. */
+    /**
+     * Returns the processes with children first, so that a running parent finds its children unchanged. Processes that
+     * the job had stopped are left out.
+     */
     private List<ProcessIdentity> inOrderOfRelease() {
         List<ProcessIdentity> order = new ArrayList<>(processes);
         order.removeAll(stoppedByJob);
@@ -274,10 +279,10 @@ public final class HeldRank {
         return order;
     }
 
-    /** The rank and what ends with it. */
+    /** Returns the rank's processes and its helper processes. */
     private List<ProcessIdentity> whole() {
         List<ProcessIdentity> all = new ArrayList<>(processes);
-        all.addAll(companions);
+        all.addAll(helpers);
         return all;
     }
 

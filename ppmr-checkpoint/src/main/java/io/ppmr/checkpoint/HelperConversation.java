@@ -19,8 +19,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Questions to a small program of ours that works with files as another user, and its answers, each within a time: it
- * is killed when it does not answer, as a filesystem's server may hang. Owned by one thread, which closes it.
+ * Queries to a small helper program that accesses files as another user, and its answers, each with a time limit. The
+ * program is killed when it does not answer, because a filesystem's server may hang. Owned by one thread, which closes
+ * it.
  */
 final class HelperConversation implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(HelperConversation.class);
@@ -36,10 +37,11 @@ final class HelperConversation implements Closeable {
     private boolean broken;
 
     /**
-     * @param process that answers
-     * @param failing what is said of a failure, before the cause
-     * @param longestLine how many characters an answer's line may have
-     * @param over asked again and again: nothing more is wanted
+     * @param process the helper process
+     *
+     * @param failing description of a failure, before the cause
+     * @param longestLine maximum length of an answer's line, in characters
+     * @param over checked repeatedly; returns true if no more answers are needed
      */
     HelperConversation(Process process, String failing, int longestLine, BooleanSupplier over) {
         this.process = process;
@@ -50,13 +52,13 @@ final class HelperConversation implements Closeable {
         this.over = over;
     }
 
-    /** Writes a question, of characters from 0 to 255, on the thread that {@link #within} has made. */
-    void ask(String question) throws IOException {
+    /** Sends a query of characters from 0 to 255, on the thread of {@link #runWithin}. */
+    void send(String question) throws IOException {
         questions.write(question.getBytes(StandardCharsets.ISO_8859_1));
         questions.flush();
     }
 
-    /** Writes bytes, which {@link #ask} or {@link #flush} sends. */
+    /** Writes bytes, which {@link #send} or {@link #flush} sends. */
     void write(byte[] bytes, int length) throws IOException {
         questions.write(bytes, 0, length);
     }
@@ -66,7 +68,7 @@ final class HelperConversation implements Closeable {
     }
 
     /** Reads a line of an answer. */
-    String line() throws IOException {
+    String readLine() throws IOException {
         StringBuilder line = new StringBuilder();
         for (int next = answers.read(); next != '\n'; next = answers.read()) {
             if (next < 0) {
@@ -81,7 +83,7 @@ final class HelperConversation implements Closeable {
     }
 
     /** Reads an answer of the given length to the beginning of an array. */
-    byte[] exactly(byte[] into, int bytes) throws IOException {
+    byte[] readExactly(byte[] into, int bytes) throws IOException {
         if (answers.readNBytes(into, 0, bytes) < bytes) {
             throw new EOFException("it has ended");
         }
@@ -89,17 +91,17 @@ final class HelperConversation implements Closeable {
     }
 
     static IOException noAnswer() {
-        return new IOException("it says something that is no answer");
+        return new IOException("its answer is invalid");
     }
 
     /**
-     * Has another thread ask, which may hang with the process in the kernel.
+     * Runs a query on another thread, because it may hang with the process in the kernel.
      *
-     * @param about tells what has no answer yet
+     * @param about names the query without an answer
      */
-    <T> T within(Duration most, Supplier<String> about, Callable<T> asks) throws CheckpointException {
+    <T> T runWithin(Duration most, Supplier<String> about, Callable<T> asks) throws CheckpointException {
         if (broken) {
-            throw failure("it has failed before", null);
+            throw failure("it failed before", null);
         }
         FutureTask<T> asking = new FutureTask<>(asks);
         Thread thread = new Thread(asking, "file-look");
@@ -118,7 +120,7 @@ final class HelperConversation implements Closeable {
                 }
             }
             throw over.getAsBoolean()
-                    ? new CheckpointException("the look at the job's files was called off")
+                    ? new CheckpointException("the check of the job's files was called off")
                     : failure("no answer about " + about.get() + " for " + most.toSeconds() + " s", null);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -135,11 +137,11 @@ final class HelperConversation implements Closeable {
 
     private CheckpointException failure(String why, Throwable cause) {
         return new CheckpointException(
-                failing + ": " + why + ". Remedy: see whether a filesystem's server does not answer on this node",
+                failing + ": " + why + ". Remedy: check whether a filesystem's server does not answer on this node",
                 cause);
     }
 
-    /** Kills the process, and waits until it is gone; false if it is not within the time. Any thread. */
+    /** Kills the process, and waits until it is gone. Returns false if it is not gone in time. Any thread. */
     boolean end(Duration most) throws InterruptedException {
         process.destroyForcibly();
         return process.waitFor(most.toMillis(), TimeUnit.MILLISECONDS);

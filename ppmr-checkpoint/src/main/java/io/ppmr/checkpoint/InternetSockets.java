@@ -11,9 +11,9 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The sockets of a rank in Internet protocols, as the kernel's tables of all sockets of a network namespace have them:
- * the files of {@code /proc/PID/net}, see tcp(7) and Documentation/networking/proc_net_tcp.rst. Other users' sockets
- * stand there too, any number of them, so nothing of those is kept. For one thread, and one look.
+ * The sockets of a rank in Internet protocols, from the kernel's tables of all sockets of a network namespace. The
+ * tables are the files of {@code /proc/PID/net}, see tcp(7) and Documentation/networking/proc_net_tcp.rst. They also
+ * have any number of other users' sockets, which are not kept. For one thread, and one scan.
  */
 final class InternetSockets {
     /** The tables that have columns for the state and the inode of each socket. */
@@ -39,15 +39,15 @@ final class InternetSockets {
     private final int[] ends = new int[FIELDS];
 
     /**
-     * One of the rank's.
+     * A socket of the rank.
      *
-     * @param protocol the name of its table
-     * @param state as in the kernel's list of TCP's states
-     * @param port its own, as a number
-     * @param waiting whether connections wait there that were not accepted
+     * @param protocol name of its table
+     * @param state state from the kernel's list of TCP's states
+     * @param port its own port
+     * @param waiting whether connections wait there to be accepted
      */
     record Socket(String protocol, int state, int port, boolean waiting) {
-        /** Returns whether it is a connection, or becomes or was one; CRIU takes every such state for one. */
+        /** Returns whether it is a connection, or becomes or was one. CRIU treats all these states as connected. */
         boolean isConnected() {
             return protocol.startsWith("tcp") && state != CLOSED && state != LISTENS;
         }
@@ -64,6 +64,7 @@ final class InternetSockets {
 
     /**
      * @param wanted the inodes of the rank's sockets
+     *
      * @param uid the rank's user
      */
     InternetSockets(Set<Long> wanted, int uid) {
@@ -75,9 +76,9 @@ final class InternetSockets {
      * Reads one of the tables.
      *
      * @param protocol its name
-     * @throws IOException if the row of one of the rank's sockets is not understood, or the time is over
+     * @throws IOException if the row of one of the rank's sockets is invalid, or the time is over
      */
-    void read(String protocol, BufferedReader table, LookDeadline deadline) throws IOException {
+    void read(String protocol, BufferedReader table, ScanDeadline deadline) throws IOException {
         for (String line = table.readLine(); line != null; line = table.readLine()) {
             deadline.require("the table of sockets /proc/net/" + protocol);
             if (split(line)) {
@@ -86,7 +87,10 @@ final class InternetSockets {
         }
     }
 
-    /** Finds the fields of a row; false if it has too few. Millions of rows are read, so no expression is matched. */
+    /**
+     * Finds the fields of a row. Returns false if it has too few. Millions of rows are read, so it uses no regular
+     * expression.
+     */
     private boolean split(String line) {
         int at = 0;
         for (int field = 0; field < FIELDS; field++) {
@@ -106,10 +110,10 @@ final class InternetSockets {
     }
 
     private void add(String protocol, String line) throws IOException {
-        // The first line, of the columns' names, has no inode.
+        // The first line, with the columns' names, has no inode.
         long inode = number(line, starts[INODE], ends[INODE], 10);
         boolean ours = inode > 0 && wanted.contains(inode);
-        // The inode of one that no process has is 0, as after it has been closed.
+        // A socket without a process has inode 0, for example after a close.
         boolean users = inode > 0 && number(line, starts[USER], ends[USER], 10) == Integer.toUnsignedLong(uid);
         if (!ours && !users) {
             return;
@@ -120,7 +124,7 @@ final class InternetSockets {
         boolean understood = port >= 0 && port < PORTS && state > 0 && state <= Byte.MAX_VALUE;
         if (ours && !understood) {
             throw new IOException("the row of socket " + inode + " in /proc/net/" + protocol
-                    + " is none that this release knows: '" + line.strip() + "'");
+                    + " has an unknown format: '" + line.strip() + "'");
         }
         if (!understood) {
             return;
@@ -135,7 +139,7 @@ final class InternetSockets {
         }
     }
 
-    /** Returns a number without a sign; -1 where there is none, or one of more than 60 bits. */
+    /** Returns a number without a sign, or -1 if there is none, or it has more than 60 bits. */
     private static long number(String line, int from, int to, int radix) {
         if (to - from > 15 || from == to) {
             return -1;
@@ -151,14 +155,14 @@ final class InternetSockets {
         return number;
     }
 
-    /** Returns one of the rank's sockets; empty if it is in no Internet protocol, or has been closed. */
+    /** Returns one of the rank's sockets, or empty if it is in no Internet protocol, or was closed. */
     Optional<Socket> of(long inode) {
         return Optional.ofNullable(sockets.get(inode));
     }
 
     /**
-     * Returns whether the rank's user has a connection at the port of a socket that listens. Of connections that last
-     * for less than a millisecond there is always one, but it is another one when the descriptors are looked at.
+     * Returns whether the rank's user has a connection at the port of a listening socket. If connections last for less
+     * than a millisecond, there is always one, but the scan of the descriptors finds another.
      */
     boolean hasAccepted(Socket socket) {
         return socket.listens() && connectedPorts.get(socket.port());

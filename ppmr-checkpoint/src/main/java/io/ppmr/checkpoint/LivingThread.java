@@ -10,29 +10,29 @@ import java.nio.file.NoSuchFileException;
 import java.util.Optional;
 
 /**
- * A thread that has not ended, by its folder among those of its process. Its {@code status} is read once. Immutable;
- * any thread reads it as long as the folder is open.
+ * A thread that has not ended, by its folder in its process's folder of threads. Its {@code status} is read once.
+ * Immutable; any thread reads it as long as the folder is open.
  *
  * @param threads the folder of the process's threads
- * @param name the thread's folder in there, which is its number
+ * @param name the thread's folder in it, which is its number
  * @param status its {@code status}, proc_pid_status(5)
  */
 record LivingThread(ProcFolder threads, String name, ProcFields status) {
-    /** No file of a thread's own that is read as a whole is longer. */
+    /** Maximum length of a thread's file that is read as a whole. */
     private static final int LONGEST_FILE = 1 << 20;
 
-    /** A status without hundreds of groups comes in one piece. */
+    /** Size of the first read. A status without hundreds of groups fits into it. */
     private static final int ONE_PIECE_CHARS = 4000;
 
-    /** Tells each thread of a process. */
+    /** Passes each thread of a process. */
     static void each(ProcessIdentity process, Receiver<LivingThread> taker) throws IOException, CheckpointException {
-        FolderLooks.<LivingThread>threads(process.pid(), LivingThread::of, thread -> {
+        FolderScan.<LivingThread>threads(process.pid(), LivingThread::of, thread -> {
             taker.take(thread);
             return true;
         });
     }
 
-    /** Returns one of them; empty if it has ended. */
+    /** Returns one of the threads, or empty if it has ended. */
     static Optional<LivingThread> of(ProcFolder threads, String name) throws IOException {
         String file = name + "/status";
         Optional<String> text = threads.beginning(file);
@@ -53,12 +53,12 @@ record LivingThread(ProcFolder threads, String name, ProcFields status) {
         return Integer.parseInt(name);
     }
 
-    /** Returns how it is scheduled. */
+    /** Returns its scheduling. */
     Scheduling scheduling() throws IOException {
         return Scheduling.of(number()).orElseThrow(() -> new NoSuchFileException(threads + "/" + name));
     }
 
-    /** Opens a folder of its own; the caller closes it. */
+    /** Opens a folder of the thread. The caller closes it. */
     ProcFolder folder(String within) throws IOException {
         return threads.folder(name + "/" + within);
     }

@@ -12,9 +12,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells of a process that it waits for a file lock, by the place in the kernel where it sleeps and the arguments of its
- * system call; proc_pid_wchan(5), proc_pid_syscall(5). The kernel's table of all locks is not read: it grows with what
- * other users have locked, and the kernel takes longer for each further line.
+ * Detects that a process waits for a file lock. It uses the place in the kernel where the process sleeps and the
+ * arguments of its system call; proc_pid_wchan(5), proc_pid_syscall(5). It does not read the kernel's table of all
+ * locks. That table grows with other users' locks, and the kernel needs more time for each further line.
  */
 final class LockWait {
     private static final Logger LOG = LoggerFactory.getLogger(LockWait.class);
@@ -33,7 +33,7 @@ final class LockWait {
     private LockWait() {}
 
     /**
-     * Returns the file for whose lock a process waits; empty if it does not wait, has ended, or cannot be looked at.
+     * Returns the file whose lock a process waits for. Empty if it does not wait, has ended, or cannot be read.
      *
      * @param process its directory in {@code /proc}
      */
@@ -42,7 +42,7 @@ final class LockWait {
             String place = Files.readString(process.resolve("wchan"), StandardCharsets.ISO_8859_1);
             return PLACES.stream().anyMatch(place::contains) ? Optional.of(named(process)) : Optional.empty();
         } catch (IOException gone) {
-            LOG.debug("{} is not looked at: {}", process, gone.toString());
+            LOG.debug("{} is left out: {}", process, gone.toString());
             return Optional.empty();
         }
     }
@@ -58,6 +58,6 @@ final class LockWait {
         } catch (IOException unknown) {
             LOG.debug("the lock that {} waits for has no name: {}", process, unknown.toString());
         }
-        return "that is not known by name";
+        return "of unknown name";
     }
 }

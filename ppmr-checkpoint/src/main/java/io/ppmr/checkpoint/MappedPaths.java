@@ -15,13 +15,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads the files that a process has mapped on a kernel that has no {@code map_files}, which is one before Linux 4.3
- * that was made without CONFIG_CHECKPOINT_RESTORE. What a mapping is of is the path that {@code smaps} shows, and the
- * flag {@code mw} says whether a shared one may be written, now or after mprotect(2): the kernel sets it if the file
- * was opened for writing. proc_pid_smaps(5); VmFlags is of Linux 3.8.
+ * Reads the files that a process has mapped on a kernel without {@code map_files}: one before Linux 4.3 that was made
+ * without CONFIG_CHECKPOINT_RESTORE. The path of a mapping is in {@code smaps}. The flag {@code mw} shows whether a
+ * shared mapping may be written, now or after mprotect(2). The kernel sets it if the file was opened for writing.
+ * proc_pid_smaps(5); VmFlags exists since Linux 3.8.
  *
- * <p>Whose the file is says the file of that path, if device and inode agree; otherwise it is unknown, and only the
- * path is compared.
+ * <p>The owner is that of the file at the path, if device and inode agree. Otherwise it is unknown, and only the path
+ * is compared.
  */
 final class MappedPaths {
     private static final Logger LOG = LoggerFactory.getLogger(MappedPaths.class);
@@ -38,14 +38,14 @@ final class MappedPaths {
     private MappedPaths() {}
 
     /**
-     * Tells what a process has mapped.
+     * Passes the files that a process has mapped.
      *
      * @param proc the process's directory in {@code /proc}
-     * @param seen the private mappings that were read lately, each without its addresses
+     * @param seen recently read private mappings, each without its addresses
      */
     static void read(Path proc, Receiver<OpenFile> files, RecentTexts seen) throws IOException, CheckpointException {
         String[] shared = null;
-        // Line by line: a process can have 65,530 mappings of 16 lines each.
+        // The file is read line by line, because a process can have 65,530 mappings of 16 lines each.
         try (BufferedReader lines = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1)) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] fields = line.split(" +", FIELDS);
@@ -68,14 +68,14 @@ final class MappedPaths {
     private static void requireFlags(String[] shared) throws IOException {
         if (shared != null) {
             throw new IOException("smaps has no " + FLAGS + " for the shared mapping of " + shared[PATH]
-                    + ", so whether it may be written is not known: Linux 3.8 or newer is needed");
+                    + ", so its permission to be written is unknown: Linux 3.8 or newer is needed");
         }
     }
 
     /**
-     * Newlines alone are written otherwise than they are, and a name can have the signs for them itself: the one that
-     * leads to the file is it. A path is as this service sees it, or, where the process has mounts of its own, as the
-     * process does.
+     * Returns the mapped file. Only newlines are escaped, and a name can have the escape itself. Therefore the path
+     * that leads to the file counts. A path is from this service's view, or from the process's if it has its own
+     * mounts.
      */
     private static OpenFile file(Path proc, String[] mapping, boolean writes) throws IOException {
         String shown = mapping[PATH];
@@ -93,17 +93,17 @@ final class MappedPaths {
         return new OpenFile(plain, -1, true, writes);
     }
 
-    /** Empty if it has been removed or replaced, or its folder may not be passed: it says nothing of the mapping. */
+    /** Returns the file's status. Empty if it was removed or replaced, or its folder may not be searched. */
     private static Optional<FileStatus> status(String place) {
         try {
             return ProcFiles.status(place);
         } catch (IOException e) {
-            LOG.debug("the owner of a mapped file is not known: {}", e.toString());
+            LOG.debug("the owner of a mapped file is unknown: {}", e.toString());
             return Optional.empty();
         }
     }
 
-    /** Returns as MAJOR:MINOR in decimal what {@code maps} shows in hexadecimal. */
+    /** Converts a device from the hexadecimal form in {@code maps} to MAJOR:MINOR in decimal. */
     static String device(String shown) {
         int colon = shown.indexOf(':');
         return Long.parseLong(shown.substring(0, colon), HEX) + ":" + Long.parseLong(shown.substring(colon + 1), HEX);

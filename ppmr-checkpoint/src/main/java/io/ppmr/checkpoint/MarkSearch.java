@@ -25,24 +25,24 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds the processes that have the marks of restarts in their environment. Only marks that are asked for at the moment
- * are searched, in processes of root, of this service's user and of the restart's user: what other users have in their
- * environments is not read. Threads that ask at the same time share a look, as those of {@link SharedScan} do.
+ * Finds the processes that have the marks of restarts in their environment. It searches only marks that are requested
+ * now, and only in processes of root, of this service's user and of the restart's user. Other users' environments are
+ * not read. Simultaneous requests share a scan, as in {@link SharedScan}.
  *
  * <p>A user decides how many processes there are, how large their environments are, and whether they can be read at
- * all. So environments are read in pieces and up to a limit, those of each user by a thread that is left alone after
- * five seconds. A process whose environment was not read by then is not found, as one is not that has changed its
- * environment. For any thread.
+ * all. Therefore environments are read in pieces and up to a limit. Each user's environments are read by one thread,
+ * which is given up after five seconds. A process whose environment was not read by then is not found. Neither is one
+ * that has changed its environment. For any thread.
  */
 final class MarkSearch {
     private static final Logger LOG = LoggerFactory.getLogger(MarkSearch.class);
 
-    /** Three quarters of 8 MiB: the kernel's limit of arguments and environment together. */
+    /** Three quarters of 8 MiB, the kernel's limit of arguments and environment together. */
     private static final int MAX_ENVIRONMENT_BYTES = 6 << 20;
 
     private static final int PIECE_BYTES = 16 << 10;
 
-    /** The time that the environments of one user's processes may take at one look. */
+    /** Time limit for the environments of one user's processes in one scan. */
     private static final Duration LIMIT = Duration.ofSeconds(5);
 
     private static final String PROC = "/proc";
@@ -51,23 +51,23 @@ final class MarkSearch {
     private final ProcessTable table;
     private final int ownUid = JobUser.ofService().uid();
     private final Map<RestartMark, Integer> wanted = new ConcurrentHashMap<>();
-    private final SharedScan<Map<RestartMark, List<ProcessIdentity>>> looks = new SharedScan<>(this::look);
+    private final SharedScan<Map<RestartMark, List<ProcessIdentity>>> sharedScan = new SharedScan<>(this::scan);
 
     MarkSearch(ProcessTable table) {
         this.table = table;
     }
 
-    /** Returns the living processes that have a mark, by a look that begins after this call. */
+    /** Returns the living processes that have a mark, from a scan that begins after this call. */
     List<ProcessIdentity> find(RestartMark mark) {
         wanted.merge(mark, 1, Integer::sum);
         try {
-            return looks.scan().getOrDefault(mark, List.of());
+            return sharedScan.scan().getOrDefault(mark, List.of());
         } finally {
             wanted.computeIfPresent(mark, (same, askers) -> askers == 1 ? null : askers - 1);
         }
     }
 
-    private Map<RestartMark, List<ProcessIdentity>> look() {
+    private Map<RestartMark, List<ProcessIdentity>> scan() {
         Map<String, RestartMark> marks = new HashMap<>();
         Map<Integer, Search> searches = new HashMap<>();
         searches.put(ROOT, new Search(ROOT, marks));
@@ -85,7 +85,7 @@ final class MarkSearch {
         Map<RestartMark, List<ProcessIdentity>> found = new HashMap<>();
         for (Search search : searches.values()) {
             for (Found one : search.found()) {
-                // Its PID may be another's by now.
+                // Its PID may belong to another process by now.
                 table.find(one.process().pid())
                         .filter(now -> now.startTimeTicks() == one.process().startTimeTicks())
                         .ifPresent(now -> found.computeIfAbsent(one.mark(), any -> new ArrayList<>())
@@ -96,8 +96,9 @@ final class MarkSearch {
     }
 
     /**
-     * Returns the user of a process, as real, effective, saved and filesystem user: root, which stands for this
-     * service's user too, or the only one besides. It is -1 where there are two others, and where the process is gone.
+     * Returns the user of a process, from its real, effective, saved and filesystem user. Root also stands for this
+     * service's user. Otherwise it is the only other user among them, or -1 if there are two others or the process is
+     * gone.
      */
     private int owner(int pid) {
         int owner = ROOT;
@@ -121,12 +122,12 @@ final class MarkSearch {
     /** A process that has a mark. */
     private record Found(ProcStat process, RestartMark mark) {}
 
-    /** The search of one user's processes. The thread that looks fills it; a thread of its own does the work. */
+    /** The search of one user's processes. The scanning thread fills it, and its own thread does the work. */
     private static final class Search {
         private final int uid;
         private final Map<String, RestartMark> marks;
         private final List<ProcStat> processes = new ArrayList<>();
-        /** Guarded by itself: a search that is left alone may still add to it. */
+        /** The results so far. Guarded by itself, because a search that was given up may still add to it. */
         private final List<Found> found = new ArrayList<>();
 
         private final CountDownLatch done = new CountDownLatch(1);
@@ -137,13 +138,13 @@ final class MarkSearch {
             this.marks = marks;
         }
 
-        /** Returns what is found within the limit. */
+        /** Returns the results within the limit. */
         List<Found> found() {
             LogContext.thread(this::run, "ppmr-marks").start();
             if (!UninterruptedWait.of(() -> done.await(LIMIT.toNanos(), TimeUnit.NANOSECONDS))) {
                 LOG.warn(
                         "the environments of the {} processes of user {} were not all read within {} s: restarted"
-                                + " processes among them may stay behind. Remedy: end that user's processes",
+                                + " processes among them may remain. Remedy: end that user's processes",
                         processes.size(),
                         Integer.toUnsignedString(uid),
                         LIMIT.toSeconds());
@@ -168,7 +169,7 @@ final class MarkSearch {
             done.countDown();
         }
 
-        /** Finds the marks in a process's environment; none if it has ended or may not be looked at. */
+        /** Finds the marks in a process's environment, or none if it has ended or cannot be read. */
         private Set<RestartMark> marksOf(ProcStat process) {
             Set<RestartMark> there = new HashSet<>();
             try (InputStream environment = Files.newInputStream(Path.of(PROC, process.pid() + "", "environ"))) {
@@ -186,17 +187,17 @@ final class MarkSearch {
     }
 
     /**
-     * Finds what may be the tokens of marks in an environment, each variable of which ends with a zero byte. A process
-     * can make any part of its memory its environment, so no more is read than execve(2) takes, and nothing of it is
-     * kept.
+     * Finds possible tokens of marks in an environment, whose variables end with a zero byte each. A process can turn
+     * any part of its memory into its environment. Therefore this reads at most as much as execve(2) accepts, and keeps
+     * none of it.
      *
-     * @param found told each value of the variable that has the length of a token
+     * @param found receives each value of the variable that has the length of a token
      */
     static void tokens(InputStream environment, Consumer<String> found) throws IOException {
         byte[] variable = RestartMark.VARIABLE.getBytes(StandardCharsets.US_ASCII);
         byte[] token = new byte[RestartMark.TOKEN_CHARS];
         byte[] piece = new byte[PIECE_BYTES];
-        // How much of the variable, its name first, has been read; -1 where it is another one.
+        // Number of characters of the variable that were read, its name first; -1 for another variable.
         int at = 0;
         long left = MAX_ENVIRONMENT_BYTES;
         for (int read = environment.read(piece); read > 0 && left > 0; read = environment.read(piece)) {

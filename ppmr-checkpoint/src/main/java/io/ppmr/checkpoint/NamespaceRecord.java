@@ -14,12 +14,12 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The record that a rank's init has written of itself, in a folder that only root can change. {@code
- * namespace-record.h} says what stands in it. It outlives the service that has restored the rank, every service of the
- * node reads it, and it names the boot, so that it says nothing after the next one. For any thread.
+ * The record that a rank's init has written about itself, in a folder that only root can change.
+ * {@code namespace-record.h} has its format. It outlives the service that has restored the rank, and every service of
+ * the node reads it. It names the boot, so it is invalid after the next one. For any thread.
  */
 final class NamespaceRecord {
-    /** The folder of the records, each named by the inode of a PID namespace. */
+    /** The folder of the records. Each record is named by the inode of a PID namespace. */
     static final Path FOLDER = Path.of("/run/ppmr/namespaces");
 
     private static final int MAX_BYTES = 256;
@@ -30,8 +30,8 @@ final class NamespaceRecord {
     private NamespaceRecord() {}
 
     /**
-     * Returns why a process is not the init of a namespace that root's {@code ppmr-rank-init} has made; empty if it is.
-     * Its name is no proof, nor that its user is root in a user namespace of its own.
+     * Returns why a process is not the init of a namespace that root's {@code ppmr-rank-init} made, or empty if it is.
+     * Its name is no proof. Neither is its user, which may be root in a user namespace of its own.
      */
     static Optional<String> whyNotOurs(ProcessTable table, ProcessIdentity process) {
         Path proc = Path.of("/proc", Integer.toString(process.pid()));
@@ -40,7 +40,7 @@ final class NamespaceRecord {
                 return Optional.of("it has another user namespace than this service");
             }
             if (!ProcStat.field(proc.resolve("status"), "Uid").equals(Optional.of(ROOTS_IDS))) {
-                return Optional.of("it is not root's");
+                return Optional.of("it does not belong to root");
             }
             Map<String, Object> program = Files.readAttributes(proc.resolve("exe"), "unix:dev,ino");
             String found = table.bootId() + " " + process.pidNamespace() + " " + ProcStat.namespace(proc, "mnt") + " "
@@ -51,16 +51,16 @@ final class NamespaceRecord {
                 return Optional.of("it has no record in " + FOLDER);
             }
             if (!recorded.get().equals(found)) {
-                return Optional.of("its record in " + FOLDER + " is of another one");
+                return Optional.of("its record in " + FOLDER + " belongs to another process");
             }
             return table.isAlive(process) ? Optional.empty() : Optional.of("it has ended");
         } catch (IOException e) {
-            return Optional.of("it, or its record, cannot be looked at: " + e);
+            return Optional.of("it, or its record, cannot be read: " + e);
         }
     }
 
     /**
-     * Returns the user namespace of a process, by its inode; empty where the kernel has no user namespaces.
+     * Returns the user namespace of a process, by its inode, or empty if the kernel has no user namespaces.
      *
      * @param process its PID, or "self"
      * @throws NoSuchFileException if the process is gone

@@ -6,11 +6,11 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-place}, {@code ppmr-rank-init},
- * {@code ppmr-pages}; one library, {@code ppmr-criu-limits.so}; and the programs of optional parts. Each one's source
- * says what it does and what its exit status means.
+ * Finds the small native helpers: {@code ppmr-launch}, {@code ppmr-look}, {@code ppmr-place}, {@code ppmr-rank-init}
+ * and {@code ppmr-pages}. It also finds one library, {@code ppmr-criu-limits.so}, and the programs of optional parts.
+ * Each one's source describes its work and its exit status.
  *
- * @param directory the directory that holds them
+ * @param directory directory of the helpers
  */
 public record NativePrograms(Path directory) {
     /** The system property that the launcher sets to the directory. */
@@ -20,7 +20,7 @@ public record NativePrograms(Path directory) {
         directory = directory.toAbsolutePath();
     }
 
-    /** The directory that the launcher named. */
+    /** Returns the helpers in the launcher's directory. */
     public static NativePrograms fromSystemProperty() {
         String directory = System.getProperty(DIRECTORY_PROPERTY);
         if (directory == null) {
@@ -30,42 +30,42 @@ public record NativePrograms(Path directory) {
         return new NativePrograms(Path.of(directory));
     }
 
-    /** Starts a command in a session of its own, as the job's user. */
+    /** Returns the program that starts a command in its own session, as the job's user. */
     public Path launch() {
         return directory.resolve("ppmr-launch");
     }
 
-    /** Looks at files as a job's user. */
+    /** Returns the program that inspects files as a job's user. */
     public Path look() {
         return directory.resolve("ppmr-look");
     }
 
-    /** Puts files of a job at their places as its user. */
+    /** Returns the program that places files of a job as its user. */
     public Path place() {
         return directory.resolve("ppmr-place");
     }
 
-    /** Makes a PID and mount namespace for one restored rank. */
+    /** Returns the program that makes a PID and mount namespace for one restored rank. */
     public Path rankInit() {
         return directory.resolve("ppmr-rank-init");
     }
 
-    /** Passes CRIU's memory pages through an image directory while they are restored. */
+    /** Returns the program that passes CRIU's memory pages through an image directory during a restore. */
     public Path pages() {
         return directory.resolve("ppmr-pages");
     }
 
-    /** Returns a program of an optional part, which lies beside the others. */
+    /** Returns a program of an optional part, which is in the same directory. */
     public Path of(String program) {
         return directory.resolve(program);
     }
 
-    /** Is preloaded into CRIU where root lacks CAP_SYS_RESOURCE. */
+    /** Returns the library that is preloaded into CRIU if root lacks CAP_SYS_RESOURCE. */
     public Path criuLimits() {
         return directory.resolve("ppmr-criu-limits.so");
     }
 
-    /** Returns which helper is missing, if one is. */
+    /** Returns a missing helper, if there is one. */
     public Optional<String> missing() {
         return Stream.of(launch(), look(), place(), rankInit(), pages())
                 .filter(program -> !Files.isExecutable(program))

@@ -16,9 +16,8 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * A checkpoint or restart whose service has died: the tool continues without it, since it has a session of its own. It
- * is known by what {@link RankCommand#started} named, and by what {@link #note} has written down. Immutable, for any
- * thread.
+ * A checkpoint or restart whose service has died. The tool continues without the service, because it has its own
+ * session. It is identified by {@link RankCommand#started} and the records of {@link #note}. Immutable, for any thread.
  */
 public final class OrphanedCommand {
 
@@ -35,19 +34,19 @@ public final class OrphanedCommand {
         this.started = List.copyOf(started);
     }
 
-    /** Ends a command with all that it has started, a restart with what it has restored. */
+    /** Kills a command with all processes that it started or restored. */
     public void endAll() throws CheckpointException {
         requireEnd(signals.killAll(TIMING.rollback(), this::members));
     }
 
     /**
-     * Ends a checkpoint command: time to end by itself, SIGTERM, SIGKILL, as for one that is cancelled.
+     * Ends a checkpoint command as after a cancellation: it gets time to end by itself, then SIGTERM, then SIGKILL.
      *
-     * @throws CheckpointException if it does not even end on SIGKILL
+     * @throws CheckpointException if it does not even end after SIGKILL
      */
     public void endPatiently() throws CheckpointException {
         requireEnd(signals.endPatiently(
-                "a checkpoint command of the service before, of " + started,
+                "a checkpoint command of the previous service run, of " + started,
                 this::members,
                 TIMING.cancelGrace(),
                 TIMING.terminateGrace(),
@@ -56,14 +55,14 @@ public final class OrphanedCommand {
 
     private void requireEnd(boolean gone) throws CheckpointException {
         if (!gone) {
-            throw new CheckpointException("what a command of the service before has started does not end: " + members()
+            throw new CheckpointException("processes of a command of the previous service run do not end: " + members()
                     + ". Remedy: a process in state D waits for its filesystem; abort that mount");
         }
     }
 
     /**
-     * Ends what the restarts of an attempt have started in sessions of its own, known by its environment. Each restart
-     * was noted in the attempt's work directory before it was started.
+     * Kills the processes that an attempt's restarts have started in sessions of their own. They are identified by
+     * their environment. Each restart was noted in the attempt's work directory before it was started.
      */
     public static void endMarked(Path workDirectory) throws IOException, CheckpointException {
         ProcessTable table = new ProcessTable();
@@ -73,7 +72,7 @@ public final class OrphanedCommand {
         }
     }
 
-    /** The same for all attempts that have directories in a service's work directory. */
+    /** Kills such processes of all attempts that have directories in a service's work directory. */
     public static void endAllMarked(Path serviceDirectory) throws IOException, CheckpointException {
         List<Path> attempts;
         try (Stream<Path> found = Files.list(serviceDirectory)) {
@@ -85,16 +84,16 @@ public final class OrphanedCommand {
     }
 
     /**
-     * Lets the processes of ranks run, except for what the job itself had stopped, and sees that they stay so; there is
-     * one deadline for all.
+     * Continues the ranks' processes, except for those that the job itself had stopped, and makes sure that they stay
+     * so. All have one deadline.
      *
-     * @return why a rank could not be continued, by rank; empty if all were
+     * @return for each rank that could not be continued, the reason, or empty if all were
      */
     public static Map<Integer, String> resumeAll(Collection<HeldRank> ranks) {
         SignalSender signals = new SignalSender(new ProcessTable());
         long deadlineNs = System.nanoTime() + TIMING.rollback().toNanos();
         Map<Integer, String> failures = new TreeMap<>();
-        // Signalled first, all of them; then each is seen to run.
+        // All are signalled first. Then each is checked to run.
         for (boolean signalled : List.of(false, true)) {
             for (HeldRank rank : ranks) {
                 List<ProcessIdentity> wanted = new ArrayList<>(rank.processes());
@@ -116,7 +115,8 @@ public final class OrphanedCommand {
     }
 
     /**
-     * Returns its living processes: the tools with all that shares their sessions, and everything in the namespaces.
+     * Returns its living processes: the tools with all processes in their sessions, and all processes in the
+     * namespaces.
      */
     private List<ProcessIdentity> members() {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
@@ -137,7 +137,7 @@ public final class OrphanedCommand {
         return new ArrayList<>(members);
     }
 
-    /** Returns whether an attempt's work directory has a note of commands that were started, or of restarts to be. */
+    /** Returns whether an attempt's work directory has a note of started commands, or of planned restarts. */
     public static boolean isNoted(Path workDirectory) throws IOException {
         return hasStarted(workDirectory) || !RestartMark.noted(workDirectory).isEmpty();
     }
@@ -147,8 +147,8 @@ public final class OrphanedCommand {
     }
 
     /**
-     * Adds to the note in an attempt's work directory of the processes that this service has started for it, so that a
-     * service that finds this one dead can end them. A line that a crash has torn is not counted.
+     * Adds the processes that this service has started for an attempt to the note in its work directory. If this
+     * service dies, its next run kills them. A torn line is ignored.
      */
     public static void note(Path workDirectory, List<ProcessIdentity> started) throws IOException {
         List<String> lines = started.stream()
@@ -158,7 +158,7 @@ public final class OrphanedCommand {
         Files.write(workDirectory.resolve(FILE), lines, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
 
-    /** Returns what is noted; nothing where there is no note. */
+    /** Returns the noted processes; none without a note. */
     public static List<ProcessIdentity> read(Path workDirectory) throws IOException {
         List<ProcessIdentity> started = new ArrayList<>();
         if (!hasStarted(workDirectory)) {
@@ -169,7 +169,7 @@ public final class OrphanedCommand {
             String[] words = line.split(" ", -1);
             if (words.length != WORDS) {
                 throw new IOException(workDirectory.resolve(FILE) + " has a line that names no process: '" + line
-                        + "'. Remedy: see by hand that nothing of this attempt runs, and take the folder away");
+                        + "'. Remedy: make sure that no process of this attempt runs, and remove the folder");
             }
             started.add(new ProcessIdentity(
                     words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3])));

@@ -16,16 +16,19 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Holds restored processes against what the source read of their originals, before they are voted for and so before
- * they are continued: no user gains privileges by a migration. Blocks the caller for as long as it reads {@code /proc}
- * and, only where a file was not open in the original, for a command as the job's user. Immutable.
+ * Compares restored processes with the source's record of their originals, before the vote and so before they continue.
+ * No user gains privileges by a migration. It blocks the caller while it reads {@code /proc}. If a file was not open in
+ * the original, it also runs a command as the job's user. Immutable.
  */
 public final class PrivilegeCheck {
     private static final Duration HELPER_LIMIT = Duration.ofSeconds(20);
     private static final int FILES_A_CALL = 200;
     private static final int COMMANDS_A_CALL = 100;
 
-    /** As the job's user: does commands of words without blanks or signs in them, and names the first that fails. */
+    /**
+     * A script for the job's user. It runs commands, whose words have no blanks or special characters, and names the
+     * first that fails.
+     */
     private static final String DO_EACH = "for one; do $one >/dev/null || { echo \"'$one' failed\"; exit 1; }; done";
 
     private final ToolKit kit;
@@ -35,9 +38,10 @@ public final class PrivilegeCheck {
 
     /**
      * @param user the job's user
-     * @param own the directory of the attempt at this node, without links: a restart's own output and files, which
-     *     restored processes inherit from it, lie there
-     * @param bounds what is read of a copy at most
+     *
+     * @param own directory of the attempt at this node, without links. It has a restart's own output and files,
+     *     which restored processes inherit.
+     * @param bounds limits of the files and threads of a copy
      */
     public PrivilegeCheck(NativePrograms programs, JobUser user, Path own, RightsBounds bounds) {
         this.kit = ToolKit.of(programs, RankCommand.Timing.defaults());
@@ -46,27 +50,27 @@ public final class PrivilegeCheck {
         this.bounds = bounds;
     }
 
-    /** A file of a copy that nothing known allows: the job's user has to be able to open it. */
+    /** A file of a copy that no known rule allows, so the job's user must be able to open it. */
     private record Doubtful(HeldRank rank, OpenFile file) {}
 
-    /** The same for one rank. */
+    /** Checks one rank. */
     public void requireNoEscalation(HeldRank restored, ProcessPrivileges original) throws CheckpointException {
         requireNoEscalation(Map.of(restored, original));
     }
 
     /**
-     * Throws, and names what it is, if a restored process may do more, or has more open, than its originals. Limits and
-     * nice values that the restart's own start gave it are first lowered to the originals', and it gets the settings of
-     * threads and sockets that its tool leaves out. Where a command is needed
-     * for that it is one for many ranks. What is read of a copy is gone again when the next one is read.
+     * Throws if a restored process has more privileges or open files than its originals. The message names the first
+     * one. Limits and nice values from the restart's own start are first lowered to the originals'. Threads and sockets
+     * get the settings that the tool leaves out. Commands for that run for many ranks at once. One copy's record is
+     * removed before the next one is read.
      *
-     * @param ranks for each copy what the source read of the rank's originals
+     * @param ranks the record of its originals for each copy
      */
     public void requireNoEscalation(Map<HeldRank, ProcessPrivileges> ranks) throws CheckpointException {
         List<String> toLower = new ArrayList<>();
         for (Map.Entry<HeldRank, ProcessPrivileges> rank : ranks.entrySet()) {
             if (rank.getValue().summary().hasNoThread()) {
-                throw excess(rank.getKey(), "nothing is known of what its original was allowed");
+                throw escalation(rank.getKey(), "the privileges of its original are unknown");
             }
             addLowering(rank.getKey(), rank.getValue().summary(), toLower);
         }
@@ -77,7 +81,7 @@ public final class PrivilegeCheck {
             String whose = "the copy of rank " + restored.rank();
             SettingsRestore.restore(restored, rank.getValue(), user);
             try (ProcessPrivileges copy = ProcessPrivileges.readOfCopies(whose, restored.processes(), bounds)) {
-                Optional<String> more = new RightsComparison(copy, rank.getValue()).excess(file -> {
+                Optional<String> more = new RightsComparison(copy, rank.getValue()).firstEscalation(file -> {
                     boolean users =
                             file.ownerUid() == user.uid() || ProcessPrivileges.ANONYMOUS_MEMORY.contains(file.path());
                     if (!users && !isOwn(file.path())) {
@@ -85,7 +89,7 @@ public final class PrivilegeCheck {
                     }
                 });
                 if (more.isPresent()) {
-                    throw excess(restored, more.get());
+                    throw escalation(restored, more.get());
                 }
             }
         }
@@ -97,15 +101,15 @@ public final class PrivilegeCheck {
         return path.equals(folder) || path.startsWith(folder + "/");
     }
 
-    private static CheckpointException excess(HeldRank rank, String what) {
-        return new CheckpointException("the copy of rank " + rank.rank() + " is more than its original was: " + what
-                + ". Remedy: look at what the restart command does and at the files that the job has open, which may be"
-                + " others on this node");
+    private static CheckpointException escalation(HeldRank rank, String what) {
+        return new CheckpointException("the copy of rank " + rank.rank() + " has more than its original had: " + what
+                + ". Remedy: check the work of the restart command, and the files that the job has open, which may"
+                + " differ on this node");
     }
 
     // ---- files -------------------------------------------------------------------------------------------------
 
-    /** Questions that wait until there are enough for one command. */
+    /** Queries that wait until there are enough for one command. */
     private final class Questions {
         private final Map<Question, Doubtful> waiting = new LinkedHashMap<>();
         private HeldRank last;
@@ -117,7 +121,7 @@ public final class PrivilegeCheck {
                 mounts = mountsOf(last.processes().get(0));
             }
             String mode = (one.file().reads() ? "r" : "-") + (one.file().writes() ? "w" : "-");
-            // It is asked once for all copies that have the file open.
+            // The query is sent once for all copies that have the file open.
             waiting.putIfAbsent(new Question(mode, mounts + one.file().path()), one);
             if (waiting.size() == FILES_A_CALL) {
                 ask();
@@ -131,18 +135,18 @@ public final class PrivilegeCheck {
             Optional<Question> closed = firstClosed(List.copyOf(waiting.keySet()));
             if (closed.isPresent()) {
                 Doubtful one = waiting.get(closed.get());
-                throw excess(
+                throw escalation(
                         one.rank(),
-                        "it has " + one.file() + "; its original had not, and user " + user.uid()
-                                + " cannot open it so");
+                        "it has " + one.file() + "; its original did not have it, and user " + user.uid()
+                                + " cannot open it in this mode");
             }
             waiting.clear();
         }
     }
 
     /**
-     * Finds the first file that the job's user cannot open in the rank's own mounts; the kernel decides. No program is
-     * started inside those mounts, where the job's user may have put another one in its place.
+     * Finds the first file that the job's user cannot open in the rank's own mounts. The kernel decides. No program is
+     * started inside those mounts, because the job's user may have replaced it there.
      */
     private Optional<Question> firstClosed(List<Question> files) throws CheckpointException {
         try (FileLooker looker = FileLooker.start(kit.programs(), user, new ContentDigests(), bounds.calledOff())) {
@@ -156,7 +160,9 @@ public final class PrivilegeCheck {
         }
     }
 
-    /** Gives the prefix by which a process's paths are reached from here; empty if it has this service's mounts. */
+    /**
+     * Returns the prefix by which a process's paths are reached from here, or empty if it has this service's mounts.
+     */
     private static String mountsOf(ProcessIdentity process) throws CheckpointException {
         Path of = Path.of("/proc", Integer.toString(process.pid()));
         try {
@@ -167,7 +173,7 @@ public final class PrivilegeCheck {
         } catch (IOException e) {
             throw new CheckpointException(
                     "the mounts of restored PID " + process.pid() + " cannot be read: " + e
-                            + ". Remedy: it has ended; look at the restart command's output",
+                            + ". Remedy: the process may have ended; check the restart command's output",
                     e);
         }
     }
@@ -175,10 +181,10 @@ public final class PrivilegeCheck {
     // ---- limits and nice values --------------------------------------------------------------------------------
 
     /**
-     * A tool that does not restore limits leaves those with which its command was started: they are lowered to what the
-     * originals had, by the job's user, who may lower its own.
+     * Adds commands that lower limits to those of the originals. A tool that does not restore limits leaves those of
+     * its command's start. The job's user may lower its own.
      *
-     * @param commands for each thing to do, the words behind {@code prlimit} or {@code renice} are added as one text
+     * @param commands for each change, the words behind {@code prlimit} or {@code renice} as one text
      */
     private static void addLowering(HeldRank restored, RightsSummary original, List<String> commands)
             throws CheckpointException {
@@ -211,9 +217,9 @@ public final class PrivilegeCheck {
             words.addAll(commands.subList(from, Math.min(from + COMMANDS_A_CALL, commands.size())));
             Command.CommandResult result = kit.starter().run(words, HELPER_LIMIT);
             if (!result.succeeded()) {
-                String said = result.output();
-                throw new CheckpointException("what a copy may use cannot be lowered to what its original had: "
-                        + (result.timedOut() ? result.describe() : said));
+                String output = result.output();
+                throw new CheckpointException("a copy's limits cannot be lowered to those of its original: "
+                        + (result.timedOut() ? result.describe() : output));
             }
         }
     }

@@ -34,19 +34,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Describes what the processes of a rank may do and what they have open, read from {@code /proc} while they are
- * stopped. The source reads it of the originals and sends it before the image is whole; the target reads it of the
- * copies and compares the two before it votes ({@link PrivilegeCheck}), so neither journal holds it: an attempt that a
- * restart of a service interrupts before the vote is rolled back, and after the vote it has been compared.
+ * Describes the privileges and open files of a rank's processes, read from {@code /proc} while they are stopped. The
+ * source reads them of the originals and sends them before the image is complete. The target reads them of the copies
+ * and compares both before it votes ({@link PrivilegeCheck}). Neither journal contains them. An attempt that a
+ * service's restart interrupts before the vote is rolled back, and after the vote the comparison is done.
  *
- * <p>It is a list of lines in order, each once: what each thread may do; what is open or mapped, with the programs and
- * the working directories; the root directories; the kinds of descriptors without a path, such as {@code
- * anon_inode:[eventfd]}; and the settings of threads, sockets and pipes that CRIU leaves out and {@link
- * SettingsRestore} gives the copies. A user decides how many there are, so they lie in a file until {@link #close},
- * unless they are few, and both sides go through them one by one. Owned by one thread.
+ * <p>It is a list of lines in order, each once. They have each thread's privileges, the open or mapped files, programs,
+ * working directories, and root directories. Further lines have the kinds of descriptors without a path, such as
+ * {@code anon_inode:[eventfd]}. The last ones have the settings of threads, sockets and pipes that CRIU leaves out and
+ * {@link SettingsRestore} restores. A user decides how many lines there are. Unless they are few, they are in a file
+ * until {@link #close}, and both sides read them one by one. Owned by one thread.
  *
- * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/security.md says what
- * bounds them all the same.
+ * <p>The kernel shows the securebits of another process nowhere, so they are not included. docs/security.md has their
+ * bounds.
  */
 public final class ProcessPrivileges implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(ProcessPrivileges.class);
@@ -76,9 +76,9 @@ public final class ProcessPrivileges implements Closeable {
     /**
      * A file by its path.
      *
-     * @param path as the kernel shows it, a character from 0 to 255 for each byte; a file without a name left ends with
+     * @param path path from the kernel, a character from 0 to 255 for each byte; an unlinked file ends with
      *     {@code (deleted)}
-     * @param ownerUid whose it is, -1 where that cannot be said
+     * @param ownerUid its owner, -1 if unknown
      * @param reads whether it is open for reading
      * @param writes whether it is open for writing
      */
@@ -98,17 +98,17 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Takes what is found, one by one. */
+    /** Receives results one by one. */
     @FunctionalInterface
     interface Receiver<T> {
         void take(T one) throws IOException, CheckpointException;
     }
 
-    /** Takes pages of lines. */
+    /** Receives pages of lines. */
     @FunctionalInterface
     public interface PageReceiver {
         /**
-         * Takes the next page.
+         * Receives the next page.
          *
          * @param last whether no page follows
          */
@@ -116,10 +116,10 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /**
-     * Hands over the lines, in order, in pages that a message carries.
+     * Passes the lines, in order, in pages that fit a message.
      *
-     * @param pageLines how many lines a page has at most
-     * @param pageChars how many characters a page has at most, unless it is of one line
+     * @param pageLines maximum number of lines of a page
+     * @param pageChars maximum number of characters of a page, unless it has only one line
      */
     public void send(int pageLines, int pageChars, PageReceiver to) throws IOException, CheckpointException {
         List<String> page = new ArrayList<>();
@@ -138,22 +138,22 @@ public final class ProcessPrivileges implements Closeable {
         to.take(page, true);
     }
 
-    /** Returns what can be said of all threads and files together. */
+    /** Returns the facts of all threads and files together. */
     RightsSummary summary() {
         return summary;
     }
 
-    /** Returns the lines from the first one on, each with all that it says. */
+    /** Opens the lines from the first one, each with all its facts. */
     RightsCursor open() throws CheckpointException {
         return new RightsCursor(stored(""));
     }
 
-    /** Returns those of threads: what they share comes before them. Files, of which there may be many, are left out. */
+    /** Opens the lines of threads, after their shared facts. It skips the files, of which there may be many. */
     RightsCursor openThreads() throws CheckpointException {
         return new RightsCursor(stored(RightsLine.SHARED));
     }
 
-    /** Returns those behind the files. */
+    /** Opens the lines behind the files. */
     RightsCursor openBehindFiles() throws CheckpointException {
         return new RightsCursor(stored(RightsLine.BEHIND_FILES));
     }
@@ -166,28 +166,30 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Removes the file that the lines lie in. */
+    /** Removes the file of the lines. */
     @Override
     public void close() {
         try {
             lines.close();
         } catch (IOException e) {
-            LOG.warn("a record of what a rank may do stays behind until its migration is over: {}", e.getMessage());
+            LOG.warn(
+                    "a record of a rank's privileges could not be removed before the end of its migration: {}",
+                    e.getMessage());
         }
     }
 
     static CheckpointException unreadable(IOException e) {
         return new CheckpointException(
-                "the record of what a rank may do and has open cannot be written or read: " + e
-                        + ". Remedy: look at the disk of the work directory",
+                "the record of a rank's privileges and open files cannot be written or read: " + e
+                        + ". Remedy: check the disk of the work directory",
                 e);
     }
 
     /**
-     * Reads it of processes that are stopped; one that has gone is an error by name, as are more files or threads than
-     * the bounds allow. A table that threads or processes share is read once.
+     * Reads the privileges of stopped processes. Throws if a process is gone, or has more files or threads than the
+     * bounds allow. A table that threads or processes share is read once.
      *
-     * @param whose for messages and the names of files: {@code rank 3}
+     * @param whose owner for messages and the names of files: {@code rank 3}
      */
     public static ProcessPrivileges read(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
@@ -195,14 +197,15 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /**
-     * The same of processes whose copies continue elsewhere in their programs than where the originals were stopped.
+     * Reads the privileges of processes whose copies continue elsewhere in their programs than where the originals were
+     * stopped.
      */
     public static ProcessPrivileges readOfOthers(
             String whose, Collection<ProcessIdentity> processes, RightsBounds bounds) throws CheckpointException {
         return read(whose, processes, bounds, true, false);
     }
 
-    /** The same of copies: of their settings nothing is read, and files have the names that the originals had. */
+    /** Reads the privileges of copies, without their settings. Files have the names of the originals. */
     static ProcessPrivileges readOfCopies(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
         return read(whose, processes, bounds, false, false);
@@ -234,11 +237,12 @@ public final class ProcessPrivileges implements Closeable {
                     }
                     Path proc = firstLiving(process);
                     ProcessRights common = ProcessRights.read(proc, node);
-                    // A read that fails for each of thousands of threads would take long.
+                    // The check is done once, because a read that fails for each of thousands of threads would take
+                    // long.
                     boolean labelled = withSettings && SecurityLabel.isGivenTo(process.pid());
                     BitSet usable = withSettings ? Processors.usableBy(number(proc)) : new BitSet();
                     ThreadRightsReader reader = new ThreadRightsReader(common, withSettings);
-                    FolderLooks.FolderLook<Seen> look = (threads, name) -> {
+                    FolderScan.EntryInspector<Seen> look = (threads, name) -> {
                         Optional<LivingThread> living = LivingThread.of(threads, name);
                         return living.isPresent()
                                 ? Optional.of(Seen.of(
@@ -249,7 +253,7 @@ public final class ProcessPrivileges implements Closeable {
                                         withSettings ? Optional.of(usable) : Optional.empty()))
                                 : Optional.empty();
                     };
-                    FolderLooks.threads(process.pid(), look, found -> {
+                    FolderScan.threads(process.pid(), look, found -> {
                         LivingThread task = found.thread();
                         reading.thread(found.id(), found.rights());
                         reading.leftOut(found.leftOut());
@@ -289,14 +293,14 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** One thread with its own number, its rights, and the lines of what CRIU leaves out. */
+    /** One thread with its own number, its rights, and the lines of the settings that CRIU leaves out. */
     private record Seen(LivingThread thread, int id, ThreadRightsReader.Read rights, List<String> leftOut) {
         /**
-         * Reads it.
+         * Reads a thread.
          *
          * @param isFirst whether it is its process's first thread
          * @param labelled whether a security module gives its process a label
-         * @param usable the processors that its process can use; empty where no settings are read
+         * @param usable processors that its process can use, or empty if no settings are read
          */
         static Seen of(
                 LivingThread thread,
@@ -330,8 +334,8 @@ public final class ProcessPrivileges implements Closeable {
     }
 
     /**
-     * Throws, and says what helps, if processes have more files open or mapped, or more threads, than the bounds allow.
-     * They run meanwhile, so {@link #read} counts once more; one that ends is none.
+     * Throws, with the remedy, if processes have more open or mapped files, or more threads, than the bounds allow.
+     * They run in the meantime, so {@link #read} counts again. A process that ends has none.
      */
     public static void requireReadable(String whose, Collection<ProcessIdentity> processes, RightsBounds bounds)
             throws CheckpointException {
@@ -342,7 +346,7 @@ public final class ProcessPrivileges implements Closeable {
         for (ProcessIdentity process : processes) {
             List<Placed> first = new ArrayList<>();
             try {
-                FolderLooks.<Placed>threads(process.pid(), Placed::of, placed -> {
+                FolderScan.<Placed>threads(process.pid(), Placed::of, placed -> {
                     LivingThread thread = placed.thread();
                     counting.thread();
                     requireAlike(whose, process, first, placed);
@@ -382,10 +386,10 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Checkpointers take the namespaces of one thread for those of its process. */
+    /** Requires equal namespaces, because checkpointers treat the namespaces of one thread as those of its process. */
     private static void requireAlike(String whose, ProcessIdentity process, List<Placed> first, Placed placed)
             throws CheckpointException {
-        // One that is just ending shows none.
+        // A thread that is just ending shows none.
         if (placed.namespaces().stream().allMatch(String::isEmpty)) {
             return;
         }
@@ -399,19 +403,19 @@ public final class ProcessPrivileges implements Closeable {
             throw new CheckpointException(whose + ": threads "
                     + first.get(0).thread().name() + " and "
                     + placed.thread().name() + " of PID " + process.pid() + " live in different namespaces (" + others
-                    + " is of the second alone), and a copy's threads would all live in the same ones. Remedy: have the"
-                    + " job do in a process of its own what a thread does behind unshare(2) or setns(2)");
+                    + " only in the second), but a copy's threads would all live in the same ones. Remedy: have the"
+                    + " job use a process of its own for the work behind unshare(2) or setns(2)");
         }
     }
 
     private static CheckpointException unreadable(ProcessIdentity process, Exception e) {
         return new CheckpointException(
-                "what PID " + process.pid() + " may do and has open cannot be read from /proc: " + e
-                        + ". Remedy: run the service as root; where the process is gone, look at why it ended",
+                "the privileges and open files of PID " + process.pid() + " cannot be read from /proc: " + e
+                        + ". Remedy: run the service as root; if the process is gone, find out why it ended",
                 e);
     }
 
-    /** Tells what each thread of a rank may do. */
+    /** Passes the rights of each thread of a rank. */
     static void threads(Collection<ProcessIdentity> processes, Receiver<ThreadRights> taker)
             throws CheckpointException {
         for (ProcessIdentity process : processes) {
@@ -424,7 +428,7 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Reads the limits and the nice values alone. */
+    /** Reads only the limits and the nice values. */
     static RightsSummary shares(Collection<ProcessIdentity> processes) throws CheckpointException {
         RightsSummary summary = new RightsSummary();
         for (ProcessIdentity process : processes) {
@@ -439,7 +443,7 @@ public final class ProcessPrivileges implements Closeable {
         return summary;
     }
 
-    /** Counts what is read, and says so where it is too much. */
+    /** Counts the entries that are read, and throws if they are too many. */
     private static class Counting {
         private final String whose;
         private final RightsBounds bounds;
@@ -460,7 +464,7 @@ public final class ProcessPrivileges implements Closeable {
         }
 
         private void require(int count, String what) throws CheckpointException {
-            bounds.requireWanted();
+            bounds.requireNotCancelled();
             if (count > bounds.mostFiles()) {
                 throw new CheckpointException(whose + " has more than " + bounds.mostFiles() + " " + what
                         + " (rank_files). Remedy: have the job close what it does not need, or set a larger rank_files"
@@ -469,7 +473,7 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Puts what is read into lines. */
+    /** Writes the entries as lines. */
     private static final class Reading extends Counting {
         private final SortedLines.Sorter sorter;
         private final boolean isOfCopies;
@@ -500,7 +504,7 @@ public final class ProcessPrivileges implements Closeable {
             uncounted(file);
         }
 
-        /** Takes a file that each thread or process has, as they are counted themselves. */
+        /** Adds a file that each thread or process has, because threads and processes are counted themselves. */
         void uncounted(OpenFile file) throws IOException, CheckpointException {
             OpenFile named = isOfCopies
                     ? new OpenFile(CriuNames.original(file.path()), file.ownerUid(), file.reads(), file.writes())
@@ -514,7 +518,7 @@ public final class ProcessPrivileges implements Closeable {
             add(RightsLine.other(kind));
         }
 
-        /** Takes what CRIU leaves out of a thread, a socket or a pipe. */
+        /** Adds the settings that CRIU leaves out of a thread, a socket or a pipe. */
         void leftOut(List<String> lines) throws IOException, CheckpointException {
             for (String line : lines) {
                 summary.addSettings();
@@ -528,9 +532,9 @@ public final class ProcessPrivileges implements Closeable {
 
         private void add(String line) throws IOException, CheckpointException {
             if (line.length() > SortedLines.MAX_LINE_CHARS) {
-                throw new CheckpointException("a line of the record of what it may do has " + line.length()
-                        + " characters, " + SortedLines.MAX_LINE_CHARS
-                        + " are carried. Remedy: its user is in too many groups to be moved");
+                throw new CheckpointException("a line of the record of its privileges has " + line.length()
+                        + " characters; the limit is " + SortedLines.MAX_LINE_CHARS
+                        + ". Remedy: its user is in too many groups to be moved");
             }
             sorter.add(line);
         }
@@ -542,7 +546,9 @@ public final class ProcessPrivileges implements Closeable {
         return Integer.parseInt(proc.getFileName().toString());
     }
 
-    /** A first thread that has ended shows nothing of what the others still share. */
+    /**
+     * Returns the folder of a living thread. A first thread that has ended does not show what the others still share.
+     */
     private static Path firstLiving(ProcessIdentity process) throws IOException {
         Path threads = PROC.resolve(Integer.toString(process.pid())).resolve("task");
         try (DirectoryStream<Path> found = Files.newDirectoryStream(threads, ProcessPrivileges::isLiving)) {
@@ -559,7 +565,7 @@ public final class ProcessPrivileges implements Closeable {
                 .isPresent();
     }
 
-    /** The numbers of a process's threads as this service sees them. */
+    /** Returns the numbers of a process's threads in this service's PID namespace. */
     static List<String> threadIds(ProcessIdentity process) throws CheckpointException {
         List<String> ids = new ArrayList<>();
         try {
@@ -574,13 +580,16 @@ public final class ProcessPrivileges implements Closeable {
         return folder.link(name).orElseThrow(() -> new NoSuchFileException(folder + "/" + name));
     }
 
-    /** Takes a descriptor without a path by its name and what its link shows. */
+    /** Receives a descriptor without a path, by its name and its link's target. */
     @FunctionalInterface
     interface NamelessTaker {
         void take(String descriptor, String target) throws IOException, CheckpointException;
     }
 
-    /** Returns the lines of what CRIU leaves out of a socket or a pipe; none if that is nothing, or known. */
+    /**
+     * Returns the lines of the settings that CRIU leaves out of a socket or a pipe, or none if there are none, or they
+     * are known.
+     */
     private static List<String> nameless(Nameless one, SocketReader sockets, Set<String> owned) throws IOException {
         List<String> lines = new ArrayList<>();
         int number = Integer.parseInt(one.descriptor());
@@ -602,13 +611,16 @@ public final class ProcessPrivileges implements Closeable {
         return lines;
     }
 
-    /** A descriptor without a path: of a thread, by its number here and as it sees itself, and what its link shows. */
+    /**
+     * A descriptor without a path. It has the thread's number here and in its own namespace, and the target of its
+     * link.
+     */
     private record Nameless(int thread, int id, ProcFolder open, String descriptor, String target) {}
 
-    /** Tells what a folder of descriptors shows. Its links have the modes in which their files are open. */
+    /** Passes the entries of a folder of descriptors. Its links have the modes in which their files are open. */
     static void descriptors(ProcFolder open, Receiver<OpenFile> files, Receiver<String> others, NamelessTaker nameless)
             throws IOException, CheckpointException {
-        FolderLooks.each(open, ProcessPrivileges::descriptor, found -> {
+        FolderScan.each(open, ProcessPrivileges::descriptor, found -> {
             if (found.file().isPresent()) {
                 files.take(found.file().get());
                 return true;
@@ -635,7 +647,10 @@ public final class ProcessPrivileges implements Closeable {
         return new OpenFile(target, owner(folder, link), (mode & OWNER_READS) != 0, (mode & OWNER_WRITES) != 0);
     }
 
-    /** The file behind one of the kernel's links; it is looked at through the link, so nothing can be put between. */
+    /**
+     * Returns the file behind one of the kernel's links. It is inspected through the link, so that no other file can be
+     * substituted.
+     */
     private static OpenFile named(ProcFolder folder, String link, boolean reads, boolean writes) throws IOException {
         return new OpenFile(link(folder, link), owner(folder, link), reads, writes);
     }
@@ -646,16 +661,16 @@ public final class ProcessPrivileges implements Closeable {
         } catch (NoSuchFileException e) {
             throw e;
         } catch (IOException e) {
-            // A service without CAP_SYS_ADMIN may not follow map_files: then the path alone is compared.
+            // A service without CAP_SYS_ADMIN may not follow map_files. Then only the path is compared.
             return -1;
         }
     }
 
     /**
-     * Reads the mapped files. A private mapping never changes its file, however that was opened; a shared one can be
-     * made writable if the file was opened so. The modes of {@code map_files} say that, on a kernel that has it.
+     * Reads the mapped files. A private mapping never changes its file, whatever its mode. A shared mapping can be made
+     * writable if the file was opened for writing. If the kernel has {@code map_files}, the modes there show it.
      *
-     * @param seen the private mappings that were read lately, each without its addresses
+     * @param seen recently read private mappings, each without its addresses
      */
     static void mappings(ProcFolder process, Receiver<OpenFile> files, KernelFeatures kernel, RecentTexts seen)
             throws IOException, CheckpointException {
@@ -677,7 +692,7 @@ public final class ProcessPrivileges implements Closeable {
         }
     }
 
-    /** Tells each mapping of a file; of private ones of the same file mostly the first. */
+    /** Passes each mapping of a file. Of private ones of the same file, it mostly passes only the first. */
     private static void eachMapping(String process, RecentTexts seen, Receiver<FileMapping> taker)
             throws IOException, CheckpointException {
         FileMappings.<CheckpointException>forEach(process + "/maps", mapping -> {

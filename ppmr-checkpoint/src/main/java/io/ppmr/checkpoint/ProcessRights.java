@@ -20,18 +20,18 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * The part of what the threads of a process may do that is the same for all of them, read once. Immutable.
+ * The rights that are equal for all threads of a process, read once. Immutable.
  *
- * @param limits its limits by the names that prlimit(1) has for them, soft and hard; unsigned
- * @param shared the kinds of namespaces, of those that no thread has for itself, that it shares with the node
- * @param node the namespaces that the node's own processes live in, by their kinds
- * @param lastCapability the last capability that the kernel knows
+ * @param limits its limits by prlimit(1)'s names, soft and hard; unsigned
+ * @param shared kinds of process-wide namespaces that it shares with the node
+ * @param node namespaces of the node's own processes, by their kinds
+ * @param lastCapability the kernel's last capability
  */
 record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String, String> node, int lastCapability) {
-    /** A thread can leave these by itself, unshare(2). */
+    /** Namespaces that a thread can leave by itself, unshare(2). */
     static final List<String> OF_THREAD = List.of("cgroup", "ipc", "mnt", "net", "uts");
 
-    /** All threads of a process are in the same: the kernel refuses the others, unshare(2), setns(2), clone(2). */
+    /** Namespaces that all threads of a process share. The kernel refuses others, unshare(2), setns(2), clone(2). */
     private static final List<String> OF_PROCESS = List.of("pid", "time", "user");
 
     /** The fields of a thread's status that its rights are made of; proc_pid_status(5). */
@@ -43,7 +43,7 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
     private static final int LONGEST_FILE = 1 << 20;
     private static final int HEX = 16;
 
-    /** Gives for each limit, by its name in {@code /proc/PID/limits}, the name that prlimit(1) has for it. */
+    /** Maps each limit's name in {@code /proc/PID/limits} to its name in prlimit(1). */
     static final Map<String, String> LIMITS = limitNames();
 
     private static Map<String, String> limitNames() {
@@ -68,10 +68,10 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
     }
 
     /**
-     * Reads it.
+     * Reads the rights.
      *
-     * @param proc the folder in {@code /proc} of a thread of it that lives
-     * @param node as {@link #namespacesOfNode} gives it
+     * @param proc the folder in {@code /proc} of one of its living threads
+     * @param node from {@link #namespacesOfNode}
      */
     static ProcessRights read(Path proc, Map<String, String> node) throws IOException {
         try (ProcFolder folder = ProcFolder.open(proc + "/ns")) {
@@ -79,7 +79,7 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
         }
     }
 
-    /** Returns the namespaces that the node's own processes live in: those of its init, or of this service. */
+    /** Returns the namespaces of the node's own processes: those of its init, or of this service. */
     static Map<String, String> namespacesOfNode() throws IOException {
         Path init = Path.of("/proc/1/ns");
         Map<String, String> all = new TreeMap<>();
@@ -94,7 +94,9 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
         return all;
     }
 
-    /** Empty on a kernel without this kind, or one that does not say: nothing is taken for the node's own then. */
+    /**
+     * Returns a namespace, or empty if the kernel does not have or show this kind. Then none counts as the node's own.
+     */
     private static Optional<String> namespace(ProcFolder folder, String kind) {
         try {
             return folder.link(kind);
@@ -131,19 +133,19 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
         return limits;
     }
 
-    /** Counted without a sign: no limit is more than any. */
+    /** Returns a limit as an unsigned number. "Unlimited" is the largest one. */
     private static long limit(String word) {
         return word.equals("unlimited") ? ThreadRights.UNLIMITED : Long.parseUnsignedLong(word);
     }
 
-    /** Reads what one of its threads may do. */
+    /** Reads the rights of one of its threads. */
     ThreadRights thread(LivingThread thread, Scheduling scheduling) throws IOException {
         return thread(thread, scheduling, namespacesOf(thread));
     }
 
     /**
-     * Returns the texts of a thread's links in the order of {@link #OF_THREAD}; empty ones where the kernel has no such
-     * namespaces.
+     * Returns the texts of a thread's links in the order of {@link #OF_THREAD}. They are empty if the kernel has no
+     * such namespaces.
      */
     static List<String> namespacesOf(LivingThread thread) throws IOException {
         try (ProcFolder folder = thread.folder("ns")) {
@@ -154,9 +156,9 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
     }
 
     /**
-     * The same of a thread whose namespaces are known.
+     * Reads the rights of a thread whose namespaces are known.
      *
-     * @param namespaces as {@link #namespacesOf} returns them
+     * @param namespaces from {@link #namespacesOf}
      */
     ThreadRights thread(LivingThread thread, Scheduling scheduling, List<String> namespaces) {
         ProcFields status = thread.status();
@@ -185,7 +187,7 @@ record ProcessRights(Map<String, long[]> limits, Set<String> shared, Map<String,
                 limits);
     }
 
-    /** Returns a thread's number as it sees it itself, by its status. */
+    /** Returns a thread's number in its own namespace, from its status. */
     static int ownNumber(LivingThread thread) {
         String pids = thread.status().value("NSpid").orElse(thread.name());
         return Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1).trim());

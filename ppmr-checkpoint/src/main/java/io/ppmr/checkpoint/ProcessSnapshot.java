@@ -13,8 +13,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The node's processes as one look has found them, which serves all ranks of a migration. It says who descends from
- * whom; that a process lives, as the same one by its start time, is read again whenever it is named. For any thread.
+ * The node's processes from one scan, which serves all ranks of a migration. It has the relations of parents and
+ * children. Each returned process is checked again to be alive and the same, by its start time. For any thread.
  */
 public final class ProcessSnapshot {
     private final ProcessTable table;
@@ -44,34 +44,34 @@ public final class ProcessSnapshot {
         return table;
     }
 
-    /** Returns the state, at the look, of all processes of the node. */
+    /** Returns the state of all processes of the node at the scan. */
     List<ProcStat> all() {
         return all;
     }
 
-    /** Returns the time at which the look ended, by the monotonic clock. */
+    /** Returns the time at which the scan ended, on the monotonic clock. */
     long endNs() {
         return endNs;
     }
 
-    /** Returns the time that the look took. */
+    /** Returns the duration of the scan. */
     long tookNs() {
         return endNs - startNs;
     }
 
-    /** The process and all its living descendants, itself first, parents before children. */
+    /** Returns the process and all its living descendants, itself first, parents before children. */
     public List<ProcessIdentity> tree(ProcessIdentity root) {
         return trees(List.of(root));
     }
 
-    /** The tree of each rank. */
+    /** Returns the tree of each rank. */
     public Map<Integer, List<ProcessIdentity>> trees(Map<Integer, ProcessIdentity> roots) {
         Map<Integer, List<ProcessIdentity>> trees = new LinkedHashMap<>();
         roots.forEach((rank, root) -> trees.put(rank, tree(root)));
         return trees;
     }
 
-    /** The processes and all their living descendants. */
+    /** Returns the processes and all their living descendants. */
     public List<ProcessIdentity> trees(Collection<ProcessIdentity> roots) {
         List<ProcessIdentity> found = new ArrayList<>();
         ArrayDeque<Integer> open = new ArrayDeque<>();
@@ -90,7 +90,7 @@ public final class ProcessSnapshot {
         return found;
     }
 
-    /** Returns the state, at the look, of these processes and of all that descends from them. */
+    /** Returns the state of these processes and all their descendants at the scan. */
     public List<ProcStat> stats(Collection<ProcessIdentity> roots) {
         Map<Integer, Long> starts = new HashMap<>();
         roots.forEach(root -> starts.put(root.pid(), root.startTimeTicks()));
@@ -104,7 +104,7 @@ public final class ProcessSnapshot {
         return List.copyOf(found.values());
     }
 
-    /** Adds what descends from these PIDs to what is found already. */
+    /** Adds the descendants of these PIDs. */
     private void addDescendants(Map<Integer, ProcStat> found, Collection<Integer> pids) {
         ArrayDeque<Integer> open = new ArrayDeque<>(pids);
         while (!open.isEmpty()) {
@@ -122,7 +122,7 @@ public final class ProcessSnapshot {
                 .ifPresent(to::add);
     }
 
-    /** The process, its descendants and the members of its session that still live. */
+    /** Returns the process, its descendants and the members of its session that still live. */
     List<ProcessIdentity> family(ProcessIdentity root) {
         Map<Integer, ProcStat> family = new LinkedHashMap<>();
         bySession.getOrDefault(root.pid(), List.of()).forEach(member -> family.put(member.pid(), member));
@@ -136,14 +136,14 @@ public final class ProcessSnapshot {
         return new ArrayList<>(living);
     }
 
-    /** All living processes of a session. */
+    /** Returns all living processes of a session. */
     List<ProcessIdentity> inSession(int session) {
         List<ProcessIdentity> members = new ArrayList<>();
         bySession.getOrDefault(session, List.of()).forEach(stat -> addLiving(stat, members));
         return members;
     }
 
-    /** All living processes of a PID namespace, by PID; nested namespaces not included. */
+    /** Returns all living processes of a PID namespace, by PID, without nested namespaces. */
     List<ProcessIdentity> inNamespace(long pidNamespace) {
         return namespaces().getOrDefault(pidNamespace, List.of()).stream()
                 .filter(table::isAlive)
@@ -154,7 +154,7 @@ public final class ProcessSnapshot {
         if (byNamespace == null) {
             byNamespace = new HashMap<>();
             List<ProcessIdentity> living = new ArrayList<>();
-            // One that may not be looked at is in no namespace that this service has made.
+            // A process that cannot be inspected is in no namespace that this service has made.
             all.forEach(stat -> table.findReadable(stat.pid())
                     .filter(process -> process.startTimeTicks() == stat.startTimeTicks())
                     .ifPresent(living::add));

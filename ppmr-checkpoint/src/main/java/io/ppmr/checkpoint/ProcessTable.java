@@ -29,8 +29,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The node's processes, read from {@code /proc} at each call. For any thread. What it returns may be out of
- * date at once, except for stopped processes, which is why processes are stopped before anything is concluded.
+ * The node's processes, read from {@code /proc} at each call. For any thread. Results may be out of date at once,
+ * except for stopped processes. Therefore processes are stopped before conclusions are drawn.
  *
  * <p>A process that has exited and waits for its parent (state Z) counts as gone everywhere. See proc(5),
  * pid_namespaces(7).
@@ -43,10 +43,10 @@ public final class ProcessTable {
     private static final int TICKS_A_SECOND = 100;
     /** SIGSTOP in the sets of signals of proc(5), which begin with the lowest bit for signal 1. */
     private static final long STOP_BIT = 1L << 18;
-    /** The kernel's function in which stopped threads wait, as proc_pid_wchan(5) names it. */
+    /** The kernel's function in which stopped threads wait, by its name in proc_pid_wchan(5). */
     private static final String STOPPED_PLACE = "do_signal_stop";
 
-    private static final long MIN_LOOK_NS = 10_000_000;
+    private static final long MIN_SCAN_NS = 10_000_000;
 
     private final String bootId;
     private final long ownPidNamespace;
@@ -63,22 +63,23 @@ public final class ProcessTable {
         }
     }
 
-    /** The identity of a living process; throws and names the PID if there is none. */
+    /** Returns the identity of a living process. Throws, with the PID, if there is none. */
     public ProcessIdentity of(int pid) throws CheckpointException {
         return find(pid)
                 .orElseThrow(() -> new CheckpointException("PID " + pid
                         + " is no living process of this node. Remedy: correct the job's list of processes"));
     }
 
-    /** The name of this boot of the node, by which identities of an earlier one are told. */
+    /** Returns the name of this boot of the node, which distinguishes identities of earlier boots. */
     String bootId() {
         return bootId;
     }
 
     /**
-     * The identity of a living process, if there is one with that PID.
+     * Returns the identity of a living process, if there is one with that PID.
      *
-     * @throws UncheckedIOException if there is one that this service may not look at: it does not count as gone
+     * @throws UncheckedIOException if there is one that this service may not inspect, because it must not count as
+     *     gone
      */
     public Optional<ProcessIdentity> find(int pid) {
         try {
@@ -91,7 +92,7 @@ public final class ProcessTable {
         }
     }
 
-    /** The same, but empty for one that this service may not look at. */
+    /** Returns the identity, or empty for a process that this service may not inspect. */
     Optional<ProcessIdentity> findReadable(int pid) {
         try {
             return identify(pid);
@@ -122,20 +123,20 @@ public final class ProcessTable {
         }
     }
 
-    /** Returns true if that very process still lives. To be asked before every signal. */
+    /** Returns true if that very process still lives. Call it before every signal. */
     public boolean isAlive(ProcessIdentity process) {
         return bootId.equals(process.bootId())
                 && find(process.pid()).filter(process::equals).isPresent();
     }
 
-    /** The PID namespace that this service lives in. */
+    /** Returns the PID namespace of this service. */
     public long ownPidNamespace() {
         return ownPidNamespace;
     }
 
     /**
-     * Throws and names the process unless all its user ids (real, effective, saved, filesystem) are the user's. One
-     * that is gone is left out: a rank's children come and go.
+     * Throws, with the process, unless all its user ids (real, effective, saved, filesystem) belong to the user. A
+     * process that is gone is left out, because a rank's children come and go.
      */
     public void requireOwner(ProcessIdentity process, JobUser user) throws CheckpointException {
         Optional<String> uids = status(process, "Uid");
@@ -152,8 +153,8 @@ public final class ProcessTable {
     }
 
     /**
-     * The PID as the process itself sees it, in the innermost of its PID namespaces. Where the kernel does not say it,
-     * it is known of processes in this service's own namespace alone.
+     * Returns the PID in the innermost of the process's PID namespaces. If the kernel does not show it, it is known
+     * only for processes in this service's own namespace.
      */
     public int pidInside(ProcessIdentity process) throws CheckpointException {
         Optional<String> pids = status(process, "NSpid");
@@ -177,54 +178,59 @@ public final class ProcessTable {
         return status(process, "NSpid").map(pids -> innermost(pids) == 1).orElse(false);
     }
 
-    /** The process and all its living descendants, itself first, parents before children. */
+    /** Returns the process and all its living descendants, itself first, parents before children. */
     public List<ProcessIdentity> tree(ProcessIdentity root) {
         return trees(List.of(root));
     }
 
-    /** The processes and all their living descendants, by one look at all processes. */
+    /** Returns the processes and all their living descendants, from one scan of all processes. */
     public List<ProcessIdentity> trees(Collection<ProcessIdentity> roots) {
         return snapshot().trees(roots);
     }
 
     /**
-     * All processes as they are now: the look at them begins after this call, so what is concluded from it is of no
-     * earlier moment. Threads that ask while others are waiting share one look.
+     * Returns all processes as they are now. The scan begins after this call, so its conclusions hold for no earlier
+     * time. Callers that wait at the same time share one scan.
      */
     public ProcessSnapshot snapshot() {
         return snapshots.scan();
     }
 
     /**
-     * All processes as they were a moment ago, the same look until they are looked at again. However many ranks ask,
-     * and however many processes the node has, its cores stay with those who move bytes. It proves nothing.
+     * Returns all processes from a recent scan, which is shared until the next one. However many ranks use it, and
+     * however many processes the node has, the cores stay free for the transfer. It proves nothing.
      *
      * @param share the scan takes at most 1/share of one core
      */
     synchronized ProcessSnapshot recentSnapshot(int share) {
-        if (recent == null || System.nanoTime() - recent.endNs() >= Math.max(MIN_LOOK_NS, recent.tookNs() * share)) {
+        if (recent == null || System.nanoTime() - recent.endNs() >= Math.max(MIN_SCAN_NS, recent.tookNs() * share)) {
             recent = snapshot();
         }
         return recent;
     }
 
-    /** The processes that have a restart's mark; as new as {@link #snapshot}, and shared like it. */
+    /**
+     * Returns the processes that have a restart's mark. The result is as new as {@link #snapshot}, and shared in the
+     * same way.
+     */
     List<ProcessIdentity> marked(RestartMark mark) {
         return marks.find(mark);
     }
 
-    /** All living processes of a PID namespace, by PID; nested namespaces not included. */
+    /** Returns all living processes of a PID namespace, by PID, without nested namespaces. */
     public List<ProcessIdentity> inNamespace(long pidNamespace) {
         return snapshot().inNamespace(pidNamespace);
     }
 
-    /** The present time as processes' start times are counted: since boot, in units of 10 ms (USER_HZ is 100). */
+    /**
+     * Returns the present time in the unit of processes' start times: since boot, in units of 10 ms (USER_HZ is 100).
+     */
     static long nowTicks() throws IOException {
         String uptime = Files.readString(PROC.resolve("uptime"));
         return (long) (Double.parseDouble(uptime.substring(0, uptime.indexOf(' '))) * TICKS_A_SECOND);
     }
 
-    /** The name that the kernel shows for a process; empty if it is gone. */
+    /** Returns the kernel's name of a process, or empty if it is gone. */
     public Optional<String> name(ProcessIdentity process) {
         return stat(process.pid())
                 .filter(stat -> stat.startTimeTicks() == process.startTimeTicks())
@@ -236,9 +242,9 @@ public final class ProcessTable {
         return stat(process.pid()).map(stat -> stat.session() == process.pid()).orElse(false);
     }
 
-    /** Returns true if the process lives and every one of its living threads is stopped by a signal (state T). */
+    /** Returns true if the process lives and all its living threads are stopped by a signal (state T). */
     public boolean isHeld(ProcessIdentity process) {
-        // Whether it lives is asked last: of one that ends meanwhile there are no threads that run.
+        // The check of life comes last, because a process that ends in the meantime has no running threads.
         return anyThread(process.pid(), stat -> !stat.isDead() && !stat.isStopped())
                         .isEmpty()
                 && isAlive(process);
@@ -250,8 +256,8 @@ public final class ProcessTable {
     }
 
     /**
-     * Returns true if a process needs no further SIGSTOP: one waits to be taken, or has stopped some of its threads.
-     * What waits is looked at first, since it stops a thread when it is taken.
+     * Returns true if a process needs no further SIGSTOP, because one is pending or has stopped some of its threads.
+     * The pending signal is checked first, because it stops a thread when it is delivered.
      */
     boolean isStopping(ProcessIdentity process) {
         boolean waits = status(process, "ShdPnd")
@@ -265,7 +271,7 @@ public final class ProcessTable {
         return anyThread(process.pid(), ProcStat::isTraced).isPresent();
     }
 
-    /** Says of the first process that is not held what is wrong with it; empty if all are held. */
+    /** Describes the first process that is not held, or empty if all are held. */
     public Optional<String> whyNotHeld(List<ProcessIdentity> processes) {
         for (ProcessIdentity process : processes) {
             Optional<String> whyNot =
@@ -293,7 +299,7 @@ public final class ProcessTable {
     }
 
     /**
-     * Finds which of these processes and their living descendants a signal has stopped, by one look at all processes.
+     * Finds which of these processes and their living descendants a signal has stopped, from one scan of all processes.
      */
     public Set<ProcessIdentity> stopped(Collection<ProcessIdentity> roots) {
         Set<ProcessIdentity> stopped = new LinkedHashSet<>(trees(roots));
@@ -302,8 +308,8 @@ public final class ProcessTable {
     }
 
     /**
-     * Returns true if the process lives and one of its living threads is stopped by a signal. SIGCONT sets all threads
-     * of a process going at once, so a look at one shows whether it has come.
+     * Returns true if the process lives and one of its living threads is stopped by a signal. SIGCONT continues all
+     * threads of a process at once, so one thread shows whether it was delivered.
      */
     boolean isStopped(ProcessIdentity process) {
         return anyThread(process.pid(), stat -> !stat.isDead())
@@ -312,7 +318,7 @@ public final class ProcessTable {
                 && isAlive(process);
     }
 
-    /** Returns the numbers of so many threads of a process; of all if it has fewer. */
+    /** Returns the numbers of this many threads of a process, or of all if it has fewer. */
     List<Integer> someThreads(ProcessIdentity process, int most) {
         List<Integer> some = new ArrayList<>();
         threads(process.pid(), (threads, thread) -> Optional.of(Integer.valueOf(thread)), thread -> {
@@ -322,7 +328,7 @@ public final class ProcessTable {
         return some;
     }
 
-    /** Reads how much each thread of a process has run so far, in the order of their numbers. */
+    /** Reads the run time of each thread of a process, in the order of their numbers. */
     List<ThreadTimes> times(ProcessIdentity process) {
         List<ThreadTimes> times = new ArrayList<>();
         threads(process.pid(), ThreadTimes::read, times::add);
@@ -332,8 +338,8 @@ public final class ProcessTable {
 
     /**
      * Returns true once every living thread of a stopped process has left its processor for good. A thread shows the
-     * state of a stop some moments before that, and counts its last switch only then. The kernel names the place where
-     * a thread waits only when it runs nowhere; one that names none (a kernel without such names) cannot be told.
+     * stopped state slightly before that, and counts its last switch only then. The kernel names the place where a
+     * thread waits only when it does not run. A kernel without such names cannot show it.
      */
     boolean isOffProcessor(ProcessIdentity process) {
         boolean[] are = {true};
@@ -344,13 +350,13 @@ public final class ProcessTable {
         return are[0];
     }
 
-    /** A thread that has ended is nowhere, and has no place to be named. */
+    /** A thread that has ended runs nowhere, and has no place. */
     private static boolean isOffProcessor(ProcFolder threads, String thread) throws IOException {
         return isPlace(placeOf(threads, thread))
                 || threads.stat(thread).map(ProcStat::isDead).orElse(true);
     }
 
-    /** Returns an empty place on a kernel without this file; the caller then waits for its limit. */
+    /** Returns an empty place on a kernel without this file. The caller then waits for its limit. */
     private static String placeOf(ProcFolder threads, String thread) throws IOException {
         return threads.beginning(thread + "/wchan").orElse("").strip();
     }
@@ -360,8 +366,8 @@ public final class ProcessTable {
     }
 
     /**
-     * Tells at once whether processes are held and whether their threads have left their processors. A thread that
-     * waits in the kernel's place for stopped ones is both, so most threads are read once.
+     * Returns both whether processes are held and whether their threads have left their processors. A thread that waits
+     * at the kernel's place for stopped ones is both, so most threads are read once.
      */
     StopState standstill(List<ProcessIdentity> processes) {
         boolean[] off = {true};
@@ -382,7 +388,7 @@ public final class ProcessTable {
         return new StopState(Optional.empty(), off[0]);
     }
 
-    /** Empty for a thread that is stopped and off its processor, and for one that ended. */
+    /** Returns empty for a thread that is stopped and off its processor, and for one that ended. */
     private static Optional<ProcStat> unsettled(ProcFolder threads, String thread) throws IOException {
         String place = placeOf(threads, thread);
         if (place.startsWith(STOPPED_PLACE)) {
@@ -391,12 +397,15 @@ public final class ProcessTable {
         return threads.stat(thread).filter(stat -> !stat.isDead() && !(stat.isStopped() && isPlace(place)));
     }
 
-    /** The PID of a process's parent; 0 if it has none here, or is gone. */
+    /** Returns the PID of a process's parent, or 0 if it has none here, or is gone. */
     int parent(ProcessIdentity process) {
         return stat(process.pid()).map(ProcStat::parent).orElse(0);
     }
 
-    /** Processes sorted: the first one stays so, a parent comes before its children, children as they were started. */
+    /**
+     * Sorts processes. The first one stays first, a parent precedes its children, and children are in the order of
+     * their start.
+     */
     List<ProcessIdentity> inOrderOfBirth(List<ProcessIdentity> processes) {
         List<ProcessIdentity> young = new ArrayList<>(processes);
         young.sort(Comparator.comparingLong(ProcessIdentity::startTimeTicks).thenComparingInt(ProcessIdentity::pid));
@@ -427,7 +436,7 @@ public final class ProcessTable {
         return anyThread(pid, stat -> !stat.isDead()).isEmpty();
     }
 
-    /** Finds a thread of a process; of one that has ended there is none. */
+    /** Finds a thread of a process, or none if the process has ended. */
     private static Optional<ProcStat> anyThread(int pid, Predicate<ProcStat> wanted) {
         List<ProcStat> found = new ArrayList<>();
         threads(pid, (threads, thread) -> threads.stat(thread).filter(wanted), stat -> {
@@ -437,16 +446,16 @@ public final class ProcessTable {
         return found.stream().findFirst();
     }
 
-    /** Looks at the threads of a process; of one that has ended there are none. */
-    private static <T> void threads(int pid, FolderLooks.FolderLook<T> look, Predicate<T> sink) {
+    /** Inspects the threads of a process, or none if the process has ended. */
+    private static <T> void threads(int pid, FolderScan.EntryInspector<T> look, Predicate<T> sink) {
         try {
-            FolderLooks.threads(pid, look, sink::test);
+            FolderScan.threads(pid, look, sink::test);
         } catch (NoSuchFileException gone) {
             LOG.trace("PID {} has ended", pid, gone);
         } catch (IOException | CheckpointException e) {
-            // Threads that cannot be looked at must not count as gone.
+            // Threads that cannot be inspected must not count as gone.
             throw new IllegalStateException(
-                    "the threads of PID " + pid + " cannot be looked at; has this process files left to open? " + e, e);
+                    "the threads of PID " + pid + " cannot be inspected; has this process files left to open? " + e, e);
         }
     }
 
@@ -459,7 +468,7 @@ public final class ProcessTable {
         return new ProcessSnapshot(this, all, startNs, System.nanoTime());
     }
 
-    /** The names in a directory that are numbers; none if the process has ended whose threads are listed there. */
+    /** Returns the names in a directory that are numbers, or none if the directory's process has ended. */
     static List<Integer> numbers(String directory) {
         List<Integer> numbers = new ArrayList<>();
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of(directory))) {
@@ -471,7 +480,7 @@ public final class ProcessTable {
             }
         } catch (IOException | DirectoryIteratorException e) {
             if (Files.exists(Path.of(directory))) {
-                // Processes that cannot be looked at must not count as gone.
+                // Processes that cannot be inspected must not count as gone.
                 throw new UncheckedIOException(
                         directory + " cannot be listed; has this process files left to open?",
                         e instanceof DirectoryIteratorException wrapped ? wrapped.getCause() : (IOException) e);
@@ -482,14 +491,14 @@ public final class ProcessTable {
     }
 
     /**
-     * Reads a process's stat file for a look at all processes; empty if it is gone, or its line is not understood. Such
-     * a line is of one process alone, and the others are looked at all the same.
+     * Reads a process's stat file for a scan, or empty if it is gone, or its line is invalid. Such a line concerns only
+     * one process, and the others are scanned all the same.
      */
     static Optional<ProcStat> known(String file) {
         try {
             return ProcStat.read(file);
         } catch (IllegalArgumentException e) {
-            UNKNOWN.write("stat", "a process is passed over, as if it were gone: " + file + ": " + e.getMessage());
+            UNKNOWN.write("stat", "skipping a process as if it were gone: " + file + ": " + e.getMessage());
             return Optional.empty();
         }
     }
@@ -498,13 +507,13 @@ public final class ProcessTable {
         return ProcStat.read(PROC + "/" + pid + "/stat");
     }
 
-    /** A line of {@code /proc/PID/status} without its key; empty if the process is gone. */
+    /** Returns a line of {@code /proc/PID/status} without its key, or empty if the process is gone. */
     private Optional<String> status(ProcessIdentity process, String field) {
         try {
             return ProcStat.field(PROC.resolve(process.pid() + "/status"), field)
                     .filter(value -> isAlive(process));
         } catch (IOException gone) {
-            // ENOENT before the open or ESRCH after it: it has ended in between.
+            // The process ended in between, with ENOENT before the open or ESRCH after it.
             return Optional.empty();
         }
     }

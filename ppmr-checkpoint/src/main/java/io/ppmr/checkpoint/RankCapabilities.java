@@ -10,24 +10,24 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * Finds ranks that a restart as their user would leave with less than they have: processes of an ordinary user with
- * capabilities, as a program with file capabilities has them. Only root can give these to a copy, and of a copy that
- * root has restored the target looks that it has no more ({@link PrivilegeCheck}). Immutable, for any thread.
- * capabilities(7).
+ * Finds ranks that would lose capabilities by a restart as their user: processes of an ordinary user with capabilities,
+ * for example from file capabilities. Only root can give these to a copy. For a copy that root has restored, the target
+ * checks for excess ({@link PrivilegeCheck}). Immutable, for any thread. capabilities(7).
  *
- * @param processes where the ranks' processes are found
+ * @param processes table of the ranks' processes
  */
 public record RankCapabilities(ProcessTable processes) {
-    /** The sets by which a thread can do something, or what it starts can. */
+    /** The sets that give a thread, or a program that it starts, its capabilities. */
     private static final List<String> SETS = List.of("CapPrm", "CapEff", "CapAmb");
 
     private static final int HEX = 16;
     private static final int STATUS_BYTES = 1 << 20;
 
     /**
-     * Throws, and names the process, the cause and the remedy, if a rank has what its restart cannot give back.
+     * Throws if a rank has capabilities that its restart cannot restore. The message names the process, the cause and
+     * the remedy.
      *
-     * @param trees the processes of each rank, by one look at all ranks
+     * @param trees the processes of each rank, from one scan of all ranks
      */
     public void require(Checkpointer checkpointer, Map<Integer, List<ProcessIdentity>> trees, JobUser user)
             throws CheckpointException {
@@ -42,7 +42,7 @@ public record RankCapabilities(ProcessTable processes) {
                             + processes.name(process).orElse("?") + ") has the capabilities "
                             + Long.toHexString(has) + " (CapPrm, in hexadecimal), as a program with file capabilities"
                             + " has, and checkpointer " + checkpointer.name() + " restarts it as user " + user.uid()
-                            + ", who cannot have them. Remedy: run the program without them (getcap shows, setcap -r"
+                            + ", which cannot have them. Remedy: run the program without them (getcap shows, setcap -r"
                             + " removes them), or move the job by a CRIU that runs as root (as_job_user = false,"
                             + " trusted_users at the target)");
                 }
@@ -53,7 +53,7 @@ public record RankCapabilities(ProcessTable processes) {
     private static long capabilitiesOf(ProcessIdentity process) throws CheckpointException {
         long[] all = {0};
         try {
-            FolderLooks.threads(process.pid(), RankCapabilities::capabilitiesOf, has -> {
+            FolderScan.threads(process.pid(), RankCapabilities::capabilitiesOf, has -> {
                 all[0] |= has;
                 return true;
             });

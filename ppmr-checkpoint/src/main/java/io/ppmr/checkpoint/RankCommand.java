@@ -17,20 +17,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One checkpoint or restart that is under way, watched by a daemon thread of its own from start to end: deadline and
+ * A running checkpoint or restart. Its own daemon thread watches it from start to end, so that deadline and
  * cancellation take effect even while no thread waits in {@link #await}. The thread ends with the command. Owned by the
- * thread that started it; {@link #cancel} may come from any.
+ * thread that started it. Any thread may call {@link #cancel}.
  */
 public final class RankCommand {
 
     /** The steps that differ between checkpoint and restart, and between tools. Called by the command's thread only. */
     interface Steps {
-        /**
-         * Returns true if the tool has reported success. One that reports failure, or ends without success, throws.
-         */
+        /** Returns true if the tool has reported success. Throws if it reports failure, or ends without success. */
         boolean succeeded(ToolProcess tool) throws CheckpointException;
 
-        /** Waits until every process is proved to be stopped, and returns them; throws if they are not in time. */
+        /**
+         * Waits until every process is proved to be stopped, and returns them. Throws if they are not stopped in time.
+         */
         HeldRank proveHeld(ToolProcess tool) throws CheckpointException;
 
         /**
@@ -39,18 +39,20 @@ public final class RankCommand {
          */
         boolean toolMayBeKilled();
 
-        /** Undoes what has happened: the originals run again, or what was restored is ended. The tool has ended. */
+        /**
+         * Undoes the command after the tool has ended. The originals run again, or the restored processes are killed.
+         */
         void undo() throws CheckpointException;
     }
 
     /**
-     * The time limits of the adapters for steps that normally take moments.
+     * The time limits of the adapters for steps that normally take milliseconds.
      *
-     * @param cancelGrace how long a cancelled tool has to end by itself; its I/O fails meanwhile
-     * @param terminateGrace how long it has after SIGTERM, before SIGKILL
-     * @param holdProof within what time all processes must be stopped after the tool has reported success
-     * @param rollback within what time the originals must run again after a failed checkpoint, and what a failed
-     *     restart restored must be gone
+     * @param cancelGrace time for a cancelled tool to end by itself, while its I/O fails
+     * @param terminateGrace time after SIGTERM, before SIGKILL
+     * @param holdProof time after the tool's success in which all processes must be stopped
+     * @param rollback time in which the originals must run again after a failed checkpoint, or a failed restart's
+     *     processes must be gone
      */
     public record Timing(Duration cancelGrace, Duration terminateGrace, Duration holdProof, Duration rollback) {
         public static Timing defaults() {
@@ -62,7 +64,7 @@ public final class RankCommand {
     private static final Logger LOG = LoggerFactory.getLogger(RankCommand.class);
     private static final long POLL_NS = 10_000_000;
 
-    /** So long a command waits between two looks for each command that is under way: many share the cores. */
+    /** Pause between two checks for each running command, because many share the cores. */
     private static final long POLL_SHARE_NS = 250_000;
 
     private static final AtomicInteger UNDER_WAY = new AtomicInteger();
@@ -114,10 +116,10 @@ public final class RankCommand {
     /**
      * Waits until the tool has reported success and every process is proved to be stopped.
      *
-     * @param atMost how long to wait in this call
+     * @param atMost maximum time of this call
      * @return the held rank, or null if the command is still running after {@code atMost}
-     * @throws CheckpointException if the command failed, ran past its deadline or was cancelled; after a failed or
-     *     cancelled checkpoint the originals run again, after a failed restart nothing that it restored is left
+     * @throws CheckpointException if the command failed, exceeded its deadline or was cancelled. After a checkpoint
+     *     the originals run again. After a restart no restored process is left.
      */
     public HeldRank await(Duration atMost) throws CheckpointException, InterruptedException {
         try {
@@ -129,33 +131,34 @@ public final class RankCommand {
         }
     }
 
-    /** Has a task done when it has ended, well or not; at once if it has already. The task is short. */
+    /**
+     * Runs a short task when the command has ended, with any outcome. If it has ended already, the task runs at once.
+     */
     void whenEnded(Runnable task) {
         var unused = outcome.whenComplete((held, failure) -> task.run());
     }
 
     /**
-     * Runs a task as soon as the command fails, if it is a restart that was not cancelled. What it has left is being
-     * ended then, and cannot end as long as it reads an image that has not arrived: the owner of the images must fail
-     * its reads. The task is short.
+     * Runs a short task as soon as the command fails, if it is a restart that was not cancelled. Its remaining
+     * processes are then killed, but cannot end while they read an image that has not arrived. The owner of the images
+     * must fail those reads.
      */
     void whenFailing(Consumer<CheckpointException> task) {
         var unused = failing.thenAccept(task);
     }
 
     /**
-     * Returns the processes that it has started, for a journal: the tool, and the init of a namespace made for the
-     * rank. A service that is started after this one has died ends them by {@link OrphanedCommand}.
+     * Returns its processes for a journal: the tool, and the init of a namespace made for the rank. If this service
+     * dies, its next run kills them by {@link OrphanedCommand}.
      */
     public List<ProcessIdentity> started() {
         return started;
     }
 
     /**
-     * Ends the command. The filesystem has been told to fail its calls before this is called, so the tool is first
-     * given time to end by itself: a checkpointer killed in the middle could leave its process broken. One that writes
-     * from within its process must not be cancelled while there is time to let it end ({@link
-     * Checkpointer#writesInProcess}).
+     * Ends the command. The filesystem fails its calls before this is called, so the tool first gets time to end by
+     * itself. A checkpointer that is killed in the middle could leave its process broken. One that writes from within
+     * its process must not be cancelled while there is time to let it end ({@link Checkpointer#writesInProcess}).
      */
     public void cancel() {
         cancelled = true;
@@ -166,11 +169,11 @@ public final class RankCommand {
         UNDER_WAY.incrementAndGet();
         try {
             while (!steps.succeeded(tool)) {
-                requireWanted();
+                requireNotCancelled();
                 pause();
             }
             HeldRank held = steps.proveHeld(tool);
-            requireWanted();
+            requireNotCancelled();
             outcome.complete(held);
         } catch (CheckpointException | RuntimeException e) {
             outcome.completeExceptionally(cleanUp(e));
@@ -179,13 +182,13 @@ public final class RankCommand {
         }
     }
 
-    private void requireWanted() throws CheckpointException {
+    private void requireNotCancelled() throws CheckpointException {
         if (cancelled) {
             throw new CheckpointException(name + " was cancelled");
         }
         if (System.nanoTime() - deadlineNs >= 0) {
             throw new CheckpointException(name + " has not ended within its limit of " + limit
-                    + ". Remedy: look for a filesystem that stalls, or raise the limit");
+                    + ". Remedy: check for a filesystem that stalls, or raise the limit");
         }
     }
 
@@ -223,14 +226,14 @@ public final class RankCommand {
             }
         } catch (CheckpointException | RuntimeException e) {
             LOG.error("{}: the tool could not be ended", name, e);
-            text.append("; besides, ").append(e.getMessage());
+            text.append("; also, ").append(e.getMessage());
             failure.addSuppressed(e);
         }
         try {
             steps.undo();
         } catch (CheckpointException | RuntimeException e) {
             LOG.error("{}: could not be undone", name, e);
-            text.append("; besides, ").append(e.getMessage());
+            text.append("; also, ").append(e.getMessage());
             failure.addSuppressed(e);
         }
         return text.length() == failure.getMessage().length()

@@ -24,17 +24,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The commands of all ranks of an attempt, checkpoints or restarts, from their start to their end. They are started by
- * a few threads, as many as the node has cores, since starting a process takes the processor time of one; no start
- * waits for what another command does, so commands that wait for each other at a barrier get through.
+ * The commands of all ranks of an attempt, checkpoints or restarts, from their start to their end. A few threads, at
+ * most one for each core, start them, because starting a process needs one core. No start waits for another command, so
+ * commands that wait for each other at a barrier make progress.
  *
- * <p>Owned by one thread, which calls everything here.
+ * <p>Owned by one thread, which calls all its methods.
  */
 public final class RankCommands {
     private static final Logger LOG = LoggerFactory.getLogger(RankCommands.class);
     private static final int MOST_STARTERS = 8;
 
-    /** Starts the command of a rank and returns at once; called on one of the starting threads. */
+    /** Starts the command of a rank and returns at once. Called on one of the starting threads. */
     @FunctionalInterface
     public interface CommandStart {
         RankCommand start(int rank) throws IOException, CheckpointException;
@@ -49,12 +49,12 @@ public final class RankCommands {
     private final List<Thread> starters = new ArrayList<>();
     private volatile boolean noMore;
 
-    /** @param name of the commands, for the names of threads and for messages: {@code checkpoint} */
+    /** @param name name of the commands, for threads and messages: {@code checkpoint} */
     public RankCommands(String name) {
         this.name = name;
     }
 
-    /** Begins to start a command for each rank, in this order, and returns at once. To be called once. */
+    /** Begins to start a command for each rank, in this order, and returns at once. Call it once. */
     public void start(Collection<Integer> ranks, CommandStart start) {
         Command.inheritNoJars();
         open.addAll(ranks);
@@ -70,7 +70,7 @@ public final class RankCommands {
     private void startSome(CommandStart start) {
         for (Integer next = noMore ? null : toStart.poll(); next != null; next = noMore ? null : toStart.poll()) {
             int rank = next;
-            // The threads that watch its command have it from here.
+            // The threads that watch its command inherit this context.
             try (LogContext.Scope about = LogContext.rank(rank)) {
                 RankCommand command = start.start(rank);
                 commands.put(rank, command);
@@ -80,7 +80,7 @@ public final class RankCommands {
                 command.whenFailing(why -> fail(rank, why));
                 command.whenEnded(() -> ended.add(rank));
             } catch (IOException | CheckpointException | RuntimeException | OutOfMemoryError e) {
-                // The error is the JVM's word for a thread that the node does not give.
+                // The JVM reports a thread that the node does not provide by an Error.
                 fail(rank, e);
             }
         }
@@ -93,12 +93,12 @@ public final class RankCommands {
     }
 
     /**
-     * Takes one that has ended.
+     * Returns the next command that has ended.
      *
-     * @param atMost how long to wait for one
-     * @return its rank, held; empty if none has ended by then that was not taken yet
-     * @throws CheckpointException if one has failed, or could not be started: it stays under way until it is ended
-     *     here. A restart that has failed may leave processes that read an image; they end when their reads fail
+     * @param atMost maximum time of the wait
+     * @return its held rank, or empty if no further command ended in that time
+     * @throws CheckpointException if one failed, or could not be started. It stays under way until {@link #endAll}.
+     *     A failed restart may leave processes that read an image. They end when their reads fail.
      */
     public Optional<HeldRank> next(Duration atMost) throws CheckpointException, InterruptedException {
         Integer rank = atMost.isZero() ? ended.poll() : ended.poll(atMost.toNanos(), TimeUnit.NANOSECONDS);
@@ -120,24 +120,24 @@ public final class RankCommands {
         open.remove(rank);
     }
 
-    /** The ranks whose commands have not ended well: those that are not started yet, run, or have failed. */
+    /** Returns the ranks whose commands have not succeeded. They have not started, run, or have failed. */
     public Set<Integer> ranks() {
         return Set.copyOf(open);
     }
 
-    /** Returns true if the command of every rank has ended well and was taken by {@link #next}. */
+    /** Returns true if the command of every rank has succeeded and was returned by {@link #next}. */
     public boolean isEmpty() {
         return open.isEmpty();
     }
 
-    /** Lists the processes that the commands under way have started on this node. */
+    /** Lists the processes that the current commands have started on this node. */
     public List<ProcessIdentity> started() {
         return commands.values().stream()
                 .flatMap(command -> command.started().stream())
                 .toList();
     }
 
-    /** Starts no further one; those that were not started no longer count as under way. */
+    /** Starts no further command. Commands that were not started no longer count as under way. */
     public void startNoMore() {
         noMore = true;
         toStart.clear();
@@ -147,9 +147,9 @@ public final class RankCommands {
     }
 
     /**
-     * Takes those off that have ended, well or not, by themselves.
+     * Removes the commands that have ended by themselves, with any outcome.
      *
-     * @return the ranks that they have left held
+     * @return the ranks that they left held
      */
     public List<HeldRank> takeEnded() {
         startNoMore();
@@ -157,11 +157,11 @@ public final class RankCommands {
     }
 
     /**
-     * Ends all of them at once, and waits until they have; an interrupt shortens no wait and stays set. Of one that has
-     * not ended in time is logged, and is no longer waited for.
+     * Ends all commands at once, and waits for them. An interrupt shortens no wait and stays set. A command that does
+     * not end in time is logged, and no longer awaited.
      *
-     * @param deadline for all together
-     * @return the ranks that a command has left held meanwhile
+     * @param deadline time limit for all together
+     * @return the ranks that a command left held in the meantime
      */
     public List<HeldRank> endAll(Duration deadline) {
         long deadlineNs = System.nanoTime() + deadline.toNanos();
@@ -177,7 +177,7 @@ public final class RankCommands {
         List<HeldRank> held = await(deadlineNs);
         for (int rank : open) {
             try (LogContext.Scope about = LogContext.rank(rank)) {
-                LOG.error("the {} of rank {} has not ended within {}; look after its process", name, rank, deadline);
+                LOG.error("the {} of rank {} has not ended within {}; check its process", name, rank, deadline);
             }
         }
         open.clear();
@@ -188,14 +188,14 @@ public final class RankCommands {
     private List<HeldRank> await(long deadlineNs) {
         List<HeldRank> held = new ArrayList<>();
         for (Map.Entry<Integer, RankCommand> one : List.copyOf(commands.entrySet())) {
-            // What was started is seen ended before an interrupt is heeded.
+            // Started commands are awaited before an interrupt takes effect.
             UninterruptedWait.of(() -> awaitEnd(one.getKey(), one.getValue(), deadlineNs))
                     .ifPresent(held::add);
         }
         return held;
     }
 
-    /** Takes it off if it has ended by then; the rank that it has left held. */
+    /** Removes a command if it has ended by then. Returns the rank that it left held. */
     private Optional<HeldRank> awaitEnd(int rank, RankCommand command, long deadlineNs) throws InterruptedException {
         try (LogContext.Scope about = LogContext.rank(rank)) {
             HeldRank late = command.await(Duration.ofNanos(Math.max(0, deadlineNs - System.nanoTime())));

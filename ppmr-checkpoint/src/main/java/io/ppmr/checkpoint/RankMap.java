@@ -11,33 +11,33 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 
 /**
- * The node of every rank of a job after a migration, as its reconnect hook is told (paper 1, section III: phase 4).
+ * The node of every rank of a job after a migration, as input of its reconnect hook (paper 1, section III: phase 4).
  * Immutable.
  *
  * @param nodes the node of each rank, by its number
  */
 public record RankMap(Map<Integer, String> nodes) {
-    /** Linux takes 128 KiB for one, with its name (MAX_ARG_STRLEN). */
+    /** Maximum length of a variable. Linux accepts 128 KiB for one, with its name (MAX_ARG_STRLEN). */
     private static final int MAX_VARIABLE_BYTES = 120_000;
 
     public RankMap {
         nodes = Map.copyOf(nodes);
     }
 
-    /** Parses the text of {@link #lines}; any other line is refused. */
+    /** Parses the text of {@link #lines}. Any other line is refused. */
     public static RankMap of(List<String> lines) {
         Map<Integer, String> nodes = new TreeMap<>();
         for (String line : lines) {
             int space = line.indexOf(' ');
             if (space <= 0) {
-                throw new IllegalArgumentException("'" + line + "' does not say where a rank is: it must be RANK NODE");
+                throw new IllegalArgumentException("'" + line + "' is invalid: it must be RANK NODE");
             }
             nodes.put(Integer.parseInt(line.substring(0, space)), line.substring(space + 1));
         }
         return new RankMap(nodes);
     }
 
-    /** A line "rank node" for each rank, in order. */
+    /** Returns a line "rank node" for each rank, in order. */
     public List<String> lines() {
         return new TreeMap<>(nodes)
                 .entrySet().stream()
@@ -48,10 +48,10 @@ public record RankMap(Map<Integer, String> nodes) {
     /**
      * Writes the map for a reconnect hook.
      *
-     * @param workDirectory for the file; made if missing
-     * @return what the hook's environment says of it: {@code PPMR_MAP} names a file of {@link #lines},
-     *     {@code PPMR_SHARED} says which ranks share a node, "node:rank,rank" each; left out where it is longer than
-     *     the kernel takes a variable, as the file says the same
+     * @param workDirectory directory of the file; made if missing
+     * @return the hook's environment. {@code PPMR_MAP} names a file of {@link #lines}. {@code PPMR_SHARED} lists
+     *     the ranks that share a node, "node:rank,rank" each. It is left out if it is longer than the kernel accepts,
+     *     because the file has the same facts.
      */
     public Map<String, String> write(Path workDirectory) throws IOException {
         WorkDirectories.passage(workDirectory);

@@ -18,15 +18,15 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The PID and mount namespace of one restored rank, by its init, {@code ppmr-rank-init}. The namespace outlives this
- * service and ends with its last process. Immutable, for any thread.
+ * The PID and mount namespace of one restored rank, identified by its init, {@code ppmr-rank-init}. The namespace
+ * outlives this service and ends with its last process. Immutable, for any thread.
  *
- * @param init its init, as this service sees it
+ * @param init its init, in this service's PID namespace
  */
 record RankNamespace(ProcessIdentity init) {
     private static final Duration START_LIMIT = Duration.ofSeconds(10);
 
-    /** Returns why ranks cannot have namespaces of their own on this node; empty if they can. */
+    /** Returns why ranks cannot have namespaces of their own on this node, or empty if they can. */
     static Optional<String> whyNone(KernelFeatures kernel) {
         return kernel.has(Feature.NSPID)
                 ? Optional.empty()
@@ -37,14 +37,12 @@ record RankNamespace(ProcessIdentity init) {
     /**
      * A namespace that a restart's own start makes, so that one program is started for both.
      *
-     * @param pidFile in the service's own folder, where the PID of its init stands as soon as it is there
-     * @param mount of the image filesystem, which is taken out of the new namespace: it is entered through a
-     *     descriptor, and a copy of the mount would keep the filesystem alive after its end
+     * @param pidFile a file in the service's own folder, which receives the PID of its init
+     * @param mount mount of the image filesystem, which is removed from the new namespace. The image directory is
+     *     entered through a descriptor, and a copy of the mount would keep the filesystem alive after its end.
      */
     record Planned(Path pidFile, Optional<Path> mount) {
-        /**
-         * Plans one for a restart; throws where this node has none.
-         */
+        /** Plans a namespace for a restart. Throws if this node has none. */
         static Planned of(ToolKit kit, RestartTask task, String name) throws CheckpointException {
             Optional<String> none = whyNone(KernelFeatures.here());
             if (none.isPresent()) {
@@ -54,7 +52,7 @@ record RankNamespace(ProcessIdentity init) {
             return new Planned(pidFile, fuseMountOf(task.imageDirectory()));
         }
 
-        /** Lists the words that stand before a command which {@link RankNamespace#enter} has enter the namespace. */
+        /** Returns the words before a command that enters the namespace by {@link RankNamespace#enter}. */
         List<String> make(ToolKit kit) {
             List<String> words = new ArrayList<>();
             words.add(kit.programs().rankInit().toString());
@@ -63,16 +61,16 @@ record RankNamespace(ProcessIdentity init) {
             return words;
         }
 
-        /** The same as {@link RankNamespace#enter}, of the namespace that will be made. */
+        /** Returns the words of {@link RankNamespace#enter} for the planned namespace. */
         static List<String> enter(List<String> launched, Path directory, List<String> programs) {
             return RankNamespace.enter("{init}", launched, directory, programs);
         }
 
-        /** Waits until a started command has made it; throws with what the command says if it does not. */
+        /** Waits until a started command has made the namespace. Throws with the command's output if it fails. */
         RankNamespace made(ToolKit kit, ToolProcess tool) throws CheckpointException {
             int[] pid = new int[1];
             Polling.until(START_LIMIT, () -> {
-                // Asked first: what it has written before its end is in the file then.
+                // The exit code is read first, so that the file contains all that was written before the end.
                 boolean over = tool.exitCode().isPresent();
                 pid[0] = pid();
                 return pid[0] != 0 || over;
@@ -99,8 +97,8 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     /**
-     * The namespace that an earlier restart made for a process, if it lives in one. Another init is a container's, with
-     * more in it than this rank, or the job's user's: not ours to enter or to end.
+     * Returns the namespace that an earlier restart made for a process, if the process is in one. Another init belongs
+     * to a container, with more than this rank in it, or to the job's user. ppmr must not enter or end those.
      */
     static Optional<RankNamespace> around(ProcessTable table, ProcessSnapshot now, ProcessIdentity process) {
         if (process.pidNamespace() == table.ownPidNamespace()) {
@@ -117,12 +115,12 @@ record RankNamespace(ProcessIdentity init) {
     }
 
     /**
-     * Has a command that {@code ppmr-launch} starts run in these namespaces. That proves once more, by what it holds,
-     * that they are ours.
+     * Returns the words that make a command of {@code ppmr-launch} run in these namespaces. The launcher proves once
+     * more, from its open descriptors, that ppmr made them.
      *
      * @param launched the words of {@code ppmr-launch}
-     * @param directory in which the command runs; it need not be visible inside
-     * @param programs words of the command that name programs and folders of libraries, which must be the same inside
+     * @param directory working directory of the command; it need not be visible inside
+     * @param programs words of the command that name programs and folders of libraries, which must be equal inside
      */
     List<String> enter(List<String> launched, Path directory, List<String> programs) {
         return enter(Integer.toString(init.pid()), launched, directory, programs);
@@ -136,14 +134,14 @@ record RankNamespace(ProcessIdentity init) {
         return words;
     }
 
-    /** All processes in it but the init. */
+    /** Returns all processes in it except the init. */
     List<ProcessIdentity> members(ProcessSnapshot now) {
         return now.inNamespace(init.pidNamespace()).stream()
                 .filter(process -> !process.equals(init))
                 .toList();
     }
 
-    /** Ends it with everything in it: the kernel kills what is left in a namespace whose init dies. */
+    /** Ends the namespace. The kernel kills all processes in a namespace whose init dies. */
     void end(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
         signals.send(Signal.KILL, init);
         if (!Polling.until(
@@ -153,7 +151,7 @@ record RankNamespace(ProcessIdentity init) {
         }
     }
 
-    /** The mount point of the FUSE filesystem that a directory is in; proc_pid_mountinfo(5). */
+    /** Returns the mount point of the FUSE filesystem that a directory is in; proc_pid_mountinfo(5). */
     private static Optional<Path> fuseMountOf(Path directory) throws CheckpointException {
         Path absolute = directory.toAbsolutePath();
         String path = MountEntry.bytesOf(absolute);

@@ -11,17 +11,18 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The namespaces in which a rank lives: the service's own, or those that an earlier restart has made for it. Root's
- * programs enter no others, since in a mount namespace of the job's user every path leads where that user wants.
- * Immutable, for any thread.
+ * The namespaces of a rank: the service's own, or those that an earlier restart has made for it. Root's programs enter
+ * no others, because in a mount namespace of the job's user every path can lead anywhere. Immutable, for any thread.
  *
- * @param moved the namespaces of a rank that was moved here before; empty for one in the service's own PID namespace
+ * @param moved the namespaces of a rank that was moved here before; empty for one in the service's own PID
+ *     namespace
  */
 record RankPlace(Optional<RankNamespace> moved) {
     /**
-     * Finds the place of a rank; throws, and names the process, the cause and the remedy, if it lives anywhere else.
+     * Finds the place of a rank. Throws if it is anywhere else. The message names the process, the cause and the
+     * remedy.
      *
-     * @param processes of the rank, the root first
+     * @param processes processes of the rank, the root first
      * @param now all processes
      */
     static RankPlace of(int rank, List<ProcessIdentity> processes, ProcessSnapshot now) throws CheckpointException {
@@ -34,13 +35,13 @@ record RankPlace(Optional<RankNamespace> moved) {
         if (moved.isEmpty()) {
             throw new CheckpointException("rank " + rank + ": PID " + root.pid() + " lives in a PID namespace that no"
                     + " restart of ppmr has made on this node since its boot (" + NamespaceRecord.FOLDER
-                    + " has no record of its init), and programs of root's enter no other. Remedy: start the job in"
+                    + " has no record of its init), and root's programs enter no other. Remedy: start the job in"
                     + " the node's own PID namespace");
         }
         return new RankPlace(moved);
     }
 
-    /** The same, with a look at all processes only where the rank does not live in the service's own PID namespace. */
+    /** Finds the place of a rank. It scans all processes only if the rank is not in the service's own PID namespace. */
     static RankPlace of(int rank, List<ProcessIdentity> processes, ProcessTable table) throws CheckpointException {
         if (processes.get(0).pidNamespace() != table.ownPidNamespace()) {
             return of(rank, processes, table.snapshot());
@@ -49,7 +50,7 @@ record RankPlace(Optional<RankNamespace> moved) {
         return new RankPlace(Optional.empty());
     }
 
-    /** Finds the place of each rank that has not ended, by its number; throws as {@link #of} does. */
+    /** Finds the place of each rank that has not ended, by its number. Throws as {@link #of} does. */
     static Map<Integer, RankPlace> ofAll(Map<Integer, ProcessIdentity> roots, ProcessSnapshot now)
             throws CheckpointException {
         Map<Integer, RankPlace> places = new LinkedHashMap<>();
@@ -63,8 +64,8 @@ record RankPlace(Optional<RankNamespace> moved) {
     }
 
     /**
-     * Throws, and names the process, the cause and the remedy, if a process has another user namespace than the
-     * service: there the job's user is root.
+     * Throws if a process has another user namespace than the service, because there the job's user is root. The
+     * message names the process, the cause and the remedy.
      */
     static void requireServicesUsers(int rank, List<ProcessIdentity> processes, ProcessTable table)
             throws CheckpointException {
@@ -75,9 +76,9 @@ record RankPlace(Optional<RankNamespace> moved) {
                 requireFirstThread(rank, process, found);
                 throw new CheckpointException(
                         "rank " + rank + ": PID " + process.pid() + " lives in a user namespace of"
-                                + " its own, where the job's user is root and decides what lies at each path, so no"
-                                + " program of root's goes there. Remedy: start the job without one (unshare --user,"
-                                + " bubblewrap, Apptainer without its set-user-ID program make them)");
+                                + " its own. There the job's user is root and controls every path, so no"
+                                + " program of root enters it. Remedy: start the job without one (unshare --user,"
+                                + " bubblewrap, and Apptainer without its set-user-ID program make them)");
             }
         }
     }
@@ -91,8 +92,8 @@ record RankPlace(Optional<RankNamespace> moved) {
     }
 
     /**
-     * Throws, and names the process, the cause and the remedy, unless each process has the mounts of its place: CRIU
-     * would look at the others' mounts, and go through them, as root.
+     * Throws unless each process has the mounts of its place. CRIU would inspect other mounts, and follow their paths,
+     * as root. The message names the process, the cause and the remedy.
      */
     void requireMounts(int rank, List<ProcessIdentity> processes, ProcessTable table) throws CheckpointException {
         long place = moved.isPresent()
@@ -112,12 +113,16 @@ record RankPlace(Optional<RankNamespace> moved) {
         }
     }
 
-    /** The kernel shows no namespaces of a first thread that ended: of such a process they cannot be known. */
+    /**
+     * Requires a living first thread. The kernel shows no namespaces of one that ended, so those of its process are
+     * unknown.
+     */
     private static void requireFirstThread(int rank, ProcessIdentity process, Optional<Long> found)
             throws CheckpointException {
         if (found.isEmpty()) {
             throw new CheckpointException("rank " + rank + ": the first thread of PID " + process.pid()
-                    + " has ended and others run, so its namespaces cannot be read, and CRIU writes no such process."
+                    + " has ended and others run, so its namespaces cannot be read, and CRIU cannot write such a"
+                    + " process."
                     + " Remedy: have the program's first thread wait for the others (pthread_join(3))");
         }
     }
@@ -130,7 +135,10 @@ record RankPlace(Optional<RankNamespace> moved) {
         }
     }
 
-    /** The kernel has several errors for a process that is just ending, EACCES among them. */
+    /**
+     * Returns empty if the process is gone. For a process that is just ending, the kernel has several errors, including
+     * EACCES.
+     */
     private static Optional<Long> goneOrThrow(int rank, long pid, IOException cause) throws CheckpointException {
         boolean isGone = cause instanceof NoSuchFileException
                 || ProcessTable.known("/proc/" + pid + "/stat")

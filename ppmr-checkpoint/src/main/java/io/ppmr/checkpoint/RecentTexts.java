@@ -3,17 +3,14 @@ package io.ppmr.checkpoint;
 import java.util.HashSet;
 import java.util.Set;
 
-/**
- * Remembers recent texts, so that most of what comes again and again is dealt with once, in a memory that does not grow
- * with what comes. For one thread.
- */
+/** Keeps recent texts, so that most repeated texts are handled once. Its memory is bounded. For one thread. */
 final class RecentTexts {
     private static final int MAX_CHARS = 256 << 10;
 
     private final Set<String> texts = new HashSet<>();
     private int chars;
 
-    /** Returns true if it has not come before, or so long ago that this is forgotten. */
+    /** Returns true if the text is new, or was already dropped. */
     boolean isNew(String text) {
         if (!texts.add(text)) {
             return false;

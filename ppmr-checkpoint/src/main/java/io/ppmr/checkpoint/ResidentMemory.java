@@ -22,7 +22,7 @@ public final class ResidentMemory {
     private static final Pattern UNFILED = Pattern.compile("(?m)^Rss(?:Anon|Shmem):\\s*(\\d{1,18}) kB$");
     private static final long KIB = 1024;
 
-    /** The paths that memory has in smaps which processes share and no file on a disk holds. */
+    /** The paths in smaps of memory that processes share and no file on a disk contains. */
     private static final List<String> SHARED_MEMORY =
             List.of("/dev/zero", "/dev/shm/", "/SYSV", "/memfd:", "/anon_hugepage");
 
@@ -30,18 +30,20 @@ public final class ResidentMemory {
 
     private ResidentMemory() {}
 
-    /** Returns the size of a process's memory that no file holds, about that of its image; 0 where it has gone. */
+    /**
+     * Returns the size of a process's memory outside of files, which is about that of its image, or 0 if it is gone.
+     */
     public static long unfiledBytes(int pid) {
         Path proc = Path.of("/proc", String.valueOf(pid));
         try {
             return KernelFeatures.here().has(Feature.RSS_ANON) ? unfiledBytesByStatus(proc) : unfiledBytesBySmaps(proc);
         } catch (IOException e) {
-            LOG.debug("process {} has no memory to look at: {}", pid, e.toString());
+            LOG.debug("the memory of process {} is left out: {}", pid, e.toString());
             return 0;
         }
     }
 
-    /** A process that is about to end no longer has such lines. */
+    /** Returns the size from the status. A process that is about to end no longer has such lines. */
     private static long unfiledBytesByStatus(Path proc) throws IOException {
         return UNFILED.matcher(Files.readString(proc.resolve("status"), StandardCharsets.ISO_8859_1))
                 .results()
@@ -50,15 +52,15 @@ public final class ResidentMemory {
     }
 
     /**
-     * The same, and what of it is swapped out, on a kernel that has no sums: added up over the mappings in
-     * {@code smaps}. Of what processes share after a fork each counts all, of shared memory its share.
+     * Returns the size, with its swapped part, on a kernel without sums. It adds the mappings in {@code smaps}. Memory
+     * that processes share after a fork counts in full for each, and shared memory by its share.
      *
      * @param proc the process's directory in /proc
      */
     public static long unfiledBytesBySmaps(Path proc) throws IOException {
         long kib = 0;
         boolean shared = false;
-        // Line by line: a process can have 65,530 mappings of 16 lines each.
+        // The file is read line by line, because a process can have 65,530 mappings of 16 lines each.
         try (BufferedReader lines = Files.newBufferedReader(proc.resolve("smaps"), StandardCharsets.ISO_8859_1)) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] words = line.split("\\s+", MAPS_FIELDS);
@@ -73,7 +75,7 @@ public final class ResidentMemory {
         return kib * KIB;
     }
 
-    /** The peak of this process, VmHWM. */
+    /** Returns the peak resident memory of this process, VmHWM. */
     public static long peakBytes() {
         try {
             return ProcStat.field(Path.of("/proc/self/status"), PEAK)

@@ -17,16 +17,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The mark that a restart has in its environment, and with it whatever it starts. A process that has left the restart's
- * session and lost its parent is still known by it; proc_pid_environ(5). It counts in a process of root's or of the
- * restart's user alone. It is drawn at random and noted beside the restart's work directory before the restart starts,
- * so that a later run of the service finds it. Immutable.
+ * The mark in the environment of a restart, and of all processes that it starts. It identifies a process that left the
+ * restart's session and lost its parent; proc_pid_environ(5). It counts only in a process of root or of the restart's
+ * user. It is drawn at random and noted beside the restart's work directory before the restart starts. So a later run
+ * of the service finds it. Immutable.
  *
  * @param token 32 hexadecimal digits
- * @param uid the user of the restored processes
+ * @param uid user of the restored processes
  */
 record RestartMark(String token, int uid) {
-    /** The environment variable that holds the token. */
+    /** The environment variable that has the token. */
     static final String VARIABLE = "PPMR_RESTART=";
 
     static final int TOKEN_CHARS = 32;
@@ -42,14 +42,14 @@ record RestartMark(String token, int uid) {
         return new RestartMark(HexFormat.of().formatHex(token), user.uid());
     }
 
-    /** Returns it as a variable of the environment, with its value. */
+    /** Returns the environment variable with its value. */
     String variable() {
         return VARIABLE + token;
     }
 
     /**
-     * Writes it down beside the restart's work directory, in the directory of the attempt, where no user can write. The
-     * note is whole or missing, whenever the service is killed.
+     * Writes the mark to a note beside the restart's work directory, in the directory of the attempt, where no user can
+     * write. The note is complete or missing, whenever the service is killed.
      */
     void note(Path workDirectory) throws IOException {
         Path part = workDirectory.resolveSibling(workDirectory.getFileName() + ".part");
@@ -65,15 +65,16 @@ record RestartMark(String token, int uid) {
     /**
      * Returns the marks that are noted in the directory of an attempt.
      *
-     * @throws IOException if a note cannot be read, or is none
+     * @throws IOException if a note cannot be read or is invalid
      */
     static List<RestartMark> noted(Path attempt) throws IOException {
         List<RestartMark> marks = new ArrayList<>();
         for (Path note : notes(attempt)) {
             Matcher words = NOTE.matcher(Files.readString(note, StandardCharsets.ISO_8859_1));
             if (!words.matches()) {
-                throw new IOException(note + " names no restart. Remedy: see by hand that nothing of this attempt runs,"
-                        + " and remove " + attempt);
+                throw new IOException(
+                        note + " names no restart. Remedy: make sure that no process of this attempt runs,"
+                                + " and remove " + attempt);
             }
             marks.add(new RestartMark(words.group(2), Integer.parseUnsignedInt(words.group(1))));
         }
@@ -100,7 +101,9 @@ record RestartMark(String token, int uid) {
         return notes;
     }
 
-    /** Ends every process that has it; looks again until none is left, since one may fork as it is killed. */
+    /**
+     * Kills every process that has the mark, repeatedly until none is left, because one may fork while it is killed.
+     */
     void endAll(ProcessTable table, SignalSender signals, Duration limit) throws CheckpointException {
         if (!signals.killAll(limit, () -> table.marked(this))) {
             throw new CheckpointException("the processes of user " + Integer.toUnsignedString(uid)

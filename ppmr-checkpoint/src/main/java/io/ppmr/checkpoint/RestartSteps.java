@@ -1,6 +1,7 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
+import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.checkpoint.ToolProcess.LogWords;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -13,17 +14,17 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The steps of every restart: the restored processes are found, belong to the job's user and are stopped; on failure
- * everything that was restored is ended.
+ * The steps of every restart. The restored processes are found, belong to the job's user, and are stopped. After a
+ * failure all of them are killed.
  */
 abstract class RestartSteps implements RankCommand.Steps {
 
     final RestartTask task;
     final ToolKit kit;
-    /** The namespace that the start of the restart makes; empty where the rank gets none of its own. */
+    /** The namespace that the start of the restart makes, or empty if the rank has none. */
     private final Optional<RankNamespace.Planned> planned;
 
-    /** The rank's own, once the restart has been started; only where one is planned. */
+    /** The rank's own namespace, once the restart has been started, if one is planned. */
     Optional<RankNamespace> namespace = Optional.empty();
 
     private final Set<ProcessIdentity> seen = new LinkedHashSet<>();
@@ -36,18 +37,18 @@ abstract class RestartSteps implements RankCommand.Steps {
         this.mark = RestartMark.draw(task.user());
     }
 
-    /** Returns whether the tool has reported success; throws {@link CheckpointException} when it has failed. */
+    /** Returns whether the tool has reported success. Throws {@link CheckpointException} after a failure. */
     abstract boolean reportsSuccess(ToolProcess tool) throws CheckpointException;
 
-    /** The restored processes that a look has found, the root first; empty if there are none yet. */
+    /** Returns the restored processes in a scan, the root first, or empty if there are none yet. */
     abstract List<ProcessIdentity> restored(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
-    /** Processes of the tool that stay as long as the restored ones live. */
+    /** Returns processes of the tool that stay as long as the restored ones live. */
     abstract List<ProcessIdentity> helperProcesses(ToolProcess tool, ProcessSnapshot now) throws CheckpointException;
 
     /**
-     * Starts the tool, which makes the rank's namespace where one is planned, and watches it. Whatever goes wrong
-     * before it is watched, neither is left behind.
+     * Starts the tool, which makes the planned namespace, and watches it. If that fails, neither the tool nor the
+     * namespace remains.
      *
      * @param user the user that the command runs as; empty for the service's own
      */
@@ -76,23 +77,23 @@ abstract class RestartSteps implements RankCommand.Steps {
         }
     }
 
-    /** The failure of a restart, with what the tool says. */
+    /** Returns the failure of a restart, with the tool's output. */
     CheckpointException failure(ToolProcess tool, Path log, Map<Integer, String> remedies) {
         return failure(tool, log, remedies, LogWords.UNKNOWN);
     }
 
-    /** The failure of a restart, with what the tool says, and what is known of its log. */
+    /** Returns the failure of a restart, with the tool's output, and the meaning of its log. */
     CheckpointException failure(ToolProcess tool, Path log, Map<Integer, String> remedies, LogWords meaning) {
         return new CheckpointException(
                 "rank " + task.rank() + " could not be restarted: " + tool.describeEnd(log, remedies, meaning));
     }
 
     /**
-     * The number in the file; empty as long as there is no file, or nothing in it. What else a file of the user's may
-     * hold is not quoted.
+     * Returns the number in the file; empty as long as there is no file, or it is empty. Other content of a user's file
+     * is not quoted.
      *
-     * @param user whose file it is, if it is not root's
-     * @param needsLineEnd whether it may still be being written, so that only a line end shows that it is whole
+     * @param user owner of the file, if it is not root
+     * @param needsLineEnd whether it may still be being written, so that only a line end shows that it is complete
      */
     static Optional<Integer> readPid(Path file, JobUser user, boolean needsLineEnd) throws CheckpointException {
         String text;
@@ -105,13 +106,14 @@ abstract class RestartSteps implements RankCommand.Steps {
             return Optional.empty();
         }
         if (!text.strip().matches("[1-9][0-9]{0,8}")) {
-            throw new CheckpointException(file + " does not hold a PID alone. Remedy: correct what writes it");
+            throw new CheckpointException(
+                    file + " must contain only a PID. Remedy: correct the program that writes it");
         }
         return Optional.of(Integer.valueOf(text.strip()));
     }
 
     /**
-     * The root of the rank, if it lives, by the PID that a tool has written as the tool sees it.
+     * Returns the root of the rank, if it lives, from the PID that the tool wrote in its own PID namespace.
      *
      * @param pid its PID inside the namespace, if there is one
      */
@@ -128,9 +130,9 @@ abstract class RestartSteps implements RankCommand.Steps {
     }
 
     /**
-     * All processes of the rank, the root first: its tree, and what else lives in the rank's own namespace.
+     * Returns all processes of the rank, the root first: its tree, and the other processes of the rank's own namespace.
      *
-     * @param others what in there is not the rank's
+     * @param others processes in the namespace that do not belong to the rank
      */
     final List<ProcessIdentity> rank(
             Optional<ProcessIdentity> root, List<ProcessIdentity> others, ProcessSnapshot now) {
@@ -146,7 +148,8 @@ abstract class RestartSteps implements RankCommand.Steps {
 
     @Override
     public final boolean succeeded(ToolProcess tool) throws CheckpointException {
-        // Remembered while the tool runs: its processes cannot be told from foreign ones once it is gone.
+        // The members are noted while the tool runs, because they cannot be distinguished from foreign processes after
+        // that.
         seen.addAll(tool.newMembers());
         try {
             return reportsSuccess(tool);
@@ -156,8 +159,8 @@ abstract class RestartSteps implements RankCommand.Steps {
         }
     }
 
-    /** Ended with its tool, as it may have wished. */
-    private static final String GONE = "no restored process is to be seen. A process that has asked for a signal at its"
+    /** The failure of processes that ended with their tool, perhaps on their own request. */
+    private static final String GONE = "no restored process was found. A process that has requested a signal at its"
             + " parent's end (PR_SET_PDEATHSIG of prctl(2), setpriv --pdeathsig) gets it when the restart command ends:"
             + " start the job without that";
 
@@ -185,21 +188,21 @@ abstract class RestartSteps implements RankCommand.Steps {
         namespace.ifPresent(own -> companions.add(own.init()));
         HeldRank rank = HeldRank.of(task.rank(), held, new ArrayList<>(companions), found[0]);
         inspect(rank);
-        // A process that is not in it was made by a running process, and would not have been checked.
+        // A process that is not in the list was made by a running process, and was not checked.
         if (!isStill(held, tool)) {
-            throw new CheckpointException("rank " + task.rank() + " was restarted and has other processes than a moment"
-                    + " before. it was continued from outside. Remedy: the restart command must leave it stopped");
+            throw new CheckpointException("rank " + task.rank() + " was restarted, but its processes changed after the"
+                    + " check: it was continued from outside. Remedy: the restart command must leave it stopped");
         }
         rank.requireHeld();
         return rank;
     }
 
-    /** Looks once more whether the rank has the same processes. */
+    /** Checks once more whether the rank has the same processes. */
     private boolean isStill(List<ProcessIdentity> held, ToolProcess tool) throws CheckpointException {
         return held.equals(restored(tool, kit.table().snapshot()));
     }
 
-    /** Looks at what was restored, which is held; throws if it must not be continued. */
+    /** Checks the held processes that were restored. Throws if they must not be continued. */
     void inspect(HeldRank restored) throws CheckpointException {}
 
     @Override
@@ -212,11 +215,11 @@ abstract class RestartSteps implements RankCommand.Steps {
         endNamespace();
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
         all.addAll(kit.table().trees(seen));
-        kit.signals().killChildrenFirst(all);
-        // A copy that was made in the moment in which its restart was killed, in a session of its own, was not seen.
+        kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
+        // A scan may have missed a copy that was made while its restart was killed, in a session of its own.
         mark.endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {
-            throw new CheckpointException("rank " + task.rank() + ": what the failed restart has restored does not end:"
+            throw new CheckpointException("rank " + task.rank() + ": processes of the failed restart do not end:"
                     + " PIDs "
                     + all.stream()
                             .filter(kit.table()::isAlive)

@@ -4,25 +4,24 @@ import java.nio.file.Path;
 import java.util.function.BooleanSupplier;
 
 /**
- * Bounds what is read of a rank's rights. Immutable; for any thread.
+ * Bounds the size of a rank's record of rights. Immutable; for any thread.
  *
- * @param mostFiles how many descriptors and mapped files the processes of a rank may have in all; as many threads
- * @param directory a folder of the service's own for what does not stay on the heap; made if it is needed
- * @param calledOff asked between two pieces, many times a second: reading ends with a message that names the cause once
- *     it says true
+ * @param mostFiles maximum number of descriptors and mapped files of a rank's processes together, and of threads
+ * @param directory the service's folder for the part that does not stay on the heap; made if needed
+ * @param calledOff checked many times a second between two pieces; once it returns true, reading ends with an error
  */
 public record RightsBounds(int mostFiles, Path directory, BooleanSupplier calledOff) {
-    /** The usual limit of files a rank. */
-    public static final int USUAL_FILES = 65_536;
+    /** The default limit of files for a rank. */
+    public static final int DEFAULT_FILES = 65_536;
 
-    /** The usual bounds, for work that cannot be cancelled. */
-    public static RightsBounds usual(Path directory) {
-        return new RightsBounds(USUAL_FILES, directory, () -> false);
+    /** Returns the default bounds, for work that cannot be cancelled. */
+    public static RightsBounds standard(Path directory) {
+        return new RightsBounds(DEFAULT_FILES, directory, () -> false);
     }
 
-    void requireWanted() throws CheckpointException {
+    void requireNotCancelled() throws CheckpointException {
         if (calledOff.getAsBoolean()) {
-            throw new CheckpointException("the reading of what a rank may do and has open was called off");
+            throw new CheckpointException("the scan of a rank's privileges and open files was called off");
         }
     }
 }

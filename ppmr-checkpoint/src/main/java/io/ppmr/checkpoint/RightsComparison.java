@@ -11,16 +11,16 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Compares what a copy may do and has open with the same of its original. Both are lists in the same order, so each is
- * gone through once or twice, side by side, and little of them is on the heap at a time. For one thread.
+ * Compares the privileges and open files of a copy with those of its original. Both are lists in the same order. They
+ * are read once or twice, side by side, and only a small part of them is on the heap at a time. For one thread.
  */
 final class RightsComparison {
-    /** Different rights of a rank's threads that are compared with each other, in characters. */
+    /** Maximum size of a rank's different rights that are compared with each other, in characters. */
     private static final int MAX_CHARS = 1 << 20;
 
     private static final int TOLD = 4;
 
-    /** Descriptors that any process makes by a system call that asks for no right. */
+    /** Descriptors that any process can make by a system call without a privilege. */
     private static final Set<String> FREE_FOR_ALL = Set.of(
             "pipe",
             "socket",
@@ -39,20 +39,22 @@ final class RightsComparison {
     }
 
     /**
-     * Says in what a copy is more than its original; empty if in nothing but the files that are told.
+     * Returns a privilege that the copy has and its original does not, or empty if there is none. Files are passed on
+     * instead.
      *
-     * @param doubtful told each file that the original had not open so
+     * @param doubtful receives each file that the original did not have open in this way
      */
-    Optional<String> excess(Receiver<OpenFile> doubtful) throws CheckpointException {
+    Optional<String> firstEscalation(Receiver<OpenFile> doubtful) throws CheckpointException {
         try {
-            Optional<String> more = excessOfThreads();
-            return more.isPresent() ? more : excessOfOthers(doubtful);
+            Optional<String> more = firstEscalationOfThreads();
+            return more.isPresent() ? more : firstEscalationOfOthers(doubtful);
         } catch (IOException e) {
             throw ProcessPrivileges.unreadable(e);
         }
     }
 
-    private Optional<String> excessOfOthers(Receiver<OpenFile> doubtful) throws IOException, CheckpointException {
+    private Optional<String> firstEscalationOfOthers(Receiver<OpenFile> doubtful)
+            throws IOException, CheckpointException {
         try (RightsCursor copies = copy.open();
                 Originals originals = new Originals(original.open())) {
             // Threads come last.
@@ -65,19 +67,19 @@ final class RightsComparison {
                     }
                 } else if (RightsLine.isRoot(line) && known.isEmpty()) {
                     return Optional.of("its root directory is " + EscapedName.text(RightsLine.named(line))
-                            + ", its original's was " + rootsOfOriginal());
+                            + ", but its original's was " + rootsOfOriginal());
                 } else if (RightsLine.isOther(line)
                         && known.isEmpty()
                         && !FREE_FOR_ALL.contains(RightsLine.named(line))) {
                     return Optional.of("it has a descriptor of kind " + EscapedName.text(RightsLine.named(line))
-                            + ", its original had none");
+                            + ", but its original had none");
                 }
             }
         }
         return Optional.empty();
     }
 
-    /** The first of them, for people. */
+    /** Returns the first of them, for people. */
     private List<String> rootsOfOriginal() throws IOException, CheckpointException {
         List<String> roots = new ArrayList<>();
         try (RightsCursor originals = original.openBehindFiles()) {
@@ -96,9 +98,12 @@ final class RightsComparison {
                         && original.summary().hasSharedMemory());
     }
 
-    /** The first thread that is more than its original, or than every thread of the rank where its number is new. */
-    private Optional<String> excessOfThreads() throws IOException, CheckpointException {
-        // A tool that keeps numbers keeps them all; with others, one that fits by chance says nothing.
+    /**
+     * Returns the first thread that has more than its original. If its number is new, the comparison is with every
+     * thread of the rank.
+     */
+    private Optional<String> firstEscalationOfThreads() throws IOException, CheckpointException {
+        // A tool that keeps numbers keeps all of them. Otherwise an equal number is chance, and proves nothing.
         boolean kept = originalsHaveAllNumbers();
         List<ThreadRights> all = kept ? List.of() : different();
         RecentTexts compared = new RecentTexts();
@@ -117,7 +122,7 @@ final class RightsComparison {
                                 .map(RightsLine::thread)
                                 .toList()
                         : all;
-                Optional<String> more = excess(thread, candidates);
+                Optional<String> more = firstEscalation(thread, candidates);
                 if (more.isPresent()) {
                     return Optional.of("thread " + thread.id() + ": " + more.get());
                 }
@@ -132,10 +137,10 @@ final class RightsComparison {
                 .anyMatch(original -> RightsLine.withoutNumber(original).equals(rights));
     }
 
-    private static Optional<String> excess(ThreadRights thread, List<ThreadRights> candidates) {
+    private static Optional<String> firstEscalation(ThreadRights thread, List<ThreadRights> candidates) {
         Optional<String> first = Optional.empty();
         for (ThreadRights candidate : candidates) {
-            Optional<String> more = candidate.excessOf(thread);
+            Optional<String> more = candidate.escalationOf(thread);
             if (more.isEmpty()) {
                 return more;
             }
@@ -156,7 +161,7 @@ final class RightsComparison {
         return true;
     }
 
-    /** Returns the rights of the originals' threads, different ones once. */
+    /** Returns the rights of the originals' threads without repetitions. */
     private List<ThreadRights> different() throws IOException, CheckpointException {
         Set<String> seen = new LinkedHashSet<>();
         int chars = 0;
@@ -179,7 +184,7 @@ final class RightsComparison {
         }
     }
 
-    /** The originals' lines, found by keys that come in order. */
+    /** The originals' lines, looked up by keys in ascending order. */
     private static final class Originals implements AutoCloseable {
         private final RightsCursor lines;
         private final List<String> group = new ArrayList<>();
@@ -191,7 +196,7 @@ final class RightsComparison {
             next = lines.next();
         }
 
-        /** Returns the original's lines that this one is compared with; valid until the next call. */
+        /** Returns the original's lines that this one is compared with. The list is valid until the next call. */
         List<String> withKeyOf(String line) throws IOException, CheckpointException {
             String wanted = RightsLine.key(line);
             if (!wanted.equals(key)) {

@@ -4,8 +4,8 @@ import java.io.Closeable;
 import java.io.IOException;
 
 /**
- * Reads the lines of a record of rights, one after the other. What threads have in common stands before them, under a
- * number, and comes back as a part of each thread's own line. Owned by one thread.
+ * Reads the lines of a record of rights, one after the other. Common rights of threads precede them, under a number.
+ * The cursor inserts these into each thread's own line. Owned by one thread.
  */
 final class RightsCursor implements Closeable {
     private final SortedLines.Cursor lines;

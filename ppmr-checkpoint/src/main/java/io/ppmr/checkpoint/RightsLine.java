@@ -9,20 +9,20 @@ import io.ppmr.checkpoint.state.WaitingSignals;
 import java.util.Optional;
 
 /**
- * Writes what a rank may do and has open, and what of its state CRIU leaves out, as lines, and reads them. Lines that
- * are compared with each other have the same beginning, {@link #key}, and so stand together in the order of {@link
- * String#compareTo}.
+ * Writes and reads the lines of a record: a rank's privileges and open files, and its state that CRIU leaves out. Lines
+ * that are compared with each other have the same beginning, {@link #key}. Therefore they are neighbours in the order
+ * of {@link String#compareTo}.
  */
 final class RightsLine {
-    /** Comes before the lines of threads in the order of lines, as they refer to it. */
+    /** The beginning of lines with shared rights. They precede the lines of threads, which refer to them. */
     static final String SHARED = "rights ";
 
     private static final String THREAD = "thread ";
-    /** Begins a reference to shared rights; no words of a thread's own begin so. */
+    /** The beginning of a reference to shared rights. No words of a thread's own begin with it. */
     private static final String REFERENCE = " =";
 
     private static final String FILE = "file ";
-    /** Comes after the lines of files and before all others. */
+    /** A text that comes after the lines of files and before all other lines. */
     static final String BEHIND_FILES = "file!";
 
     private static final String ROOT = "root ";
@@ -32,7 +32,7 @@ final class RightsLine {
     private static final String OWNER = "owner ";
     private static final String SIGNALS = "signals ";
     private static final String LABEL = "label ";
-    /** No path has this character, and it comes before all others. */
+    /** A character that is in no path, and that comes before all others. */
     private static final char BEHIND_PATH = '\0';
 
     private static final int ID_DIGITS = 10;
@@ -43,12 +43,12 @@ final class RightsLine {
         return of(thread.id(), thread.words());
     }
 
-    /** Writes the line of a thread with these words of {@link ThreadRights#words}. */
+    /** Returns the line of a thread with these words of {@link ThreadRights#words}. */
     static String of(int id, String words) {
         return numbered(id) + " " + words;
     }
 
-    /** Writes the line of a thread whose words are shared under a number. */
+    /** Returns the line of a thread whose words are shared under a number. */
     static String referring(int id, String sharedNumber) {
         return numbered(id) + REFERENCE + sharedNumber;
     }
@@ -66,7 +66,7 @@ final class RightsLine {
         return line.startsWith(SHARED);
     }
 
-    /** Returns its number; throws IllegalArgumentException if it has none. */
+    /** Returns the line's number. Throws IllegalArgumentException if it has none. */
     static String sharedNumber(String line) {
         int end = SHARED.length() + SharedRights.DIGITS;
         if (line.length() <= end
@@ -81,7 +81,7 @@ final class RightsLine {
         return line.substring(SHARED.length() + SharedRights.DIGITS + 1);
     }
 
-    /** Returns the number of the shared rights that a thread's line refers to; empty if it has words of its own. */
+    /** Returns the number of the shared rights that a thread's line refers to, or empty if it has words of its own. */
     static Optional<String> reference(String line) {
         int at = THREAD.length() + ID_DIGITS;
         return isNumberedThread(line) && line.startsWith(REFERENCE, at)
@@ -89,14 +89,14 @@ final class RightsLine {
                 : Optional.empty();
     }
 
-    /** Returns a line with the words that it refers to; throws IllegalArgumentException if these are not known. */
+    /** Returns a line with the words that it refers to. Throws IllegalArgumentException if these are unknown. */
     static String whole(String line, SharedRights shared) {
         Optional<String> reference = reference(line);
         if (reference.isEmpty()) {
             return line;
         }
         String words = shared.words(reference.get())
-                .orElseThrow(() -> new IllegalArgumentException("it refers to rights that are not told before it"));
+                .orElseThrow(() -> new IllegalArgumentException("it refers to rights that do not precede it"));
         return line.substring(0, THREAD.length() + ID_DIGITS + 1) + words;
     }
 
@@ -133,7 +133,7 @@ final class RightsLine {
         return line.startsWith(SIGNALS);
     }
 
-    /** Reads those of a rank's first process; throws IllegalArgumentException if it is none. */
+    /** Reads the signals of a rank's first process. Throws IllegalArgumentException if the line is invalid. */
     static WaitingSignals waitingSignals(String line) {
         return WaitingSignals.parse(line.substring(SIGNALS.length()));
     }
@@ -146,7 +146,7 @@ final class RightsLine {
         return line.startsWith(LABEL);
     }
 
-    /** Reads one; throws IllegalArgumentException if it is none. */
+    /** Reads a security label. Throws IllegalArgumentException if the line is invalid. */
     static SecurityLabel securityLabel(String line) {
         return SecurityLabel.parse(line.substring(LABEL.length()));
     }
@@ -155,7 +155,7 @@ final class RightsLine {
         return line.startsWith(OWNER);
     }
 
-    /** Reads one; throws IllegalArgumentException if it is none. */
+    /** Reads an owner. Throws IllegalArgumentException if the line is invalid. */
     static ObjectOwner objectOwner(String line) {
         return ObjectOwner.parse(line.substring(OWNER.length()));
     }
@@ -168,12 +168,12 @@ final class RightsLine {
         return line.startsWith(SOCKET);
     }
 
-    /** Reads one; throws IllegalArgumentException if it is none. */
+    /** Reads a thread's settings. Throws IllegalArgumentException if the line is invalid. */
     static ThreadSettings threadSettings(String line) {
         return ThreadSettings.parse(line.substring(SETTINGS.length()));
     }
 
-    /** Reads one; throws IllegalArgumentException if it is none. */
+    /** Reads a socket's settings. Throws IllegalArgumentException if the line is invalid. */
     static SocketSettings socketSettings(String line) {
         return SocketSettings.parse(line.substring(SOCKET.length()));
     }
@@ -182,7 +182,9 @@ final class RightsLine {
         return line.startsWith(THREAD);
     }
 
-    /** Returns true if it is about a thread, and begins with a number as {@link #of(ThreadRights)} writes it. */
+    /**
+     * Returns true if the line belongs to a thread, and begins with a number as {@link #of(ThreadRights)} writes it.
+     */
     static boolean isNumberedThread(String line) {
         int end = THREAD.length() + ID_DIGITS;
         boolean is = isThread(line) && line.length() > end && line.charAt(end) == ' ';
@@ -204,7 +206,7 @@ final class RightsLine {
         return line.startsWith(OTHER);
     }
 
-    /** Returns the beginning that a line shares with those that it is compared with: a file, a thread's number. */
+    /** Returns the beginning that a line shares with those that it is compared with: a file, or a thread's number. */
     static String key(String line) {
         if (isFile(line)) {
             return line.substring(0, line.lastIndexOf(BEHIND_PATH));
@@ -212,22 +214,22 @@ final class RightsLine {
         return isThread(line) ? line.substring(0, THREAD.length() + ID_DIGITS) : line;
     }
 
-    /** Returns what a thread may do, without its number. */
+    /** Returns a thread's privileges, without its number. */
     static String withoutNumber(String line) {
         return line.substring(THREAD.length() + ID_DIGITS);
     }
 
-    /** Returns what a line of a root or of another descriptor names. */
+    /** Returns the name in a line of a root or of another descriptor. */
     static String named(String line) {
         return line.substring(line.indexOf(' ') + 1);
     }
 
-    /** Reads one; throws IllegalArgumentException or IndexOutOfBoundsException if it is none. */
+    /** Reads a thread's rights. Throws IllegalArgumentException or IndexOutOfBoundsException if the line is invalid. */
     static ThreadRights thread(String line) {
         return ThreadRights.parse(line.substring(THREAD.length()));
     }
 
-    /** Reads one; throws IllegalArgumentException or IndexOutOfBoundsException if it is none. */
+    /** Reads a file. Throws IllegalArgumentException or IndexOutOfBoundsException if the line is invalid. */
     static OpenFile file(String line) {
         int owner = line.indexOf(' ', FILE.length());
         int mode = line.lastIndexOf(BEHIND_PATH);
@@ -239,14 +241,14 @@ final class RightsLine {
     }
 
     /**
-     * Reads a line and adds it to a summary; throws IllegalArgumentException or IndexOutOfBoundsException if it is
-     * none.
+     * Reads a line and adds it to a summary. Throws IllegalArgumentException or IndexOutOfBoundsException if the line
+     * is invalid.
      */
     static void check(String line, RightsSummary summary) {
         if (isThread(line)) {
             ThreadRights thread = thread(line);
             if (!of(thread).startsWith(key(line))) {
-                throw new IllegalArgumentException("its number has not " + ID_DIGITS + " digits");
+                throw new IllegalArgumentException("its number must have " + ID_DIGITS + " digits");
             }
             summary.add(thread);
         } else if (isFile(line)) {
@@ -267,7 +269,7 @@ final class RightsLine {
             securityLabel(line);
             summary.addSettings();
         } else if (!isRoot(line) && !isOther(line)) {
-            throw new IllegalArgumentException("it begins with no known word");
+            throw new IllegalArgumentException("its first word is unknown");
         }
     }
 }

@@ -4,7 +4,7 @@ import io.ppmr.checkpoint.ProcessPrivileges.OpenFile;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The part of a rank's rights that is about all its threads and files together. Owned by one thread. */
+/** The facts about all threads and files of a rank together. Owned by one thread. */
 final class RightsSummary {
     private final Map<String, long[]> limits = new TreeMap<>();
     private int leastNice = Integer.MAX_VALUE;
@@ -51,15 +51,15 @@ final class RightsSummary {
         return leastNice == Integer.MAX_VALUE;
     }
 
-    /** Returns the least nice value of a thread; 0 if none is known. */
+    /** Returns the least nice value of a thread, or 0 if none is known. */
     int leastNice() {
         return hasNoThread() ? 0 : leastNice;
     }
 
     /**
-     * Returns the largest limit that a thread has; 0 if none is known.
+     * Returns the largest limit of a thread, or 0 if none is known.
      *
-     * @param limit by its name for prlimit(1)
+     * @param limit its name in prlimit(1)
      * @param which {@link ThreadRights#SOFT} or {@link ThreadRights#HARD}
      */
     long most(String limit, int which) {

@@ -21,12 +21,12 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * Sees that only root can change a program that root runs: the file, what interprets or loads it, and every folder and
- * link by which they are reached. What was found good is not looked at again. Owned by the thread that makes it.
+ * Requires that only root can change a program that root runs. It checks the file, its interpreter or loader, and every
+ * folder and link on their paths. A path that passed is not checked again. Owned by the thread that makes it.
  */
 public final class RootsPrograms {
     private static final int MOST_LINKS = 40;
-    /** A script's interpreter may be a script; execve(2) follows four. */
+    /** A script's interpreter may be a script. execve(2) follows four. */
     private static final int MOST_INTERPRETERS = 5;
 
     private static final int TYPE = 0170000;
@@ -34,7 +34,7 @@ public final class RootsPrograms {
     private static final int WRITE_OF_OTHERS = 022;
     private static final int LINE_BYTES = 256;
 
-    // elf(5), of 64 bits.
+    // Offsets in the header of elf(5), of 64 bits.
     private static final int HEADER_BYTES = 64;
     private static final int CLASS = 4;
     private static final int CLASS_64 = 2;
@@ -51,8 +51,8 @@ public final class RootsPrograms {
     private final Set<Path> good = new HashSet<>();
 
     /**
-     * Looks at the programs, files and folders that a command names by absolute paths, and at its first word as it is
-     * found in PATH.
+     * Checks the programs, files and folders that a command names by absolute paths, and its first word as found in
+     * PATH.
      *
      * @throws IOException that names the path that another user can change, and the remedy
      */
@@ -68,7 +68,7 @@ public final class RootsPrograms {
         }
     }
 
-    /** Looks at a file, and at what interprets or loads it. */
+    /** Checks a file, and its interpreter or loader. */
     private void requireProgram(Path file) throws IOException {
         Path next = file;
         for (int interpreters = 0; interpreters <= MOST_INTERPRETERS; interpreters++) {
@@ -79,10 +79,10 @@ public final class RootsPrograms {
             }
             next = interpreter.get();
         }
-        throw new IOException(file + " has too many interpreters, one for the other. Remedy: name a program");
+        throw new IOException(file + " has too many interpreters in a chain. Remedy: name a program");
     }
 
-    /** Looks at a folder with everything in it, however deep; a link in it that leads nowhere is passed over. */
+    /** Checks a folder with everything in it, at any depth. A link in it without a target is ignored. */
     public void requireTree(Path folder) throws IOException {
         require(folder);
         try (Stream<Path> all = Files.walk(folder.toRealPath())) {
@@ -95,9 +95,9 @@ public final class RootsPrograms {
     }
 
     /**
-     * Looks at the folders of a list, such as PATH, in which root finds programs by their names.
+     * Checks the folders of a list, such as PATH, in which root finds programs by their names.
      *
-     * @param list folders with colons between them; those that are missing are passed over
+     * @param list folders with colons between them; missing ones are ignored
      */
     public void requireFolders(String list) throws IOException {
         for (String folder : list.split(":", -1)) {
@@ -108,7 +108,7 @@ public final class RootsPrograms {
         }
     }
 
-    /** Looks at a file or folder, and at all folders and links by which it is reached. */
+    /** Checks a file or folder, and all folders and links on its path. */
     public void require(Path path) throws IOException {
         Deque<Path> names = new ArrayDeque<>();
         path.toAbsolutePath().forEach(names::add);
@@ -138,7 +138,7 @@ public final class RootsPrograms {
         }
     }
 
-    /** Returns true for a link, whose place alone says who can change it. */
+    /** Returns true for a link, because only its folder decides who can change it. */
     private boolean requireRoots(Path one, Path reached) throws IOException {
         if (good.contains(one)) {
             return false;
@@ -155,11 +155,12 @@ public final class RootsPrograms {
         String by = one.equals(reached) ? "" : ", which leads to " + reached + ",";
         if (!found.get("uid").equals(0)) {
             throw new IOException(one + by + " belongs to user " + found.get("uid")
-                    + ", who could have root run anything. Remedy: chown root " + one + ", or name another program");
+                    + ", which could make root run anything. Remedy: chown root " + one + ", or name another program");
         }
         if (!link && (mode & WRITE_OF_OTHERS) != 0) {
-            throw new IOException(one + by + " can be written by others than root, who could have root run anything."
-                    + " Remedy: chmod go-w " + one + ", or name another program");
+            throw new IOException(
+                    one + by + " can be written by other users than root, which could make root run anything."
+                            + " Remedy: chmod go-w " + one + ", or name another program");
         }
         if (!link) {
             good.add(one);
@@ -167,7 +168,7 @@ public final class RootsPrograms {
         return link;
     }
 
-    /** Reads what interprets a script, or loads a program; execve(2). */
+    /** Returns a script's interpreter, or a program's loader; execve(2). */
     private static Optional<Path> interpreter(Path file) throws IOException {
         byte[] head;
         try (InputStream in = Files.newInputStream(file)) {
@@ -177,7 +178,7 @@ public final class RootsPrograms {
         if (text.startsWith("#!")) {
             String[] words =
                     text.lines().findFirst().orElse("").substring(2).strip().split("[ \t]+", 0);
-            // env(1) finds the one that is named behind it.
+            // env(1) finds the program that is named behind it.
             boolean named = words.length > 1 && words[0].endsWith("/env") && !words[1].startsWith("-");
             return named
                     ? ToolKit.find(words[1]).map(Path::toAbsolutePath)

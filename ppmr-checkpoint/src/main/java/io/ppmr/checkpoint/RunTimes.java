@@ -9,27 +9,27 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The processor time of a process that is stopped and off its processors, by which a later look tells whether it ran
- * since. Immutable.
+ * The processor time of a process that is stopped and off its processors. A later check finds out from it whether the
+ * process ran since. Immutable.
  */
 sealed interface RunTimes {
-    /** Notes the time of a process; of one with many threads without a look at each. */
+    /** Notes the time of a process. A process with many threads is read without each of them. */
     static RunTimes of(ProcessTable table, ProcessIdentity process) {
-        // The clock first: what runs in between shows by the clock later.
+        // The clock is read first. A run in between then shows by the clock later.
         OptionalLong clockNs = ProcessClock.ns(process.pid());
         int enough = processors() + 1;
         List<Integer> some = clockNs.isPresent() ? table.someThreads(process, enough) : List.of();
         return some.size() == enough ? new OfCrowd(clockNs.getAsLong(), some) : new OfThreads(table.times(process));
     }
 
-    /** Says why the process is not proved alive, stopped and as it was; empty if it is. */
+    /** Returns why the process is not proved alive, stopped and unchanged, or empty if it is. */
     Optional<String> whyNotHeld(ProcessTable table, ProcessIdentity process);
 
     private static int processors() {
         try {
             return Processors.online().cardinality();
         } catch (IOException e) {
-            // A node without sysfs: more than any has, so each thread is looked at.
+            // On a node without sysfs this is more than any has, so each thread is read.
             return Integer.MAX_VALUE - 1;
         }
     }
@@ -40,10 +40,10 @@ sealed interface RunTimes {
     }
 
     /**
-     * A process with more threads than the node has processors. SIGCONT makes all threads of a process runnable. One
-     * that ran and left its processor counts in the clock. One that ran and has not left it yet occupies a processor,
-     * so there are at most as many of these as processors. If one thread more than that is stopped, and the clock tells
-     * the same afterwards, then none ran.
+     * A process with more threads than the node has processors. SIGCONT makes all threads of a process runnable. A
+     * thread that ran and left its processor counts in the clock. One that ran and has not left it yet occupies a
+     * processor, so there are at most as many of these as processors. If one thread more than that is stopped, and the
+     * clock is unchanged after that, then none ran.
      *
      * @param clockNs the time of all threads together
      * @param some numbers of threads, one more than processors
@@ -66,9 +66,7 @@ sealed interface RunTimes {
                     : hasRun(
                             process,
                             "its threads had run " + clockNs + " ns, and have run "
-                                    + (thenNs.isPresent()
-                                            ? thenNs.getAsLong() + " ns"
-                                            : "for a time that is not told"));
+                                    + (thenNs.isPresent() ? thenNs.getAsLong() + " ns" : "for an unknown time"));
         }
     }
 
@@ -82,7 +80,7 @@ sealed interface RunTimes {
         public Optional<String> whyNotHeld(ProcessTable table, ProcessIdentity process) {
             List<ThreadTimes> now = table.times(process);
             boolean same = now.equals(threads);
-            // What has not run since it was found stopped is so still, unless it is about to run.
+            // A thread that has not run since it was found stopped is still stopped, unless it is about to run.
             if (!same || !table.isStopped(process) || !now.stream().allMatch(ThreadTimes::showsTurnsAtOnce)) {
                 Optional<String> runs = table.whyNotHeld(List.of(process));
                 if (runs.isPresent()) {

@@ -19,28 +19,28 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Gives copies, which are held, the settings of their originals' threads and sockets that a restart leaves out, and
- * gives their user their pipes and sockets. A node may deny a setting, as it has other processors: then the log says
- * what the copy has not, since the job can continue without. Stateless, for any thread.
+ * Sets in the held copies the settings of their originals' threads and sockets that a restart leaves out. Gives pipes
+ * and sockets to their user. A node may deny a setting, for example because it has other processors. Then the log
+ * has the difference, because the job can continue without it. Stateless, for any thread.
  */
 final class SettingsRestore {
     private static final Logger LOG = LoggerFactory.getLogger(SettingsRestore.class);
-    /** Of a rank that has more the first ones are told. */
-    private static final int MOST_TOLD = 10;
+    /** Maximum number of differences that are logged for a rank. */
+    private static final int MOST_LOGGED = 10;
 
     private SettingsRestore() {}
 
     /**
-     * Gives the copies of a rank what the source read of their originals.
+     * Sets the copies of a rank to the source's record of their originals.
      *
-     * @param user the job's user, who alone is given pipes and sockets
+     * @param user the job's user, who alone receives pipes and sockets
      */
     static void restore(HeldRank restored, ProcessPrivileges original, JobUser user) throws CheckpointException {
         if (!original.summary().hasSettings()) {
             return;
         }
         LeftOut leftOut = LeftOut.read(original);
-        requireNoStrangeSignal(restored, leftOut);
+        requireNoForeignSignal(restored, leftOut);
         Map<Integer, ThreadSettings> threads = leftOut.threads();
         Map<Integer, List<SocketSettings>> sockets = leftOut.sockets();
         Map<Integer, List<ObjectOwner>> owners = leftOut.owners();
@@ -61,7 +61,7 @@ final class SettingsRestore {
                         socket.set(number).forEach(what -> failed.add("process " + id + ": " + what));
                     }
                     for (ObjectOwner owner : Objects.requireNonNullElse(owners.remove(id), List.<ObjectOwner>of())) {
-                        // A source says whose job it is; it gives nothing to other users of this node.
+                        // The source names the job's user, but other users of this node receive nothing.
                         if (owner.uid() == user.uid()) {
                             owner.set(number, backlogs).ifPresent(what -> failed.add("process " + id + ": " + what));
                         }
@@ -70,7 +70,7 @@ final class SettingsRestore {
             } catch (IOException e) {
                 throw new CheckpointException(
                         "the settings of restored PID " + process.pid() + " cannot be set: " + e
-                                + ". Remedy: look at why it ended",
+                                + ". Remedy: find out why it ended",
                         e);
             }
         }
@@ -78,14 +78,14 @@ final class SettingsRestore {
         sockets.keySet().forEach(id -> failed.add("no process is restored as " + id + ", whose sockets had options"));
         owners.keySet().forEach(id -> failed.add("no process is restored as " + id + ", which had pipes or sockets"));
         failed.stream()
-                .limit(MOST_TOLD)
-                .forEach(what -> LOG.warn("rank {}: the copy is not as its original was: {}", restored.rank(), what));
-        if (failed.size() > MOST_TOLD) {
-            LOG.warn("rank {}: the same holds for {} more", restored.rank(), failed.size() - MOST_TOLD);
+                .limit(MOST_LOGGED)
+                .forEach(what -> LOG.warn("rank {}: the copy differs from its original: {}", restored.rank(), what));
+        if (failed.size() > MOST_LOGGED) {
+            LOG.warn("rank {}: {} more differences are not logged", restored.rank(), failed.size() - MOST_LOGGED);
         }
     }
 
-    /** The Unix sockets that listen where a rank's processes are; the kernel lists them once for each network. */
+    /** The listening Unix sockets of a rank's processes. The kernel lists them once for each network. */
     private static final class Listeners implements ObjectOwner.Backlogs {
         private static final String SOCKET = "socket:[";
 
@@ -113,34 +113,34 @@ final class SettingsRestore {
             throws CheckpointException {
         Optional<String> other = label.flatMap(of -> of.otherOf(thread));
         if (other.isPresent()) {
-            throw new CheckpointException("the copy of rank " + restored.rank() + " is more than its original was: "
+            throw new CheckpointException("the copy of rank " + restored.rank() + " differs from its original: "
                     + other.get() + ". Remedy: load the same policy of the security module on both nodes");
         }
     }
 
-    /** The first process of a copy alone was made by a tool that has ended. */
-    private static void requireNoStrangeSignal(HeldRank restored, LeftOut leftOut) throws CheckpointException {
+    /** Checks for a foreign signal. Only the first process of a copy has a parent, the tool, that has ended. */
+    private static void requireNoForeignSignal(HeldRank restored, LeftOut leftOut) throws CheckpointException {
         try {
             for (WaitingSignals signals : leftOut.signals()) {
                 Optional<Integer> strange =
-                        signals.strangeOf(restored.processes().get(0).pid());
+                        signals.foreignSignalOf(restored.processes().get(0).pid());
                 if (strange.isPresent()) {
                     throw new CheckpointException("the copy of rank " + restored.rank() + " has signal " + strange.get()
-                            + " waiting for it, which its original did not get: its first process may have asked"
-                            + " for a signal at its parent's end (PR_SET_PDEATHSIG of prctl(2)), and the restart's tool"
-                            + " is that parent. Remedy: start the job without that (setpriv --pdeathsig), or have it"
-                            + " give that up in its suspend hook");
+                            + " waiting for it, which its original did not get: its first process may have requested"
+                            + " a signal at its parent's end (PR_SET_PDEATHSIG of prctl(2)), and the restart's tool"
+                            + " is that parent. Remedy: start the job without that (setpriv --pdeathsig), or let its"
+                            + " suspend hook cancel the request");
                 }
             }
         } catch (IOException e) {
             throw new CheckpointException(
                     "the signals that wait for the copy of rank " + restored.rank() + " cannot be read: " + e
-                            + ". Remedy: look at why it ended",
+                            + ". Remedy: find out why it ended",
                     e);
         }
     }
 
-    /** The state that a restart has left out of a rank, by the numbers of its threads and processes. */
+    /** The state of a rank that a restart leaves out, by the numbers of its threads and processes. */
     private record LeftOut(
             Map<Integer, ThreadSettings> threads,
             Map<Integer, List<SocketSettings>> sockets,

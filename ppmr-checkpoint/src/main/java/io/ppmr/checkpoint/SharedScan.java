@@ -4,11 +4,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A costly look at the node that many threads want at once, such as one at all processes. Each gets a look that has
- * begun after it asked, never an older one, and all that wait share the next. The more have shared the last one, the
- * longer the next is put off, so that a thousand ranks do not look without a pause; who is alone never waits.
+ * A costly scan of the node that many threads need at once, such as one of all processes. Each thread gets a scan that
+ * began after its request, never an older one, and all waiting threads share the next. The more threads shared the last
+ * scan, the later the next one begins, so that a thousand ranks do not scan without a pause. A single thread never
+ * waits.
  *
- * <p>For any thread. A look that fails is the failure of the thread that made it; those that wait look themselves.
+ * <p>For any thread. A failed scan is the failure of the thread that made it. Waiting threads then make their own.
  */
 final class SharedScan<T> {
     /** Shared scans take at most this fraction (1/n) of one core. */
@@ -17,7 +18,7 @@ final class SharedScan<T> {
     /** A scan that takes longer than this hangs: each waiting thread then makes its own. */
     private static final long WAIT_LIMIT_NS = TimeUnit.SECONDS.toNanos(20);
 
-    private final Supplier<T> looks;
+    private final Supplier<T> scanner;
     private long begun;
     private long doneNumber;
     private T done;
@@ -25,12 +26,12 @@ final class SharedScan<T> {
     private int waiting;
     private long notBeforeNs = System.nanoTime();
 
-    /** @param looks makes one; no lock is held meanwhile */
-    SharedScan(Supplier<T> looks) {
-        this.looks = looks;
+    /** @param scanner makes a scan; no lock is held during it */
+    SharedScan(Supplier<T> scanner) {
+        this.scanner = scanner;
     }
 
-    /** Returns a look that has begun after this call. An interrupt shortens no wait and stays set. */
+    /** Returns a scan that began after this call. An interrupt shortens no wait and stays set. */
     T scan() {
         long deadlineNs = System.nanoTime() + WAIT_LIMIT_NS;
         boolean interrupted = false;
@@ -66,7 +67,7 @@ final class SharedScan<T> {
                 }
             }
         }
-        return number == 0 ? looks.get() : scanForAll(number);
+        return number == 0 ? scanner.get() : scanForAll(number);
     }
 
     private T scanForAll(long number) {
@@ -77,7 +78,7 @@ final class SharedScan<T> {
         }
         T found = null;
         try {
-            found = looks.get();
+            found = scanner.get();
             return found;
         } finally {
             synchronized (this) {

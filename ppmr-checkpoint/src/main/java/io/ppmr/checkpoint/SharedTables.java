@@ -5,13 +5,12 @@ import java.util.Map;
 import java.util.TreeSet;
 
 /**
- * Finds the threads that have a table that another one has shown already, such as that of their descriptors: kcmp(2)
- * says so, and puts tables in an order, so that a thousand threads take some ten calls each. On a kernel that has no
- * kcmp, or does not answer, each thread counts as having a table of its own. For one thread; the threads that are asked
- * about are stopped.
+ * Finds the threads that share a table with an earlier one, such as that of their descriptors, by kcmp(2). The call
+ * also puts tables in an order, so that a thousand threads need some ten calls each. On a kernel without a working
+ * kcmp, each thread counts as having its own table. For one thread. The examined threads are stopped.
  */
 final class SharedTables {
-    /** Something that threads can share, by its number in kcmp(2). */
+    /** A table that threads can share, with its number in kcmp(2). */
     enum TableKind {
         MEMORY(1),
         DESCRIPTORS(2),
@@ -40,7 +39,7 @@ final class SharedTables {
         this.kind = kind;
     }
 
-    /** Returns true unless a thread before it has the same table. */
+    /** Returns true unless an earlier thread has the same table. */
     boolean isNew(int thread) {
         return seen.add(thread);
     }
@@ -53,7 +52,7 @@ final class SharedTables {
         if (order == 0 || order == BEFORE || order == AFTER) {
             return order == AFTER ? 1 : (int) -order;
         }
-        // One has ended, or the kernel does not say: then a table is read twice, and none is left out.
+        // A thread has ended, or the kernel does not answer. Then a table is read twice, and none is left out.
         return Integer.compare(one, other);
     }
 }

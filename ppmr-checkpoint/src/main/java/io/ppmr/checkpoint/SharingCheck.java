@@ -1,9 +1,9 @@
 package io.ppmr.checkpoint;
 
-import io.ppmr.checkpoint.limits.CriuLooks;
+import io.ppmr.checkpoint.limits.CriuChecks;
 import io.ppmr.checkpoint.sharing.HolderScan;
 import io.ppmr.checkpoint.sharing.JobHolds;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.checkpoint.sharing.SharingRules;
 import io.ppmr.os.ProcStat;
@@ -25,36 +25,35 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Refuses ranks that share an object of the kernel with a process that is not moved with them: the copy would have one
- * side of a pipe, a socket or a terminal whose other side stayed behind, or a file position or memory of its own. The
- * same look finds what CRIU does not write. One look at {@code /proc} serves all ranks of a job. A job changes while
- * it is looked at, so what is found is looked for again, and it counts if a quarter of the looks find it. For any
- * thread; touches no process.
+ * Refuses ranks that share a kernel object with a process that is not moved with them. The copy would have one end of a
+ * pipe, a socket or a terminal whose other end stays behind. Or it would have its own file position or memory. The same
+ * scan finds state that CRIU does not write. One scan of {@code /proc} serves all ranks of a job. A job changes during
+ * a scan, so a finding counts if a quarter of the scans show it. For any thread; touches no process.
  *
  * @param table finds the processes
- * @param externalSockets paths of Unix sockets whose connections are dealt with otherwise
- * @param looks for what CRIU does not write
- * @param patience how long a job is looked at in which something was found, at least
- * @param limit how long one look may take; a filesystem that does not answer could hold it up for ever
+ * @param externalSockets paths of Unix sockets whose connections are handled elsewhere
+ * @param checks checks for state that CRIU does not write
+ * @param patience minimum time of the scans of a job with a finding
+ * @param limit time limit of one scan, because a filesystem that does not answer could block it for ever
  */
 record SharingCheck(
-        ProcessTable table, List<String> externalSockets, CriuLooks looks, Duration patience, Duration limit) {
+        ProcessTable table, List<String> externalSockets, CriuChecks checks, Duration patience, Duration limit) {
     private static final Logger LOG = LoggerFactory.getLogger(SharingCheck.class);
-    private static final int LEAST_LOOKS = 8;
+    private static final int LEAST_SCANS = 8;
     private static final int COUNTS_IF_ONE_IN = 4;
 
-    /** With the times of a service. */
-    SharingCheck(ProcessTable table, List<String> externalSockets, CriuLooks looks) {
-        this(table, externalSockets, looks, Duration.ofMillis(300), Duration.ofSeconds(30));
+    /** Makes a check with the default times of a service. */
+    SharingCheck(ProcessTable table, List<String> externalSockets, CriuChecks checks) {
+        this(table, externalSockets, checks, Duration.ofMillis(300), Duration.ofSeconds(30));
     }
 
     /**
-     * Throws if a rank shares something; names the process, the shared object, the other process and the remedy.
+     * Throws if a rank shares an object. The message names the process, the object, the other process and the remedy.
      *
      * @param ownMounts whether files must be open through mounts of their processes' mount namespaces
      */
     void require(Map<Integer, ProcessIdentity> roots, boolean ownMounts) throws CheckpointException {
-        Map<Integer, List<Refusal>> found = look(roots, ownMounts, looks::beforeStop);
+        Map<Integer, List<Refusal>> found = scan(roots, ownMounts, checks::beforeStop);
         if (found.isEmpty()) {
             return;
         }
@@ -67,10 +66,10 @@ record SharingCheck(
             found.keySet().forEach(rank -> sightings.merge(rank, 1, Integer::sum));
             last.putAll(found);
             long tookNs = System.nanoTime() - beganNs;
-            if ((sights >= LEAST_LOOKS && tookNs >= patience.toNanos()) || tookNs >= limit.toNanos()) {
+            if ((sights >= LEAST_SCANS && tookNs >= patience.toNanos()) || tookNs >= limit.toNanos()) {
                 break;
             }
-            found = look(roots, ownMounts, looks::beforeStop);
+            found = scan(roots, ownMounts, checks::beforeStop);
         }
         for (Map.Entry<Integer, Integer> rank : sightings.entrySet()) {
             if (rank.getValue() * COUNTS_IF_ONE_IN >= sights) {
@@ -80,12 +79,13 @@ record SharingCheck(
         }
     }
 
-    /** The same for ranks that are held: one look decides, since their state no longer changes. */
+    /** Checks held ranks. One scan suffices, because their state no longer changes. */
     void requireHeld(Map<Integer, ProcessIdentity> roots) throws CheckpointException {
-        Map<Integer, List<Refusal>> found = new TreeMap<>(look(roots, false, looks::whileHeld));
+        Map<Integer, List<Refusal>> found = new TreeMap<>(scan(roots, false, checks::whileHeld));
         for (Map.Entry<Integer, List<Refusal>> rank : found.entrySet()) {
-            throw new CheckpointException("rank " + rank.getKey() + " has come to share something, or to have what CRIU"
-                    + " does not write, while it was being moved: " + worded(rank.getValue()));
+            throw new CheckpointException(
+                    "during the migration, rank " + rank.getKey() + " came to share an object, or to"
+                            + " have state that CRIU does not write: " + worded(rank.getValue()));
         }
     }
 
@@ -93,32 +93,33 @@ record SharingCheck(
         Refusal first = refusals.get(0);
         long more = refusals.stream().map(Refusal::reason).distinct().count() - 1;
         return first.reason()
-                + (more == 0 ? "" : "; the same holds for " + more + " more of what it has open")
+                + (more == 0 ? "" : "; " + more + " more of its open objects have this problem")
                 + ". Remedy: " + first.remedy();
     }
 
-    private Map<Integer, List<Refusal>> look(
-            Map<Integer, ProcessIdentity> roots, boolean ownMounts, LongFunction<List<MemberLook>> further)
+    private Map<Integer, List<Refusal>> scan(
+            Map<Integer, ProcessIdentity> roots, boolean ownMounts, LongFunction<List<MemberCheck>> further)
             throws CheckpointException {
         Map<Integer, ProcStat> all = new TreeMap<>();
         table.snapshot().all().forEach(process -> all.put(process.pid(), process));
         Map<Integer, Integer> ranks = ranks(roots, all);
         long deadlineNs = System.nanoTime() + limit.toNanos();
-        List<MemberLook> members = further.apply(deadlineNs);
+        List<MemberCheck> members = further.apply(deadlineNs);
         FutureTask<JobHolds> looking =
-                new FutureTask<>(() -> HolderScan.look(all, ranks, externalSockets, ownMounts, members, deadlineNs));
+                new FutureTask<>(() -> HolderScan.scan(all, ranks, externalSockets, ownMounts, members, deadlineNs));
         Thread thread = new Thread(looking, "shared-objects");
-        // A filesystem that never answers keeps it in the kernel.
+        // A filesystem that never answers keeps the thread in the kernel.
         thread.setDaemon(true);
         thread.start();
         try {
             JobHolds holds = looking.get(limit.toNanos(), TimeUnit.NANOSECONDS);
             if (holds.unseen() > 0) {
                 LOG.debug(
-                        "{} processes may not be looked at; what they share with the job is not seen", holds.unseen());
+                        "{} processes cannot be inspected; objects that they share with the job are not found",
+                        holds.unseen());
             }
             Map<Integer, List<Refusal>> found = SharingRules.refusals(holds);
-            for (MemberLook member : members) {
+            for (MemberCheck member : members) {
                 for (Refusal refusal : member.refusals()) {
                     found.computeIfAbsent(refusal.rank(), unknown -> new ArrayList<>())
                             .add(0, refusal);
@@ -136,15 +137,17 @@ record SharingCheck(
     }
 
     private CheckpointException unreadable(Throwable cause) {
-        String why = cause instanceof IOException ? cause.getMessage() : "it takes longer than " + limit + ": " + cause;
+        String why = cause instanceof IOException
+                ? cause.getMessage()
+                : "the scan takes longer than " + limit + ": " + cause;
         return new CheckpointException(
-                "the job was not stopped: what its processes share with others cannot be looked at: " + why
-                        + ". Remedy: run the service as root, with CAP_SYS_PTRACE; where a file's server does not"
+                "the job was not stopped: the objects that its processes share with others cannot be inspected: " + why
+                        + ". Remedy: run the service as root, with CAP_SYS_PTRACE; if a file's server does not"
                         + " answer, repair that first",
                 cause);
     }
 
-    /** The rank of each process: that of the nearest root from which it descends. */
+    /** Returns the rank of each process, which is that of its nearest ancestor among the roots. */
     private static Map<Integer, Integer> ranks(Map<Integer, ProcessIdentity> roots, Map<Integer, ProcStat> all) {
         Map<Integer, Integer> ranks = new HashMap<>();
         roots.forEach((rank, root) -> {

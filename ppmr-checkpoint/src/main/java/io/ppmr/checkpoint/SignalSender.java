@@ -8,7 +8,6 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
@@ -16,23 +15,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends signals to processes by identity, never by PID alone: between a look at /proc and kill(2) the PID can be
- * reused. A pidfd is opened first, the process is looked at afterwards, and the signal goes to the pidfd: if the PID
- * was reused before the pidfd was opened the look sees it, if later the pidfd still means the old process.
- * pidfd_open(2), pidfd_send_signal(2).
+ * Sends signals to processes by identity, never only by PID, because a PID can be reused between a read of /proc and
+ * kill(2). A pidfd is opened first, then the process is checked, and the signal goes to the pidfd. If the PID was
+ * reused before the pidfd was opened, the check finds that. If it was reused later, the pidfd still means the old
+ * process. pidfd_open(2), pidfd_send_signal(2).
  *
- * <p>A kernel without pidfds (before Linux 5.3) leaves kill(2), and the look before and after it. In between the
- * process must not end by itself, so one that runs is stopped first: what a stop hits by mistake can be continued
- * again. What is left is the time between a look and a stop, some microseconds in which the kernel would have to come
- * round to the same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end by itself
- * either.
+ * <p>A kernel without pidfds (before Linux 5.3) has only kill(2), with a check before and after it. In between the
+ * process must not end by itself, so a running one is stopped first. A process that is stopped by mistake can be
+ * continued again. Some microseconds remain between a check and a stop, in which the kernel would have to reuse the
+ * same PID. A process that waits in the kernel (state D) cannot be stopped, and cannot end by itself either.
  *
  * <p>Immutable, for any thread.
  */
 public final class SignalSender {
     private static final Logger LOG = LoggerFactory.getLogger(SignalSender.class);
 
-    /** The signals used here, by their number on Linux (the same on x86-64 and AArch64). */
+    /** The used signals, by their number on Linux (the same on x86-64 and AArch64). */
     enum Signal {
         KILL(9),
         TERM(15),
@@ -51,27 +49,27 @@ public final class SignalSender {
 
     private static final int PIDFD_OPEN = 434;
     private static final int ESRCH = 3;
-    /** So long a process that was sent SIGSTOP may take until it is stopped; one in the kernel takes longer. */
+    /** Time for a process to stop after SIGSTOP. One in the kernel takes longer. */
     private static final Duration STOP_LIMIT = Duration.ofMillis(50);
 
     private final ProcessTable table;
     private final IntFunction<Optional<ProcessIdentity>> finder;
     private final boolean hasDescriptors;
 
-    /** One that tells processes apart by this table. */
+    /** Makes a sender that identifies processes by this table. */
     public SignalSender(ProcessTable table) {
         this(table, KernelFeatures.here());
     }
 
-    /** One for a kernel that has these features. */
+    /** Makes a sender for a kernel with these features. */
     SignalSender(ProcessTable table, KernelFeatures kernel) {
         this(table, kernel, table::find);
     }
 
     /**
-     * The same.
+     * Makes a sender for a kernel with these features.
      *
-     * @param finder says whose a PID is, at each look before and after kill(2)
+     * @param finder returns the process of a PID, at each check before and after kill(2)
      */
     SignalSender(ProcessTable table, KernelFeatures kernel, IntFunction<Optional<ProcessIdentity>> finder) {
         this.table = table;
@@ -89,7 +87,7 @@ public final class SignalSender {
         return send(signal.number, process);
     }
 
-    /** The same, for any signal, by its number. */
+    /** Sends any signal by its number, if that very process still lives. */
     public boolean send(int signal, ProcessIdentity process) throws CheckpointException {
         try {
             return hasDescriptors ? sendByDescriptor(signal, process) : sendByPid(signal, process);
@@ -113,19 +111,19 @@ public final class SignalSender {
     }
 
     private boolean sendByPid(int signal, ProcessIdentity process) throws CheckpointException {
-        if (!isThere(process)) {
+        if (!isAlive(process)) {
             return false;
         }
         boolean harmless = signal == Signal.STOP.number || signal == Signal.CONT.number;
         boolean stopsIt = !harmless && !table.isHeld(process);
         if (stopsIt) {
-            if (!kill(Signal.STOP.number, process) || isAnother(process)) {
+            if (!kill(Signal.STOP.number, process) || isReused(process)) {
                 return false;
             }
-            Polling.until(STOP_LIMIT, () -> table.isHeld(process) || !isThere(process));
+            Polling.until(STOP_LIMIT, () -> table.isHeld(process) || !isAlive(process));
         }
-        boolean sent = isThere(process) && kill(signal, process);
-        if (isAnother(process)) {
+        boolean sent = isAlive(process) && kill(signal, process);
+        if (isReused(process)) {
             return false;
         }
         if (stopsIt && signal != Signal.KILL.number) {
@@ -134,7 +132,7 @@ public final class SignalSender {
         return sent;
     }
 
-    private boolean isThere(ProcessIdentity process) {
+    private boolean isAlive(ProcessIdentity process) {
         return finder.apply(process.pid()).filter(process::equals).isPresent();
     }
 
@@ -142,15 +140,18 @@ public final class SignalSender {
         return LibC.CALLS.kill(process.pid(), signal) == 0 || answer(signal, process, LibC.errno());
     }
 
-    /** Returns true if its PID is another's by now, who may have got its signal: that one is continued again. */
-    private boolean isAnother(ProcessIdentity process) throws CheckpointException {
+    /**
+     * Returns true if the PID belongs to another process by now, which may have received the signal. That process is
+     * continued again.
+     */
+    private boolean isReused(ProcessIdentity process) throws CheckpointException {
         Optional<ProcessIdentity> now = finder.apply(process.pid());
         if (now.isEmpty() || now.get().equals(process)) {
             return false;
         }
         LOG.error(
                 "PID {} became another process's while it was signalled (this kernel has no pidfd_open): {} may have"
-                        + " got a signal that was meant for {}",
+                        + " received a signal for {}",
                 process.pid(),
                 now.get(),
                 process);
@@ -158,7 +159,7 @@ public final class SignalSender {
         return true;
     }
 
-    /** False, for one that is gone; throws for one that may not be signalled. */
+    /** Returns false if the process is gone. Throws if it may not be signalled. */
     private static boolean answer(int signal, ProcessIdentity process, int errno) throws CheckpointException {
         if (errno == ESRCH) {
             return false;
@@ -168,10 +169,10 @@ public final class SignalSender {
     }
 
     /**
-     * Sends a signal to each process that still lives, in this order. Where one may not be signalled the others are all
+     * Sends a signal to each process that still lives, in this order. If one may not be signalled, the others are all
      * the same.
      *
-     * @return those that are gone
+     * @return processes that are gone
      */
     List<ProcessIdentity> sendAll(Signal signal, List<ProcessIdentity> processes) throws CheckpointException {
         List<ProcessIdentity> gone = new ArrayList<>();
@@ -196,35 +197,23 @@ public final class SignalSender {
         List<ProcessIdentity> find() throws CheckpointException;
     }
 
-    /** Kills what is found until nothing is found; false if some of it is still there when the time is over. */
+    /** Kills the found processes repeatedly. Returns false if some of them still exist when the time is over. */
     boolean killAll(Duration limit, Members members) throws CheckpointException {
         return Polling.until(limit, () -> {
             List<ProcessIdentity> left = members.find();
-            killChildrenFirst(left);
+            sendAll(Signal.KILL, left);
             return left.isEmpty();
         });
     }
 
     /**
-     * Kills processes in the reverse order. A copy that is not whole is killed before the helper that keeps its memory
-     * registered: it never runs on pages that are missing.
+     * Ends a command and all its descendants in steps: time to end by itself, SIGTERM, SIGKILL. A checkpointer that is
+     * killed in the middle can leave foreign code in its process, so it gets time first.
      *
-     * @param processes each one before its children
-     */
-    void killChildrenFirst(Collection<ProcessIdentity> processes) throws CheckpointException {
-        List<ProcessIdentity> reversed = new ArrayList<>(processes);
-        Collections.reverse(reversed);
-        sendAll(Signal.KILL, reversed);
-    }
-
-    /**
-     * Ends a command and everything that descends from it, in steps: time to end by itself, SIGTERM, SIGKILL. A
-     * checkpointer that is killed in the middle can leave its process with foreign code in it, hence the patience.
-     *
-     * @param name of the command, for the log
-     * @param grace how long it has to end by itself
-     * @param killLimit how long it has to end on SIGKILL
-     * @return false if it is still there then
+     * @param name name of the command, for the log
+     * @param grace time to end by itself
+     * @param killLimit time to end after SIGKILL
+     * @return false if it still exists after that
      */
     boolean endPatiently(String name, Members members, Duration grace, Duration terminateGrace, Duration killLimit)
             throws CheckpointException {
@@ -244,9 +233,9 @@ public final class SignalSender {
     }
 
     /**
-     * Lets processes run and sees that they do. What has ended is left out.
+     * Continues processes and makes sure that they run. Processes that have ended are left out.
      *
-     * @throws CheckpointException if one does not run in time; it names the rank
+     * @throws CheckpointException if one does not run in time; the message names the rank
      */
     void resume(int rank, Collection<ProcessIdentity> processes, Duration limit) throws CheckpointException {
         letRun(processes);
@@ -254,14 +243,14 @@ public final class SignalSender {
     }
 
     /**
-     * Sends SIGCONT to every process, also to one that seems to run. A process that was sent SIGSTOP, or whose tracer
-     * has died while it was stopped, shows as running until it gets a processor, and is stopped only then.
+     * Sends SIGCONT to every process, even if it seems to run. After SIGSTOP, or after the death of its tracer, a
+     * stopped process shows as running until it gets a processor, and only then stops.
      */
     void letRun(Collection<ProcessIdentity> processes) throws CheckpointException {
         sendAll(Signal.CONT, List.copyOf(processes));
     }
 
-    /** Sees that processes run to which SIGCONT was sent, and sends it again to one that does not. */
+    /** Checks that processes run after SIGCONT, and sends it again to those that do not. */
     void requireRunning(int rank, Collection<ProcessIdentity> processes, Duration limit) throws CheckpointException {
         boolean running = Polling.until(limit, () -> {
             boolean all = true;

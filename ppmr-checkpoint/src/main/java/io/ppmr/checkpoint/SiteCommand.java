@@ -13,15 +13,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A command of the site's own: a hook of a job, a fence. Run without a shell, in a session of its own, to a deadline;
- * it is started as checkpoint and restart commands are, so under systemd it has none of the service's restrictions. Its
- * output goes to a file of the service's own and, line by line, to the log; of much output, the end. Its working
- * directory is a scratch folder of the user that it runs as. Immutable, for any thread.
+ * A command of the site, such as a job's hook or a fence. It runs without a shell, in its own session, to a deadline.
+ * It is started in the same way as checkpoint and restart commands, so under systemd it has none of the service's
+ * restrictions. Its output goes to a file of the service and, line by line, to the log. Of a long output, only the end
+ * is kept. Its working directory is a scratch folder of its user. Immutable, for any thread.
  *
- * @param name for messages and for its output's file
+ * @param name name for messages and its output's file
  * @param words the program and its arguments
  * @param user the user that it runs as; empty for the service's own user
- * @param deadline after which it is ended, with all that it started
+ * @param deadline time after which it is killed with all its descendants
  */
 public record SiteCommand(String name, List<String> words, Optional<JobUser> user, Duration deadline) {
     private static final Logger LOG = LoggerFactory.getLogger(SiteCommand.class);
@@ -32,13 +32,12 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
     }
 
     /**
-     * Runs it and waits for its end. An interrupt does not end it; the flag stays set.
+     * Runs the command and waits for its end. An interrupt does not end it, and the flag stays set.
      *
-     * @param environment added to the service's own
-     * @param workDirectory the service's, for its output and its scratch folder, see {@link WorkDirectories}; made if
-     *     missing
-     * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline; says what it
-     * printed
+     * @param environment variables in addition to the service's own
+     * @param workDirectory the service's directory for its output and its scratch folder, see
+     *     {@link WorkDirectories}; made if missing
+     * @throws CheckpointException if it cannot be started, fails, or has not ended by its deadline, with its output
      */
     public void run(Map<String, String> environment, Path workDirectory, NativePrograms programs)
             throws CheckpointException {
@@ -46,9 +45,9 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
     }
 
     /**
-     * The same for a caller that wants to know the process while it runs.
+     * Runs the command for a caller that needs the process while it runs.
      *
-     * @param started told of it once, on the caller's thread, before this waits for its end
+     * @param started receives it once, on the caller's thread, before this waits for its end
      */
     public void run(
             Map<String, String> environment,
@@ -67,7 +66,7 @@ public record SiteCommand(String name, List<String> words, Optional<JobUser> use
         if (!ended) {
             process.kill(KILL_LIMIT, kit.signals());
         }
-        // A hole in the file reads as zeros; what else is no text would be obeyed by a terminal.
+        // A hole in the file reads as zeros. Other control characters would be interpreted by a terminal.
         process.output()
                 .replace("\0", "")
                 .lines()

@@ -23,17 +23,17 @@ import java.util.PriorityQueue;
 import java.util.Set;
 
 /**
- * Lines in the order of {@link String#compareTo}, each once, as many as a disk holds: an external merge sort. What
- * exceeds {@link #MEMORY_CHARS} lies in files of the service's own, which {@link #close} removes. Owned by one thread;
- * a {@link Cursor} ends before this is closed.
+ * Lines in the order of {@link String#compareTo}, each once, as many as fit a disk, by an external merge sort. Lines
+ * beyond {@link #MEMORY_CHARS} are in files of the service, which {@link #close} removes. Owned by one thread. A
+ * {@link Cursor} ends before this is closed.
  */
 final class SortedLines implements Closeable {
-    /** The heap that the lines of one sorter take at most, in characters. */
+    /** Maximum heap of one sorter's lines, in characters. */
     static final int MEMORY_CHARS = 1 << 20;
-    /** The longest line: UTF-8 takes three bytes for a character at most, and two bytes hold their number. */
+    /** Maximum length of a line. UTF-8 needs at most three bytes for a character, and two bytes encode their number. */
     static final int MAX_LINE_CHARS = 16_384;
 
-    /** A line's share of the memory beside its characters: the string, its array, its place in a list. */
+    /** A line's share of the memory in addition to its characters: the string, its array, its place in a list. */
     private static final int LINE_OVERHEAD_CHARS = 64;
 
     private static final FileAttribute<Set<PosixFilePermission>> SERVICE_ALONE =
@@ -47,12 +47,12 @@ final class SortedLines implements Closeable {
         this.files = files;
     }
 
-    /** Returns the lines from the first one on. */
+    /** Opens the lines from the first one. */
     Cursor open() throws IOException {
         return open("");
     }
 
-    /** Returns the lines that are not before this text in their order; most of the others are not read. */
+    /** Opens the lines from this text in their order. Most of the earlier lines are not read. */
     Cursor open(String from) throws IOException {
         return new Cursor(memory, files, from);
     }
@@ -65,19 +65,19 @@ final class SortedLines implements Closeable {
     }
 
     /**
-     * A place in a file.
+     * A position in a file.
      *
-     * @param beginning of the line that begins there
-     * @param offset in bytes
+     * @param beginning beginning of the line at that position
+     * @param offset offset in bytes
      */
     private record Mark(String beginning, long offset) {}
 
-    /** A file of lines in their order, with marks by which those that begin it can be passed over. */
+    /** A file of lines in their order. Its marks allow to skip its first lines. */
     private record SortedFile(Path path, List<Mark> marks) {
         InputStream open(String from) throws IOException {
             long offset = 0;
             for (Mark mark : marks) {
-                // The line is behind its beginning, and may be behind a text that begins alike.
+                // The line is behind its beginning, and may be behind a text with the same beginning.
                 if (mark.beginning().compareTo(from) < 0 && !from.startsWith(mark.beginning())) {
                     offset = mark.offset();
                 }
@@ -86,7 +86,7 @@ final class SortedLines implements Closeable {
         }
     }
 
-    /** Writes a new file that only the service can read: it says what a user's job has open. Owned by one thread. */
+    /** Writes a new file that only the service can read, because it lists a user's open files. Owned by one thread. */
     private static final class FileWriter implements Closeable {
         private static final int MARK_BYTES = 1 << 16;
         private static final int MARK_CHARS = 64;
@@ -102,7 +102,7 @@ final class SortedLines implements Closeable {
                     path, Set.of(StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW), SERVICE_ALONE))));
         }
 
-        /** Writes a line as a whole: {@code writeUTF} looks at each character, and a job is stopped meanwhile. */
+        /** Writes a line as a whole. {@code writeUTF} would read each character, but the job is stopped during this. */
         void write(String line) throws IOException {
             if (offset >= nextMark) {
                 file.marks().add(new Mark(line.substring(0, Math.min(MARK_CHARS, line.length())), offset));
@@ -135,9 +135,10 @@ final class SortedLines implements Closeable {
         private boolean handedOver;
 
         /**
-         * @param directory a folder of the service's own for what exceeds the memory; made if missing
-         * @param name the files' names begin so
-         * @param memoryChars how many characters stay on the heap
+         * @param directory a folder of the service for lines beyond the memory; made if missing
+         *
+         * @param name beginning of the files' names
+         * @param memoryChars number of characters that stay on the heap
          */
         Sorter(Path directory, String name, int memoryChars) {
             this.directory = directory;
@@ -145,7 +146,7 @@ final class SortedLines implements Closeable {
             this.memoryChars = memoryChars;
         }
 
-        /** Takes a line of {@link #MAX_LINE_CHARS} at most. */
+        /** Adds a line of at most {@link #MAX_LINE_CHARS}. */
         void add(String line) throws IOException {
             memory.add(line);
             chars += line.length() + LINE_OVERHEAD_CHARS;
@@ -154,7 +155,7 @@ final class SortedLines implements Closeable {
             }
         }
 
-        /** Returns all of them in order; the files are its own from then on, and nothing may be added. */
+        /** Returns all lines in order. The result owns the files from then on, and no line may be added. */
         SortedLines sorted() {
             memory.sort(Comparator.naturalOrder());
             handedOver = true;
@@ -174,7 +175,7 @@ final class SortedLines implements Closeable {
             chars = 0;
         }
 
-        /** Removes what was not handed over. */
+        /** Removes the files that were not handed over. */
         @Override
         public void close() throws IOException {
             if (!handedOver) {
@@ -189,16 +190,16 @@ final class SortedLines implements Closeable {
         private String last = "";
         private boolean handedOver;
 
-        /** @param directory a folder of the service's own; made if missing */
+        /** @param directory a folder of the service; made if missing */
         Appender(Path directory, String name) throws IOException {
             WorkDirectories.passage(directory);
             this.out = new FileWriter(directory.resolve(name));
         }
 
         /**
-         * Takes the next line of {@link #MAX_LINE_CHARS} at most.
+         * Adds the next line of at most {@link #MAX_LINE_CHARS}.
          *
-         * @throws IllegalArgumentException if it does not come after the one before
+         * @throws IllegalArgumentException if it does not follow the previous line in the order
          */
         void add(String line) throws IOException {
             if (line.compareTo(last) <= 0) {
@@ -208,7 +209,7 @@ final class SortedLines implements Closeable {
             out.write(line);
         }
 
-        /** Returns all of them; the file is its own from then on, and nothing may be added. */
+        /** Returns all lines. The result owns the file from then on, and no line may be added. */
         SortedLines sorted() throws IOException {
             out.close();
             handedOver = true;
@@ -299,7 +300,7 @@ final class SortedLines implements Closeable {
         String next() throws IOException;
     }
 
-    /** A part of the lines that is sorted in itself. */
+    /** A sorted part of the lines. */
     private static final class Run {
         private final Source source;
         private String line;

@@ -9,16 +9,17 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Names the processes of a rank that the job itself had stopped before it was held, so that another node finds them
- * again among the restored ones. Immutable.
+ * Names the processes of a rank that the job itself had stopped before it was held. Another node finds them by this
+ * among the restored ones. Immutable.
  *
- * @param pids the PID of every process of the rank as it sees itself, the root's first, a parent's before its
- *     children's, children in the order in which they were started
- * @param parents for each the place of its parent in that list; -1 for the root, and for one whose parent is not in it
- * @param stopped the places of those that were stopped
+ * @param pids the PID of every process in its own PID namespace, the root's first, parents before children, and
+ *     children in the order of their start
+ * @param parents for each process, the place of its parent in that list; -1 for the root, and for a parent that is
+ *     not in it
+ * @param stopped places of the stopped processes
  */
 public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<Integer> stopped) {
-    /** So many processes fit a message. */
+    /** Maximum number of processes that fit a message. */
     private static final int MOST = 4096;
 
     public StoppedProcesses {
@@ -27,14 +28,14 @@ public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<I
         stopped = List.copyOf(stopped);
     }
 
-    /** Describes those of a held rank. */
+    /** Describes the stopped processes of a held rank. */
     public static StoppedProcesses of(HeldRank rank) throws CheckpointException {
         ProcessTable table = new ProcessTable();
         List<ProcessIdentity> order = table.inOrderOfBirth(rank.processes());
         if (order.size() > MOST) {
             throw new CheckpointException("rank " + rank.rank() + " has " + order.size() + " processes, of which "
-                    + rank.stoppedByJob().size() + " were stopped before it was held: that can be told of at most "
-                    + MOST + " processes. Remedy: let those run (kill -CONT) and move the job then");
+                    + rank.stoppedByJob().size() + " were stopped before it was held. A message has room for at most "
+                    + MOST + " processes. Remedy: continue the stopped ones (kill -CONT) and move the job then");
         }
         List<Integer> stopped = new ArrayList<>();
         for (ProcessIdentity process : rank.stoppedByJob()) {
@@ -44,10 +45,10 @@ public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<I
     }
 
     /**
-     * Finds them among the copies: by their PIDs where the restart has given the copies those of the originals, else by
-     * their places in the tree.
+     * Finds the stopped processes among the copies. If the restart kept the originals' PIDs, these identify them.
+     * Otherwise their places in the tree do.
      *
-     * @param copy what was restored of the same rank, held
+     * @param copy held processes of the same rank that were restored
      */
     public Set<ProcessIdentity> among(HeldRank copy) throws CheckpointException {
         ProcessTable table = new ProcessTable();
@@ -59,9 +60,10 @@ public record StoppedProcesses(List<Integer> pids, List<Integer> parents, List<I
             boolean known = place >= 0 && place < pids.size() && copied.size() == pids.size();
             if (!known || !(byPid || parents.equals(parents(table, order)))) {
                 throw new CheckpointException("rank " + copy.rank() + ": the job itself had stopped " + stopped.size()
-                        + " of its " + pids.size() + " processes, and it cannot be told which of the " + order.size()
-                        + " copies are to stay stopped, since they have neither the same PIDs nor the same parents."
-                        + " Remedy: let those processes run (kill -CONT) and move the job then");
+                        + " of its " + pids.size() + " processes. Which of the " + order.size()
+                        + " copies must stay stopped is unknown, because they have neither equal PIDs nor equal"
+                        + " parents."
+                        + " Remedy: continue those processes (kill -CONT) and move the job then");
             }
             found.add(order.get(byPid ? copied.indexOf(pids.get(place)) : place));
         }

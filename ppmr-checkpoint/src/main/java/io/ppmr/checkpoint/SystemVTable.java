@@ -8,13 +8,13 @@ import java.util.OptionalInt;
 import java.util.regex.Pattern;
 
 /**
- * Reads the rows of a file in {@code /proc/sysvipc}, one after the other; sysvipc(5). The objects of all users stand
- * there, up to 32,000 of each kind, so no row is kept. For one thread, which owns the reader.
+ * Reads the rows of a file in {@code /proc/sysvipc}, one after the other; sysvipc(5). It has the objects of all users,
+ * up to 32,000 of each kind, so no row is kept. For one thread, which owns the reader.
  */
 final class SystemVTable {
     private static final long LEAST = Integer.MIN_VALUE;
     private static final long MOST = 0xFFFF_FFFFL;
-    /** With its sign; what has more digits is larger than {@link #MOST}. */
+    /** Maximum number of characters of a number with its sign. A longer one exceeds {@link #MOST}. */
     private static final int MOST_DIGITS = 11;
 
     private static final Pattern BLANKS = Pattern.compile("\\s+");
@@ -23,7 +23,7 @@ final class SystemVTable {
     private final BufferedReader lines;
     private final List<String> columns;
 
-    /** @param lines the file from its beginning: its first line names the columns */
+    /** @param lines the file from its beginning; its first line names the columns */
     SystemVTable(BufferedReader lines) throws IOException {
         this.lines = lines;
         String header = lines.readLine();
@@ -40,12 +40,12 @@ final class SystemVTable {
         return Arrays.asList(BLANKS.split(line.strip(), -1));
     }
 
-    /** A row: an object of one user's. */
+    /** A row, with one object of a user. */
     record Row(List<String> columns, List<String> values) {
 
         /**
-         * Returns a PID, a user or another number of 32 bits, users above 2^31 as negative numbers. It is empty where
-         * the row has no such column, or no such number there: a row is not refused for what one column holds.
+         * Returns a PID, a user or another number of 32 bits. Users above 2^31 are negative numbers. It is empty if the
+         * row has no such column, or the column has no such number. One column's content never refuses a row.
          */
         OptionalInt number(String column) {
             int place = columns.indexOf(column);

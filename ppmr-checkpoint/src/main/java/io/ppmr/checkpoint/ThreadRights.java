@@ -13,19 +13,19 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
- * Describes what one thread may do, see credentials(7), capabilities(7), namespaces(7), sched(7). Immutable.
+ * Describes the privileges of one thread, see credentials(7), capabilities(7), namespaces(7), sched(7). Immutable.
  *
- * @param id its number as it sees it itself
+ * @param id its number in its own PID namespace
  * @param uids real, effective, saved and filesystem user
- * @param gids the same of groups
+ * @param gids real, effective, saved and filesystem group
  * @param groups its supplementary groups
  * @param capabilities its sets in the order of {@link #CAPABILITY_SETS}
- * @param lastCapability the last capability that its kernel knows
+ * @param lastCapability its kernel's last capability
  * @param seccomp how its system calls are filtered
- * @param noNewPrivileges whether it can gain nothing by execve
- * @param nodesNamespaces the kinds of namespaces that it shares with the node
+ * @param noNewPrivileges whether it can gain no privileges by execve
+ * @param nodesNamespaces kinds of namespaces that it shares with the node
  * @param scheduling its priorities and its scheduling policy
- * @param limits soft and hard limit by the name that prlimit(1) gives it; unsigned
+ * @param limits soft and hard limits by their names in prlimit(1); unsigned
  */
 record ThreadRights(
         int id,
@@ -43,7 +43,7 @@ record ThreadRights(
     static final int SOFT = 0;
     static final int HARD = 1;
 
-    /** The five sets, as {@code /proc/PID/status} calls them. */
+    /** The five sets, by their names in {@code /proc/PID/status}. */
     static final List<String> CAPABILITY_SETS = List.of("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb");
 
     private static final int BOUNDING = 3;
@@ -68,24 +68,24 @@ record ThreadRights(
         }
     }
 
-    /** In what a copy's thread is more than this one, an original's; empty if in nothing. */
-    Optional<String> excessOf(ThreadRights copy) {
+    /** Returns a privilege that a copy's thread has and this original's does not, or empty if there is none. */
+    Optional<String> escalationOf(ThreadRights copy) {
         Set<Integer> allGroups = new TreeSet<>(groups);
         allGroups.addAll(gids);
         if (!uids.containsAll(copy.uids)) {
-            return Optional.of("it has the user ids " + copy.uids + ", its original had " + uids);
+            return Optional.of("it has the user ids " + copy.uids + ", but its original had " + uids);
         }
         if (!allGroups.containsAll(copy.gids) || !allGroups.containsAll(copy.groups)) {
             Set<Integer> more = new TreeSet<>(copy.groups);
             more.addAll(copy.gids);
             more.removeAll(allGroups);
-            return Optional.of("it is in the groups " + more + ", its original was not");
+            return Optional.of("it is in the groups " + more + ", but its original was not");
         }
         for (int set = 0; set < CAPABILITY_SETS.size(); set++) {
             long more = copy.capabilities.get(set) & ~reach(capabilities.get(set));
             if (more != 0) {
                 return Optional.of("its capabilities " + CAPABILITY_SETS.get(set) + " have " + Long.toHexString(more)
-                        + " (capabilities(7), in hexadecimal), which its original had not");
+                        + " (capabilities(7), in hexadecimal), but its original did not have these");
             }
         }
         if (seccomp.filtersLess(copy.seccomp)) {
@@ -95,17 +95,17 @@ record ThreadRights(
                     + seccomp.filters + ")");
         }
         if (noNewPrivileges && !copy.noNewPrivileges) {
-            return Optional.of("it can gain privileges by execve (NoNewPrivs 0), its original could not");
+            return Optional.of("it can gain privileges by execve (NoNewPrivs 0), but its original could not");
         }
         if (!nodesNamespaces.containsAll(copy.nodesNamespaces)) {
             Set<String> more = new TreeSet<>(copy.nodesNamespaces);
             more.removeAll(nodesNamespaces);
-            return Optional.of("it lives in the node's own namespaces " + more + ", its original had others");
+            return Optional.of("it lives in the node's own namespaces " + more + ", but its original had others");
         }
-        return excessOfShare(copy);
+        return escalationOfScheduling(copy);
     }
 
-    /** The sets in which it has a capability that it could use or get; the bounding set alone gives none. */
+    /** Returns the sets in which it has a capability that it could use or get. The bounding set alone gives none. */
     List<String> setsWith(int capability) {
         List<String> found = new ArrayList<>();
         for (int set = 0; set < CAPABILITY_SETS.size(); set++) {
@@ -116,7 +116,7 @@ record ThreadRights(
         return found;
     }
 
-    private Optional<String> excessOfShare(ThreadRights copy) {
+    private Optional<String> escalationOfScheduling(ThreadRights copy) {
         Scheduling other = copy.scheduling;
         if (other.nice() < scheduling.nice()
                 || other.realtimePriority() > scheduling.realtimePriority()
@@ -127,16 +127,16 @@ record ThreadRights(
         }
         for (Map.Entry<String, long[]> limit : copy.limits.entrySet()) {
             long[] original = limits.get(limit.getKey());
-            // The soft limit may be raised up to the hard one by anybody, so the hard one is what counts.
+            // Any process may raise the soft limit up to the hard one, so only the hard one counts.
             if (original != null && Long.compareUnsigned(limit.getValue()[HARD], original[HARD]) > 0) {
                 return Optional.of("its hard limit " + limit.getKey() + " is " + shown(limit.getValue()[HARD])
-                        + ", its original's was " + shown(original[HARD]));
+                        + ", but its original's was " + shown(original[HARD]));
             }
         }
         return Optional.empty();
     }
 
-    /** A set with all that its kernel knows has also what a newer kernel adds. */
+    /** Extends a full set. A set with all of its kernel's capabilities also has those that a newer kernel adds. */
     private long reach(long set) {
         long all = lastCapability + 1 >= CAPABILITY_BITS ? -1L : (1L << (lastCapability + 1)) - 1;
         return (set & all) == all ? -1L : set;
@@ -148,7 +148,7 @@ record ThreadRights(
 
     // ---- as text -----------------------------------------------------------------------------------------------
 
-    /** Returns all but its number. */
+    /** Returns all fields except its number. */
     String words() {
         List<String> words = new ArrayList<>();
         for (Set<Integer> set : List.of(uids, gids, groups)) {
@@ -171,8 +171,8 @@ record ThreadRights(
     }
 
     /**
-     * Reads a number and, behind a blank, what {@link #words} has written; throws IllegalArgumentException or
-     * IndexOutOfBoundsException else.
+     * Parses a number and, behind a blank, the text of {@link #words}. Throws IllegalArgumentException or
+     * IndexOutOfBoundsException if the text is invalid.
      */
     static ThreadRights parse(String text) {
         String[] words = text.split(" ", -1);

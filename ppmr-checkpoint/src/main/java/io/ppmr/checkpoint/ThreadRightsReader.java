@@ -8,16 +8,16 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /**
- * Reads the rights of a process's threads. What the kernel shows of a thread is read for each, and made into rights and
- * words only where no thread before showed the same: most threads of a crowd do. Any thread, several at once.
+ * Reads the rights of a process's threads. The kernel's text is read for each thread. It is parsed only if no earlier
+ * thread had an equal text, because most threads of a large process have. Any thread, several at once.
  */
 final class ThreadRightsReader {
-    /** Different rights of one process that are remembered. */
+    /** Maximum number of different rights of one process that are kept. */
     private static final int MOST = 64;
 
     private static final int TEXT_CHARS = 512;
 
-    /** CAP_SYS_ADMIN of capabilities(7): without it no thread leaves a namespace. */
+    /** CAP_SYS_ADMIN of capabilities(7). Without it no thread leaves a namespace. */
     private static final long MAY_LEAVE = 1L << 21;
 
     private static final int HEX = 16;
@@ -28,23 +28,23 @@ final class ThreadRightsReader {
     private final ConcurrentMap<String, Read> known = new ConcurrentHashMap<>();
 
     /**
-     * The rights of a thread, with the number of the first thread that had the same.
+     * The rights of a thread, with the words for its line.
      *
-     * @param rights for the rank's summary
-     * @param words of them, without a number
+     * @param rights rights for the rank's summary
+     * @param words their words, without a number
      */
     record Read(ThreadRights rights, String words) {}
 
     /**
-     * @param areAlike whether all threads were found in the same namespaces before; then only those that can leave them
-     *     since are looked at
+     * @param areAlike whether all threads were found in the same namespaces before; then only threads that can have
+     *     left them since are checked
      */
     ThreadRightsReader(ProcessRights common, boolean areAlike) {
         this.common = common;
         this.areAlike = areAlike;
     }
 
-    /** Reads those of a thread. */
+    /** Reads the rights of a thread. */
     Read read(LivingThread thread, Scheduling scheduling) throws IOException {
         ProcFields status = thread.status();
         List<String> own = namespacesOf(thread);

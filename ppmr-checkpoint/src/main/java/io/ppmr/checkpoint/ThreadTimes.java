@@ -8,32 +8,32 @@ import java.io.IOException;
 import java.util.Optional;
 
 /**
- * Counts how much a thread has run so far. A thread that stays stopped leaves both numbers as they are, however often
- * it is looked at; one that is continued changes the second one, however short it ran.
+ * The run time of a thread so far. Both numbers stay constant while it is stopped, however often they are read.
+ * Continuing the thread changes the second one, however short it ran.
  *
  * @param thread its number
  * @param runNs its time on a processor, the first field of {@code schedstat}; 0 on a kernel that does not count it
- * @param turns how often it has come onto a processor, the third field of {@code schedstat}; where the kernel does not
- *     count that, how often it has left one: both {@code ctxt_switches} of {@code status}, see proc(5)
+ * @param turns number of its starts on a processor, the third field of {@code schedstat}. If the kernel does not
+ *     count these, it is the number of its ends: both {@code ctxt_switches} of {@code status}, see proc(5).
  */
 record ThreadTimes(int thread, long runNs, long turns) {
     private static final int STATUS_BYTES = 1 << 20;
     private static final int FIELDS = 3;
     private static final int LONGEST_NUMBER = 18;
 
-    /** Reads those of a thread by its name among those of its process; empty if it is gone. */
+    /** Reads the times of a thread by its name in its process's folder of threads, or empty if it is gone. */
     static Optional<ThreadTimes> read(ProcFolder threads, String name) throws IOException {
         return read(threads, name, KernelFeatures.here());
     }
 
-    /** The same, on a kernel that has these features. */
+    /** Reads the times on a kernel with these features. */
     static Optional<ThreadTimes> read(ProcFolder threads, String name, KernelFeatures kernel) throws IOException {
         int thread = Integer.parseInt(name);
         if (kernel.has(Feature.SCHEDSTAT)) {
             Optional<String> text = threads.beginning(name + "/schedstat");
             String[] fields = text.orElse("").strip().split(" ", -1);
             if (fields.length != FIELDS) {
-                // It has just ended.
+                // The thread has just ended.
                 return Optional.empty();
             }
             ThreadTimes times = new ThreadTimes(thread, number(fields[0]), number(fields[2]));
@@ -58,26 +58,26 @@ record ThreadTimes(int thread, long runNs, long turns) {
     }
 
     private static long number(String text) throws IOException {
-        // By hand: a crowd has thousands of threads, and a pattern takes longer than the file.
+        // The number is parsed by hand, because a process may have thousands of threads, and a pattern takes longer
+        // than the file.
         boolean is = !text.isEmpty() && text.length() <= LONGEST_NUMBER;
         for (int at = 0; is && at < text.length(); at++) {
             is = text.charAt(at) >= '0' && text.charAt(at) <= '9';
         }
         if (!is) {
-            throw new IOException(
-                    "the times of a thread have a number that this release does not know: '" + text + "'");
+            throw new IOException("the times of a thread have an invalid number: '" + text + "'");
         }
         return Long.parseLong(text);
     }
 
-    /** Returns true if it shows a turn as soon as that begins; else it does when the turn has ended. */
+    /** Returns true if it shows a turn as soon as that begins. Otherwise it shows it when the turn has ended. */
     boolean showsTurnsAtOnce() {
         return runNs > 0;
     }
 
-    /** Describes for people what differs from an earlier look at the same thread. */
+    /** Describes for people the difference to an earlier reading of the same thread. */
     String since(ThreadTimes before) {
         return "thread " + thread + " had run " + before.runNs + " ns in " + before.turns
-                + " turns when its command had ended, by now " + runNs + " ns in " + turns;
+                + " turns when its command ended, and now " + runNs + " ns in " + turns;
     }
 }

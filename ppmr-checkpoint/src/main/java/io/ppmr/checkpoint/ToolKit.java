@@ -16,14 +16,14 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * The tools that every adapter works with. Immutable, for any thread.
+ * The common tools of every adapter. Immutable, for any thread.
  *
  * @param programs the native helpers
  * @param table the process table
  * @param signals sends signals by identity
- * @param timing the waits
+ * @param timing the time limits
  * @param starter starts the commands
- * @param versions what tools say of their version
+ * @param versions versions of tools
  */
 record ToolKit(
         NativePrograms programs,
@@ -36,7 +36,7 @@ record ToolKit(
         return of(programs, timing, CommandStarter.of(System.getenv()));
     }
 
-    /** One whose commands are children of this service. */
+    /** Makes tools whose commands are children of this service. */
     static ToolKit direct(NativePrograms programs) {
         return of(programs, RankCommand.Timing.defaults(), new CommandStarter.Direct());
     }
@@ -46,9 +46,7 @@ record ToolKit(
         return new ToolKit(programs, table, new SignalSender(table), timing, starter, new ToolVersions());
     }
 
-    /**
-     * Returns the words before a command that give it a session of its own and, where the service may, the job's user.
-     */
+    /** Returns the words before a command that give it a session of its own and, if the service may, the job's user. */
     List<String> launch(Optional<JobUser> user) throws CheckpointException {
         List<String> prefix = new ArrayList<>(List.of(programs.launch().toString()));
         if (user.isPresent() && LibC.isRoot()) {
@@ -60,7 +58,10 @@ record ToolKit(
         return prefix;
     }
 
-    /** The user's groups by the user database, which the launcher does not ask; none for a number without a name. */
+    /**
+     * Returns the user's groups from the user database, which the launcher does not read; none for a number without a
+     * name.
+     */
     private static List<String> groups(JobUser user) throws CheckpointException {
         try {
             return Accounts.groupsOf(user.uid(), user.gid())
@@ -70,14 +71,14 @@ record ToolKit(
                     .orElse(List.of());
         } catch (IOException e) {
             throw new CheckpointException(
-                    e.getMessage() + ", so no command is started as that user. Remedy: see that the user database"
+                    e.getMessage() + ", so no command is started as that user. Remedy: make sure that the user database"
                             + " answers (nsswitch.conf)",
                     e);
         }
     }
 
     /**
-     * Gives what stands before a command that runs as an ordinary user with one capability, by its number in
+     * Returns the words before a command that runs as an ordinary user with one capability, by its number in
      * capabilities(7). The command passes it on when it starts another program.
      */
     List<String> launch(JobUser user, int capability) throws CheckpointException {
@@ -86,7 +87,10 @@ record ToolKit(
         return prefix;
     }
 
-    /** The processes of a rank that must be checkpointed; throws if one is not the user's, or the root is gone. */
+    /**
+     * Returns the processes of a rank that must be checkpointed. Throws if one belongs to another user, or the root is
+     * gone.
+     */
     List<ProcessIdentity> requireTree(CheckpointTask task) throws CheckpointException {
         if (!table.isAlive(task.root())) {
             throw new CheckpointException(
@@ -100,9 +104,9 @@ record ToolKit(
     }
 
     /**
-     * The same before a restart, in a namespace that its start makes, where one is planned.
+     * Returns the words before a restart, in the planned namespace, if there is one.
      *
-     * @param launched what {@link #launch} has given
+     * @param launched the words of {@link #launch}
      * @param programs words of the command that name programs and folders of libraries
      */
     List<String> launchInNew(
@@ -118,8 +122,8 @@ record ToolKit(
     }
 
     /**
-     * The same before a checkpoint command, inside the rank's namespaces if it was moved here before. Throws if it
-     * lives where no program of root's may go.
+     * Returns the words before a checkpoint command, inside the rank's namespaces if it was moved here before. Throws
+     * if it is in namespaces that no program of root may enter.
      */
     List<String> launchFor(CheckpointTask task, List<String> launched, List<String> programs)
             throws CheckpointException {
@@ -128,7 +132,7 @@ record ToolKit(
         return moved.isPresent() ? moved.get().enter(launched, task.imageDirectory(), programs) : launched;
     }
 
-    /** Finds the programs, files and folders that words name: by absolute paths, or as {@link #find} finds them. */
+    /** Finds the programs, files and folders that words name, by absolute paths or by {@link #find}. */
     static Set<Path> filesNamedIn(List<String> words) {
         Set<Path> found = new LinkedHashSet<>();
         for (String word : words) {
@@ -144,24 +148,24 @@ record ToolKit(
         return found;
     }
 
-    /** The root's PID as a command sees it that was started by {@link #launchFor}. */
+    /** Returns the root's PID from the view of a command that was started by {@link #launchFor}. */
     int pidFor(CheckpointTask task) throws CheckpointException {
         return pidFor(task, task.root());
     }
 
-    /** The same of another process of the rank. */
+    /** Returns another process's PID from the view of such a command. */
     int pidFor(CheckpointTask task, ProcessIdentity process) throws CheckpointException {
         return livesElsewhere(task) ? table.pidInside(process) : process.pid();
     }
 
-    /** Returns true if the rank lives in a PID namespace other than this service's: it was moved here before. */
+    /** Returns true if the rank is in another PID namespace than this service, because it was moved here before. */
     boolean livesElsewhere(CheckpointTask task) {
         return task.root().pidNamespace() != table.ownPidNamespace();
     }
 
     /**
-     * Returns the folder in which a tool runs and has its files: a scratch folder of the user that it runs as, or the
-     * service's own folder. It is made if it is missing.
+     * Returns the folder in which a tool runs and has its files: a scratch folder of its user, or the service's own
+     * folder. It is made if missing.
      */
     Path toolDirectory(Path workDirectory, Optional<JobUser> user) throws CheckpointException {
         try {
@@ -173,7 +177,7 @@ record ToolKit(
         }
     }
 
-    /** The place of a file in {@link #toolDirectory}, without what an earlier attempt may have left there. */
+    /** Returns the path of a file in {@link #toolDirectory}, and removes the file of an earlier attempt. */
     Path freshFile(Path workDirectory, Optional<JobUser> user, String name) throws CheckpointException {
         Path file = toolDirectory(workDirectory, user).resolve(name);
         try {
@@ -187,11 +191,11 @@ record ToolKit(
     private static CheckpointException unusable(Path workDirectory, IOException cause) {
         return new CheckpointException(
                 "the work directory " + workDirectory + " cannot be used: " + cause
-                        + ". Remedy: see that it is on a local disk with room, and the service's own",
+                        + ". Remedy: make sure that it is on a local disk with room, and belongs to the service",
                 cause);
     }
 
-    /** Finds a program: its name if that holds a slash, else the first of that name in PATH. */
+    /** Finds a program: its name if that has a slash, otherwise the first of that name in PATH. */
     static Optional<Path> find(String program) {
         if (program.contains("/")) {
             return Optional.of(Path.of(program)).filter(Files::isExecutable);

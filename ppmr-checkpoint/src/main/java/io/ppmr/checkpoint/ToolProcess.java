@@ -20,8 +20,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A started checkpoint or restart tool. It has a session of its own and files as standard streams, so that neither it
- * nor what it restores depends on this service's life. Owned by the thread of its command.
+ * A started checkpoint or restart tool. It has its own session, and files as standard streams, so that neither the tool
+ * nor the restored processes depend on this service's life. Owned by the thread of its command.
  */
 final class ToolProcess {
     static final File NULL = new File("/dev/null");
@@ -29,27 +29,27 @@ final class ToolProcess {
     private static final Logger LOG = LoggerFactory.getLogger(ToolProcess.class);
     private static final int TAIL_BYTES = 2000;
     private static final int PIECE_BYTES = 8192;
-    /** A command can write, or show by a hole, any size. */
+    /** Maximum size of the output that is read. A command can write, or show by a hole, any size. */
     private static final int OUTPUT_BYTES = 256 << 10;
 
     /** Repeated scans of all processes take at most this fraction (1/n) of one core. */
-    private static final int LOOKING_SHARE = 50;
+    private static final int SCAN_SHARE = 50;
 
     /**
      * The meaning of a failed tool's log, for people.
      *
-     * @param sentence what was in its way
-     * @param remedy what to do
+     * @param sentence the cause
+     * @param remedy the remedy
      */
     record Explanation(String sentence, String remedy) {}
 
-    /** Knows what a tool's log means. */
+    /** Explains a tool's log. */
     @FunctionalInterface
     interface LogWords {
-        /** One that knows nothing. */
+        /** Explains no log. */
         LogWords UNKNOWN = log -> Optional.empty();
 
-        /** Returns what the end of a log means, if that is known. */
+        /** Returns the meaning of the end of a log, if it is known. */
         Optional<Explanation> explain(String log);
     }
 
@@ -59,7 +59,7 @@ final class ToolProcess {
     private final Path output;
     private final long startedNotBeforeTicks;
     private final ProcessTable table;
-    private ProcessSnapshot lastLook;
+    private ProcessSnapshot lastScan;
 
     private ToolProcess(
             String name,
@@ -78,11 +78,11 @@ final class ToolProcess {
     /**
      * Starts a command.
      *
-     * @param name for messages and for the name of its output file
-     * @param command the whole command, with whatever enters namespaces and changes the user
-     * @param workDirectory made if missing; its output goes to the service's own folder in there
-     * @param user the user that it runs as: its working directory is that user's scratch folder in there, without one
-     *     the service's own folder
+     * @param name name for messages and its output file
+     * @param command the whole command, with the words for namespaces and the user
+     * @param workDirectory made if missing; its output goes to the service's own folder in it
+     * @param user the user that it runs as. Its working directory is that user's scratch folder in the work
+     *     directory, or the service's own folder without a user.
      */
     static ToolProcess start(String name, List<String> command, Path workDirectory, Optional<JobUser> user, ToolKit kit)
             throws CheckpointException {
@@ -105,12 +105,15 @@ final class ToolProcess {
         return new ToolProcess(name, started, output, nowTicks, kit.table());
     }
 
-    /** Ends when the tool ends, with its exit status. */
+    /** Returns the process, which ends when the tool ends, with its exit status. */
     Process process() {
         return process;
     }
 
-    /** In the unit and from the zero of {@link ProcessIdentity#startTimeTicks}: nothing that it made is older. */
+    /**
+     * Returns the earliest possible start time of its processes, in the unit and from the zero of
+     * {@link ProcessIdentity#startTimeTicks}.
+     */
     long startedNotBeforeTicks() {
         return startedNotBeforeTicks;
     }
@@ -123,12 +126,12 @@ final class ToolProcess {
         return process.isAlive() ? table.find(pid()) : Optional.empty();
     }
 
-    /** The exit status, if it has ended. */
+    /** Returns the exit status, if it has ended. */
     Optional<Integer> exitCode() {
         return process.isAlive() ? Optional.empty() : Optional.of(process.exitValue());
     }
 
-    /** Reads what it has written so far; of much, the end. */
+    /** Reads its output so far, or the end of a long one. */
     String output() throws CheckpointException {
         try {
             return UserPath.tail(output, OUTPUT_BYTES).orElse("");
@@ -137,23 +140,23 @@ final class ToolProcess {
         }
     }
 
-    /** The tool's tree, itself first; empty if it has ended. */
+    /** Returns the tool's tree, itself first, or empty if it has ended. */
     List<ProcessIdentity> tree(ProcessSnapshot now) {
         return identity().map(now::tree).orElse(List.of());
     }
 
-    /** The tool and all that descends from it or shares its session. */
+    /** Returns the tool with all its descendants and all processes of its session. */
     List<ProcessIdentity> members() {
         return members(table.snapshot());
     }
 
-    /** The same, as a look has found them. */
+    /** Returns these processes from a scan. */
     List<ProcessIdentity> members(ProcessSnapshot now) {
         Set<ProcessIdentity> members = new LinkedHashSet<>();
         Optional<ProcessIdentity> own = identity();
         own.ifPresent(root -> members.addAll(now.tree(root)));
-        // A session's number stays taken as long as it has members. A later process of that PID is another one, and so
-        // is its session.
+        // A session's number stays in use as long as it has members. A later process with that PID is another one, and
+        // so is its session.
         if (own.isPresent() || table.find(pid()).isEmpty()) {
             members.addAll(now.inSession(pid()));
         }
@@ -161,26 +164,26 @@ final class ToolProcess {
     }
 
     /**
-     * Those of {@link #members} that were not there before, as far as was looked: cheap enough to ask often. None once
-     * the tool has ended.
+     * Returns the {@link #members} that are new since the last call, as far as a recent scan shows. It is cheap enough
+     * for frequent calls. There are none once the tool has ended.
      */
     List<ProcessIdentity> newMembers() {
         if (!process.isAlive()) {
             return List.of();
         }
-        ProcessSnapshot recent = table.recentSnapshot(LOOKING_SHARE);
-        if (recent == lastLook) {
+        ProcessSnapshot recent = table.recentSnapshot(SCAN_SHARE);
+        if (recent == lastScan) {
             return List.of();
         }
-        lastLook = recent;
+        lastScan = recent;
         return identity().map(recent::family).orElse(List.of());
     }
 
     /**
      * Describes in one line how it ended, with the end of its output and of its log, if it has one, which is kept.
      *
-     * @param remedies what is to be done about an exit status
-     * @param meaning what is known of its log
+     * @param remedies remedies for exit statuses
+     * @param meaning explains its log
      */
     String describeEnd(Path log, Map<Integer, String> remedies, LogWords meaning) {
         String words = tail(output);
@@ -191,7 +194,7 @@ final class ToolProcess {
         text.append(name);
         text.append(exitCode().map(code -> " ended with exit status " + code).orElse(" is still running"));
         if (!words.isBlank()) {
-            text.append("; it says: ").append(oneLine(words));
+            text.append("; its output: ").append(oneLine(words));
         }
         if (!logged.isBlank()) {
             text.append("; its log ")
@@ -206,19 +209,19 @@ final class ToolProcess {
         return text.toString();
     }
 
-    /** Ends the tool and everything that descends from it, patiently. */
+    /** Ends the tool and all its descendants, with time to end by itself. */
     void end(Duration grace, Duration terminateGrace, SignalSender signals) throws CheckpointException {
         requireEnd(signals.endPatiently(describe(), this::members, grace, terminateGrace, terminateGrace));
     }
 
-    /** Kills the tool and everything that descends from it. */
+    /** Kills the tool and all its descendants. */
     void kill(Duration limit, SignalSender signals) throws CheckpointException {
         requireEnd(signals.killAll(limit, this::members));
     }
 
     private void requireEnd(boolean gone) throws CheckpointException {
         if (!gone) {
-            throw new CheckpointException(describe() + " does not even end on SIGKILL. Remedy: it waits for its"
+            throw new CheckpointException(describe() + " does not end after SIGKILL. Remedy: it waits for its"
                     + " filesystem; abort that mount");
         }
     }
@@ -227,9 +230,9 @@ final class ToolProcess {
         return name + " (PID " + pid + ")";
     }
 
-    /** Returns true if a log in the service's own folder contains some ASCII words; false if there is no log. */
+    /** Returns true if a log in the service's own folder contains some ASCII words, or false if there is no log. */
     static boolean contains(Path log, String words) throws CheckpointException {
-        // In pieces, since a line may be as long as the file.
+        // The log is read in pieces, because a line may be as long as the file.
         try (InputStream from = Files.newInputStream(log)) {
             byte[] piece = new byte[PIECE_BYTES];
             String read = "";
@@ -248,7 +251,7 @@ final class ToolProcess {
         }
     }
 
-    /** Part of a message, so what cannot be read is said in it. */
+    /** Returns the end of a file for a message. If the file cannot be read, the text is the reason. */
     private static String tail(Path file) {
         try {
             return UserPath.tail(file, TAIL_BYTES).orElse("");
@@ -257,7 +260,10 @@ final class ToolProcess {
         }
     }
 
-    /** CRIU says first that it cannot raise a limit of its own, which does it no harm: what follows is the reason. */
+    /**
+     * Returns the text in one line. CRIU first reports that it cannot raise its own limit, which is harmless. The
+     * reason follows.
+     */
     private static String oneLine(String text) {
         return text.replaceAll("(?m)^.*Can't setup RLIMIT_NOFILE for self.*\\R?", "")
                 .strip()

@@ -23,17 +23,18 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 
 /**
- * Commands in transient services of their own, started by PID 1 through systemd-run(1). A scope would not do: what runs
- * in one is still our child, with our hardening. {@code KillMode=process}, since what a restart leaves behind is the
- * job: when its main process ends, or the unit is stopped, the processes in the unit's group stay.
+ * Runs commands in transient services of their own, which PID 1 starts through systemd-run(1). A scope does not
+ * suffice, because its processes are children of this service, with its hardening. The services have
+ * {@code KillMode=process}, because a restart leaves the job behind. When its main process ends, or the unit is
+ * stopped, the processes in the unit's group stay.
  */
 final class TransientServices implements CommandStarter {
     private static final long START_LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
     private static final long POLL_MS = 5;
-    /** Longer than any migration talks with a program of ours. */
+    /** Maximum lifetime of a helper program. Every migration is shorter. */
     private static final long CONVERSATION_S = TimeUnit.HOURS.toSeconds(2);
 
-    /** A PID, or what systemd-run says of its failure. */
+    /** Maximum length of a line, which is a PID or an error of systemd-run. */
     private static final int LINE_BYTES = 4096;
     /** Variables that describe this service and would be wrong for another. */
     private static final Set<String> OUR_OWN = Set.of(
@@ -59,7 +60,7 @@ final class TransientServices implements CommandStarter {
             "_",
             "_JAVA_SR_SIGNUM");
 
-    /** A variable that a shell can have; the manager takes no other. */
+    /** The name of a variable in a shell. The manager accepts no other. */
     private static final Pattern NAME = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
 
     private static final Pattern SPECIAL = Pattern.compile("[\"\\\\`$]");
@@ -72,9 +73,10 @@ final class TransientServices implements CommandStarter {
     private final Path directory;
 
     /**
-     * @param environment what commands get, except for what speaks of this service itself
+     * @param environment variables for commands, except for those that describe this service
+     *
      * @param program {@code systemd-run}, by name or path
-     * @param directory where a file with the environment is made for the start of each command; only root and the
+     * @param directory directory of a file with the environment for the start of each command; only root and the
      *     service's own user may change names in it
      */
     TransientServices(Map<String, String> environment, String program, Path directory) {
@@ -91,8 +93,8 @@ final class TransientServices implements CommandStarter {
     }
 
     /**
-     * Writes the environment into a file that root alone can read, systemd.exec(5): on a command line, and as a
-     * property of a unit, every user could read it. To be removed when the command has begun.
+     * Writes the environment into a file that only root can read, systemd.exec(5). Every user could read it on a
+     * command line or as a property of a unit. The caller removes it when the command has begun.
      */
     private Path environmentFile() throws CheckpointException {
         try {
@@ -110,7 +112,7 @@ final class TransientServices implements CommandStarter {
         }
     }
 
-    /** Removes those of services that were killed while a command began. */
+    /** Removes the files of services that were killed while a command began. */
     private void removeOfTheDead() throws IOException {
         try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, FILE + "*")) {
             for (Path file : files) {
@@ -130,13 +132,13 @@ final class TransientServices implements CommandStarter {
             Files.deleteIfExists(file);
         } catch (IOException e) {
             throw new CheckpointException(
-                    "the environment of a command stays behind in " + file + ": " + e.getMessage()
+                    "the environment of a command could not be removed from " + file + ": " + e.getMessage()
                             + ". Remedy: remove that file",
                     e);
         }
     }
 
-    /** The words before a command that make a transient service of it. */
+    /** Returns the words before a command that run it in a transient service. */
     private List<String> words(String name, Path workDirectory, Path environmentFile) {
         List<String> words = Command.words(
                 "%s --quiet --collect --wait --pipe --unit=%s --description=%s --property=KillMode=process"
@@ -164,46 +166,49 @@ final class TransientServices implements CommandStarter {
                     .redirectInput(ToolProcess.NULL)
                     .redirectErrorStream(true)
                     .start();
-            String said = firstLine(client);
-            if (said.matches("[1-9][0-9]{0,9}")) {
-                return new StartedCommand(client, Integer.parseInt(said));
+            String line = firstLine(client);
+            if (line.matches("[1-9][0-9]{0,9}")) {
+                return new StartedCommand(client, Integer.parseInt(line));
             }
-            String end = client.isAlive() ? "nothing was heard of it for 60 s" : "exit status " + client.exitValue();
+            String end = client.isAlive() ? "no output for 60 s" : "exit status " + client.exitValue();
             client.destroyForcibly();
             throw new CheckpointException(name + " could not be started in a service of its own: "
-                    + (said.isEmpty() ? end : said)
-                    + ". Remedy: systemctl status, and the journal of PID 1, say why");
+                    + (line.isEmpty() ? end : line)
+                    + ". Remedy: see systemctl status, and the journal of PID 1");
         } catch (IOException e) {
             throw new CheckpointException(
                     program + " cannot be started: " + e.getMessage() + ". Remedy: install systemd, or set " + VARIABLE
-                            + " to direct where the service is not systemd's",
+                            + " to direct if systemd does not run the service",
                     e);
         } finally {
             remove(variables);
         }
     }
 
-    /** The manager would fill in variables; systemd.service(5), "Command lines". */
+    /** Escapes a word, because the manager would expand variables; systemd.service(5), "Command lines". */
     private static String escape(String word) {
         return word.replace("$", "$$");
     }
 
-    /** Reads the first line of the service's main process, or of systemd-run in its stead. */
+    /** Reads the first line of the service's main process, or of systemd-run on a failure. */
     private static String firstLine(Process client) throws IOException {
-        StringBuilder said = new StringBuilder();
+        StringBuilder line = new StringBuilder();
         InputStream from = client.getInputStream();
         long deadlineNs = System.nanoTime() + START_LIMIT_NS;
         boolean over = false;
-        while (said.indexOf("\n") < 0 && said.length() < LINE_BYTES && !over && System.nanoTime() - deadlineNs < 0) {
-            // What it said before it ended is read once more after that.
+        while (line.indexOf("\n") < 0 && line.length() < LINE_BYTES && !over && System.nanoTime() - deadlineNs < 0) {
+            // The output before its end is read once more after the end.
             over = UninterruptedWait.of(() -> client.waitFor(POLL_MS, TimeUnit.MILLISECONDS));
-            said.append(
+            line.append(
                     new String(from.readNBytes(Math.min(from.available(), LINE_BYTES)), StandardCharsets.ISO_8859_1));
         }
-        return said.toString().lines().findFirst().orElse("").strip();
+        return line.toString().lines().findFirst().orElse("").strip();
     }
 
-    /** It needs no environment; where its client is killed in vain, since it hangs, the manager ends it later. */
+    /**
+     * Starts a helper, which needs no environment. If its client is killed in vain because it hangs, the manager ends
+     * it later.
+     */
     @Override
     public Process converse(List<String> command) throws CheckpointException {
         List<String> whole = Command.words(

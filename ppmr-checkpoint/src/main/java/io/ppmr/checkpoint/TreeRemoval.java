@@ -17,11 +17,11 @@ import java.util.Deque;
 import java.util.UUID;
 
 /**
- * Removes a directory with all that is in it, while users whose files these are change what they like in it. Whatever
- * is opened lies in a directory that belongs to this service alone by then: each directory is taken over (its owner,
- * then its mode) before its entries are looked at, and one that lies deeper is first moved to the top. So no name is
- * exchanged between two looks at it, and neither links nor FIFOs are opened. No more than three directories are open,
- * however deep the tree is. Owned by the calling thread.
+ * Removes a directory with all its content, while the owners of these files may change it. Each directory first becomes
+ * the service's own (its owner, then its mode) before its entries are read. A deeper directory is first moved to the
+ * top. Therefore everything that is opened is in a directory of the service. No name can be exchanged between two
+ * accesses, and neither links nor FIFOs are opened. At most three directories are open, however deep the tree is. Owned
+ * by the calling thread.
  */
 final class TreeRemoval {
     private final SecureDirectoryStream<Path> top;
@@ -36,9 +36,9 @@ final class TreeRemoval {
     }
 
     /**
-     * Removes it; nothing happens if it is not there.
+     * Removes the directory, if it exists.
      *
-     * @param root in a directory in which only this service's user can exchange it
+     * @param root directory in a parent in which only this service's user can exchange it
      */
     static void remove(Path root) throws IOException {
         Path whole = root.toAbsolutePath().normalize();
@@ -91,7 +91,10 @@ final class TreeRemoval {
         }
     }
 
-    /** From now on no other process makes, exchanges or renames an entry in it, also through an open descriptor. */
+    /**
+     * Takes the directory's ownership. From now on no other process can make, exchange or rename an entry in it, even
+     * through an open descriptor.
+     */
     private void takeOver(SecureDirectoryStream<Path> directory) throws IOException {
         PosixFileAttributeView view = directory.getFileAttributeView(PosixFileAttributeView.class);
         if (!view.getOwner().equals(self)) {
@@ -100,7 +103,7 @@ final class TreeRemoval {
         view.setPermissions(PosixFilePermissions.fromString("rwx------"));
     }
 
-    /** Removes an entry without a look at what it is; false if it is a directory with something in it. */
+    /** Removes an entry of any kind. Returns false for a directory that is not empty. */
     private static boolean removeNow(SecureDirectoryStream<Path> directory, Path name) throws IOException {
         try {
             directory.deleteDirectory(name);

@@ -14,9 +14,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Adds up the open files of a job that no path leads to: they go into its images as a whole, and the memory of its
- * processes does not count them. Each is counted once, however often it is open. No server of a filesystem is asked.
- * For one thread.
+ * Sums the open files of a job without a path. They are completely in its images, and are not part of its processes'
+ * memory. Each file counts once, however often it is open. No filesystem's server is queried. For one thread.
  */
 public final class UnnamedFiles {
     private static final String UNNAMED = " (deleted)";
@@ -25,10 +24,10 @@ public final class UnnamedFiles {
     private final Set<String> seen = new HashSet<>();
 
     /**
-     * Returns the bytes of those that a process has open and that were not counted before. What it has mapped of files
-     * in memory is its resident memory, and counts there.
+     * Returns the size of a process's open unnamed files that were not counted before. Mapped parts of in-memory files
+     * are resident memory, and count there.
      *
-     * @throws IOException if they may not be looked at; a process that has ended has none
+     * @throws IOException if they cannot be inspected; a process that has ended has none
      */
     public long bytes(ProcessIdentity process) throws IOException {
         String folder = "/proc/" + process.pid() + "/fd";
@@ -55,7 +54,7 @@ public final class UnnamedFiles {
         return bytes;
     }
 
-    /** Returns how much is mapped of each file in memory without a name, by its number. */
+    /** Returns the mapped size of each unnamed in-memory file, by its number. */
     private static Map<Long, Long> mapped(int pid) throws IOException {
         Map<Long, Long> mapped = new HashMap<>();
         ProcMaps.read(pid, line -> {

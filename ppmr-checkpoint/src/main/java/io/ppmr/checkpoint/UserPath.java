@@ -14,20 +14,20 @@ import java.util.Optional;
 import java.util.function.IntConsumer;
 
 /**
- * Holds what lies at a path where a user can put something else at any moment: a link, a FIFO, a file of any size. It
- * does so by a descriptor ({@code O_PATH}) that follows no link in the path's last component, opens nothing and so
- * waits for nothing. All questions and reads go to what is held, whatever becomes of the name. Links before the last
+ * Holds the object at a path where a user can substitute another object at any time: a link, a FIFO, a file of any
+ * size. It uses a descriptor ({@code O_PATH}) that follows no link in the path's last component. It opens nothing and
+ * so blocks on nothing. All queries and reads use the held object, whatever happens to the name. Links before the last
  * component are followed. Owned by the thread that made it, until it is closed.
  */
 public final class UserPath implements AutoCloseable {
-    /** Enough for what is read here: a PID, an announcement. */
+    /** Maximum size of texts that are read in this way: a PID, an announcement. */
     public static final int MAX_TEXT_BYTES = 4096;
 
     private static final Charset NAMES =
             Charset.forName(System.getProperty("sun.jnu.encoding", StandardCharsets.UTF_8.name()));
     private static final Path DESCRIPTORS = Path.of("/proc/self/fd");
 
-    // open(2), fcntl.h; the numbers are those of x86-64 and AArch64, which differ in O_NOFOLLOW alone.
+    // The constants of open(2), fcntl.h. They hold for x86-64 and AArch64, which differ only in O_NOFOLLOW.
     private static final int O_RDONLY = 0;
     private static final int O_NONBLOCK = 0x800;
     private static final int O_NOFOLLOW = System.getProperty("os.arch").equals("aarch64") ? 0x8000 : 0x20000;
@@ -62,15 +62,15 @@ public final class UserPath implements AutoCloseable {
     }
 
     /**
-     * Takes hold of what is there now.
+     * Opens the object that is at the path now.
      *
-     * @throws NoSuchFileException if there is nothing
+     * @throws NoSuchFileException if there is none
      */
     public static UserPath hold(Path path) throws IOException {
         return hold(path, path);
     }
 
-    /** Takes hold of an entry of the directory that is held. */
+    /** Opens an entry of the held directory. */
     public UserPath entry(Path name) throws IOException {
         return hold(directory().resolve(name), path.resolve(name));
     }
@@ -86,10 +86,10 @@ public final class UserPath implements AutoCloseable {
     }
 
     /**
-     * The text of a regular file of the job's user, of root or of the service's own user; empty if there is no such
-     * file.
+     * Returns the text of a regular file of the job's user, of root or of the service's own user, or empty if there is
+     * no such file.
      *
-     * @param limitBytes a longer one is refused
+     * @param limitBytes a longer file is refused
      */
     public static Optional<String> read(Path path, JobUser user, int limitBytes) throws IOException {
         try (UserPath file = hold(path)) {
@@ -105,7 +105,7 @@ public final class UserPath implements AutoCloseable {
         }
     }
 
-    /** The last bytes of a regular file of anybody; empty if there is no such file. */
+    /** Returns the last bytes of a regular file of any user, or empty if there is no such file. */
     static Optional<String> tail(Path path, int bytes) throws IOException {
         try (UserPath file = hold(path)) {
             return Optional.of(file.tail(bytes));
@@ -114,12 +114,12 @@ public final class UserPath implements AutoCloseable {
         }
     }
 
-    /** Returns the path by which it was taken hold of. */
+    /** Returns the path by which it was opened. */
     public Path path() {
         return path;
     }
 
-    /** Its owner. */
+    /** Returns its owner. */
     public JobUser owner() {
         return new JobUser(uid, gid);
     }
@@ -143,16 +143,16 @@ public final class UserPath implements AutoCloseable {
         return (mode & TYPE) == LINK;
     }
 
-    /** Its size as it is now. */
+    /** Returns its present size. */
     public long sizeBytes() throws IOException {
         return (long) Files.getAttribute(place(), "unix:size");
     }
 
     /**
-     * Reads a regular file from its beginning to its end; anything else is refused.
+     * Reads a regular file from its beginning to its end. Any other object is refused.
      *
-     * @param buffer takes a piece after the other
-     * @param piece told how many bytes of the buffer the next piece has
+     * @param buffer receives one piece after the other
+     * @param piece receives the size of the next piece in the buffer
      */
     public void read(byte[] buffer, IntConsumer piece) throws IOException {
         requireRegular();
@@ -180,7 +180,7 @@ public final class UserPath implements AutoCloseable {
         }
     }
 
-    /** A path by which the entries of the directory that is held are reached as long as it is held. */
+    /** Returns a path to the entries of the held directory, valid as long as it is held. */
     public Path directory() throws IOException {
         if ((mode & TYPE) != DIRECTORY) {
             throw new IOException(path + " is no directory");
@@ -189,15 +189,16 @@ public final class UserPath implements AutoCloseable {
     }
 
     /**
-     * The whole text, as UTF-8; anything but a regular file is refused.
+     * Returns the whole text, as UTF-8. Only a regular file is accepted.
      *
-     * @param limitBytes a longer one is refused
+     * @param limitBytes a longer file is refused
      */
     public String read(int limitBytes) throws IOException {
-        // One byte more than may be there shows that the file is too long, whatever size it says.
+        // One byte more than allowed shows that the file is too long, whatever size it has.
         byte[] bytes = bytes(0, limitBytes + 1);
         if (bytes.length > limitBytes) {
-            throw new IOException(path + " is longer than " + limitBytes + " bytes. Remedy: correct what writes it");
+            throw new IOException(
+                    path + " is longer than " + limitBytes + " bytes. Remedy: correct the program that writes it");
         }
         return new String(bytes, StandardCharsets.UTF_8);
     }
@@ -208,7 +209,7 @@ public final class UserPath implements AutoCloseable {
 
     private byte[] bytes(long offset, int limitBytes) throws IOException {
         requireRegular();
-        // Without O_NONBLOCK the owner could hold the open up by a lease, fcntl(2).
+        // Without O_NONBLOCK the owner could block the open by a lease, fcntl(2).
         int readable = open(place(), path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         try {
             byte[] bytes = new byte[limitBytes];
@@ -247,8 +248,8 @@ public final class UserPath implements AutoCloseable {
             case ENOENT, ENOTDIR -> throw new NoSuchFileException(called.toString());
             case EACCES -> throw new AccessDeniedException(called.toString(), null, "permission denied");
             case EAGAIN ->
-                throw new IOException(called + " is held by a lease, and is not waited for. Remedy: end the process"
-                        + " that has it");
+                throw new IOException(
+                        called + " has a lease, and is not opened. Remedy: end the process" + " that has it");
             default -> throw new IOException(called + " cannot be opened: " + LibC.describe(errno));
         };
     }

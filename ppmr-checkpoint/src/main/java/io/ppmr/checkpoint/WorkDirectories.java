@@ -19,8 +19,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The directories in which commands keep their own files. A user can change nothing but what is in a scratch folder of
- * the user's own, and the service opens nothing in there but through {@link UserPath}:
+ * The directories in which commands keep their own files. A user can change only the content of the user's own scratch
+ * folder. The service opens files in there only through {@link UserPath}:
  *
  * <pre>
  * WORK/ATTEMPT/           the service's, 0711: a user can pass through
@@ -47,8 +47,8 @@ public final class WorkDirectories {
     private WorkDirectories() {}
 
     /**
-     * Makes a service's work directory, unless it is there, and refuses one in whose path a user can change a name:
-     * that user could lead the service's files elsewhere.
+     * Makes a service's work directory, unless it exists. Refuses one in whose path a user can change a name, because
+     * that user could redirect the service's files.
      */
     public static void prepare(Path workDirectory) throws IOException {
         if (!Files.exists(workDirectory)) {
@@ -59,7 +59,7 @@ public final class WorkDirectories {
             Path one = changeable.get().directory();
             throw new IOException("work_directory = \"" + workDirectory + "\": " + one + " "
                     + changeable.get().reason()
-                    + ", who could lead the service's files elsewhere. Remedy: chown root " + one + " and chmod go-w "
+                    + ", which could redirect the service's files. Remedy: chown root " + one + " and chmod go-w "
                     + one + ", or name another work_directory");
         }
     }
@@ -67,12 +67,15 @@ public final class WorkDirectories {
     /**
      * A directory in which users other than root and the service's own can change names.
      *
-     * @param directory it
-     * @param reason why, for people: who owns it, or who may write there
+     * @param directory the directory
+     * @param reason its owner, or its writers, for people
      */
     public record Changeable(Path directory, String reason) {}
 
-    /** The first such one on the way from a directory, links resolved, up to the root; empty if there is none. */
+    /**
+     * Returns the first such directory on the way from a directory, links resolved, to the root, or empty if there is
+     * none.
+     */
     public static Optional<Changeable> changeable(Path directory) throws IOException {
         int own = JobUser.ofService().uid();
         for (Path one = directory.toRealPath(); one != null; one = one.getParent()) {
@@ -89,7 +92,7 @@ public final class WorkDirectories {
         return Optional.empty();
     }
 
-    /** Makes the directory of a rank's command below that of its attempt; throws and names the place if it cannot. */
+    /** Makes the directory of a rank's command in that of its attempt. Throws, with the place, if that fails. */
     public static Path create(Path root, int rank) throws IOException {
         Path directory = root.resolve("rank-" + rank);
         try {
@@ -117,15 +120,15 @@ public final class WorkDirectories {
         }
     }
 
-    /** The service's own folder in a command's directory; made if missing. */
+    /** Returns the service's own folder in a command's directory; made if missing. */
     static Path own(Path workDirectory) throws IOException {
         return make(workDirectory, OWN);
     }
 
-    /** The folder of a tool that runs as the job's user; made if missing, and given to that user. */
+    /** Returns the folder of a tool that runs as the job's user. It is made if missing, and given to that user. */
     static Path scratch(Path workDirectory, JobUser user) throws IOException {
         Path scratch = make(workDirectory, SCRATCH);
-        // A service that is not root's runs its tools as itself.
+        // A service of another user than root runs its tools as itself.
         if (JobUser.ofService().uid() == 0 && !user.equals(owner(scratch))) {
             Files.setAttribute(scratch, "unix:gid", user.gid(), LinkOption.NOFOLLOW_LINKS);
             Files.setAttribute(scratch, "unix:uid", user.uid(), LinkOption.NOFOLLOW_LINKS);
@@ -157,10 +160,10 @@ public final class WorkDirectories {
     }
 
     /**
-     * Removes a directory with all that is in it, whatever users do in it meanwhile; nothing happens if it is not
-     * there.
+     * Removes a directory with all its content, whatever users do in it at that time. Nothing happens if it does not
+     * exist.
      *
-     * @param root in a directory in which only this service's user can exchange it
+     * @param root directory in a parent in which only this service's user can exchange it
      */
     public static void remove(Path root) throws IOException {
         TreeRemoval.remove(root);
@@ -173,8 +176,8 @@ public final class WorkDirectories {
     }
 
     /**
-     * Removes the directories of attempts that are over, {@code MIGRATION.ATTEMPT} and what may follow a further dot,
-     * and of the hooks of migrations that are, {@code hooks-MIGRATION}: a service that was killed has left them.
+     * Removes the directories that a killed service has left: those of ended attempts, {@code MIGRATION.ATTEMPT} with
+     * an optional suffix, and those of ended migrations' hooks, {@code hooks-MIGRATION}.
      */
     public static void removeEnded(Path workDirectory, AttemptEnded isOver) throws IOException {
         try (Stream<Path> found = Files.list(workDirectory)) {
@@ -188,12 +191,12 @@ public final class WorkDirectories {
         }
     }
 
-    /** Removes a directory as {@link #remove} does; what cannot be removed stays behind, with a line in the log. */
+    /** Removes a directory as {@link #remove} does. On an error it remains, with a line in the log. */
     public static void removeOrWarn(Path root) {
         try {
             remove(root);
         } catch (IOException e) {
-            LOG.warn("work directory {} stays behind: {}", root, e.getMessage());
+            LOG.warn("work directory {} could not be removed: {}", root, e.getMessage());
         }
     }
 }

@@ -1,10 +1,10 @@
 /**
- * Checkpointers behind one interface: {@link io.ppmr.checkpoint.Checkpointer}, made from {@link
- * io.ppmr.checkpoint.CheckpointerSettings}. An adapter starts a tool, proves from {@code /proc} that every process is
- * stopped before it reports success, and puts things back as they were when it fails: originals run again, restored
- * processes are ended.
+ * Checkpointers behind one interface: {@link io.ppmr.checkpoint.Checkpointer}, made from
+ * {@link io.ppmr.checkpoint.CheckpointerSettings}. An adapter starts a tool, and proves from {@code /proc} that every
+ * process is stopped before it reports success. After a failure it undoes its work: originals run again, and restored
+ * processes are killed.
  *
- * <p>Processes are named by {@link io.ppmr.os.ProcessIdentity} and found by {@link
- * io.ppmr.checkpoint.ProcessTable}. The native helpers are in {@code src/main/c}.
+ * <p>{@link io.ppmr.os.ProcessIdentity} names processes, and {@link io.ppmr.checkpoint.ProcessTable} finds them. The
+ * native helpers are in {@code src/main/c}.
  */
 package io.ppmr.checkpoint;

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The BLCR adapter with a real job that checkpoints itself, on a plain directory. */
+/** Tests the BLCR adapter with a real job that checkpoints itself, on a plain directory. */
 @Timeout(120)
 class BlcrCheckpointerIT {
     private static final String[] SMALL = {"--size", "70m", "--passes", "80", "--seed", "7", "--pace", "50"};
@@ -82,7 +82,7 @@ class BlcrCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
-    /** As a further attempt does, when the first one's target was lost. */
+    /** Tests a further attempt after the first one's target was lost. */
     @Tag("soak")
     @Test
     void shouldGoOnToTheRightResultWhenAHeldRankIsWrittenAgain() throws Exception {
@@ -133,7 +133,8 @@ class BlcrCheckpointerIT {
     void shouldEndTheCopyOfAnOrphanWhenItIsRestoredAndThenRefused() throws Exception {
         JobFixture.Job job = fixture.startOrphan("a", JobFixture.USER, SMALL);
         HeldRank original = JobFixture.finish(blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")));
-        // Nobody stops it, so it is not held: by then cr_restart has ended, and the copy is known by its session alone.
+        // No process stops it, so it is not held. By then cr_restart has ended, and only its session identifies the
+        // copy.
         Path wrapper = fixture.bin.resolve("cr_restart_running");
         Files.writeString(wrapper, "#!/bin/bash\nexec " + fixture.bin + "/cr_restart \"${@/--stop/--run}\"\n");
         Files.setPosixFilePermissions(wrapper, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -163,7 +164,7 @@ class BlcrCheckpointerIT {
                 () -> blcr.checkpoint(fixture.checkpoint(0, job.root(), images, "c")),
                 "exit status 17",
                 "File exists",
-                "there already");
+                "exists already");
         JobFixture.Job plain =
                 fixture.start("plain-job", "p", "--size", "8m", "--passes", "80", "--seed", "7", "--pace", "50");
         assertRemedy(
@@ -243,7 +244,7 @@ class BlcrCheckpointerIT {
         original.end(JobFixture.LIMIT);
         restored.release();
 
-        // Moved a second time, out of that namespace into another one.
+        // The rank is moved a second time, from that namespace into another one.
         ProcessIdentity root = restored.processes().get(0);
         Path again = fixture.userDirectory("images-again");
         HeldRank held = JobFixture.finish(always.checkpoint(fixture.checkpoint(0, root, again, "c2")));
@@ -326,7 +327,7 @@ class BlcrCheckpointerIT {
 
     @Test
     void shouldLeaveNothingWhenARestartThatWaitsForDataIsCancelled() throws Exception {
-        // A FIFO that nobody writes to stands for a stream that does not come.
+        // A FIFO without a writer replaces a stream that does not arrive.
         Path fifo = images.resolve("context.0");
         assertEquals(
                 0,

@@ -21,8 +21,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * The stand-ins of BLCR's programs behave as the real ones were recorded to on Linux 3.10: {@code blcr-session},
- * command by command, and what its notes say besides.
+ * Tests that the replacements of BLCR's programs behave like the real ones, which were recorded on Linux 3.10. It
+ * compares {@code blcr-session} command by command, and with its notes.
  */
 @Timeout(120)
 class BlcrSessionIT {
@@ -39,14 +39,14 @@ class BlcrSessionIT {
     private JobFixture.Job job;
     private final List<Process> started = new ArrayList<>();
 
-    /** A command of the session, and what it printed. */
-    private record Step(String command, List<String> said) {}
+    /** A command of the session, and its output. */
+    private record Step(String command, List<String> printed) {}
 
     @BeforeEach
     void startTheJob() throws Exception {
         fixture = new JobFixture();
         folder = Files.createDirectory(fixture.base.resolve("ckpt"));
-        // The session was root's.
+        // The session ran as root.
         job = fixture.start(
                 "selfckpt-job", ROOT, "a", "--size", "1m", "--passes", "1000", "--seed", "5", "--pace", "50");
     }
@@ -65,7 +65,7 @@ class BlcrSessionIT {
             if (line.startsWith("+ ")) {
                 steps.add(new Step(line.substring(2), new ArrayList<>()));
             } else {
-                steps.get(steps.size() - 1).said().add(line);
+                steps.get(steps.size() - 1).printed().add(line);
             }
         }
         return steps;
@@ -84,7 +84,7 @@ class BlcrSessionIT {
                 .directory(folder.toFile())
                 .redirectInput(ToolProcess.NULL)
                 .redirectErrorStream(true)
-                .redirectOutput(folder.resolve("said").toFile())
+                .redirectOutput(folder.resolve("output").toFile())
                 .start();
         started.add(process);
         return process;
@@ -96,8 +96,8 @@ class BlcrSessionIT {
         return process.exitValue();
     }
 
-    private List<String> said() throws IOException {
-        return Files.readAllLines(folder.resolve("said"));
+    private List<String> printed() throws IOException {
+        return Files.readAllLines(folder.resolve("output"));
     }
 
     @Test
@@ -112,14 +112,14 @@ class BlcrSessionIT {
                 restarted = start("exec " + command);
                 ProcessIdentity tool = fixture.table
                         .find((int) restarted.pid())
-                        .orElseThrow(() -> new AssertionError("cr_restart has ended: " + lastSaid()));
+                        .orElseThrow(() -> new AssertionError("cr_restart has ended: " + lastPrinted()));
                 awaitHeld();
                 assertTrue(fixture.table.isAlive(tool), "cr_restart stays while its child lives");
                 assertEquals(tool.pid(), fixture.table.parent(current()));
             } else if (command.startsWith("cr_")) {
                 int exitCode = run("exec " + command);
-                assertEquals(steps.get(i + 1).said(), List.of("rc=" + exitCode), command);
-                assertEquals(steps.get(i).said().stream().map(this::here).toList(), said(), command);
+                assertEquals(steps.get(i + 1).printed(), List.of("rc=" + exitCode), command);
+                assertEquals(steps.get(i).printed().stream().map(this::here).toList(), printed(), command);
                 compared++;
             } else if (command.startsWith("ls ")) {
                 assertEquals("r--------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file("c"))));
@@ -137,7 +137,7 @@ class BlcrSessionIT {
                 assertTrue(restarted.waitFor(60, TimeUnit.SECONDS));
                 assertEquals(
                         List.of("cr_restart rc=" + restarted.exitValue()),
-                        steps.get(i + 1).said());
+                        steps.get(i + 1).printed());
             } else if (command.startsWith("head ")) {
                 assertEquals(0, run(command + " > short"));
             }
@@ -149,7 +149,7 @@ class BlcrSessionIT {
         return folder.resolve(name);
     }
 
-    /** The process that now has the job's PID, if need be after a moment. */
+    /** Returns the process that now has the job's PID, and waits for it if needed. */
     private ProcessIdentity current() throws CheckpointException {
         return fixture.table.of(job.root().pid());
     }
@@ -160,12 +160,13 @@ class BlcrSessionIT {
                         .find(job.root().pid())
                         .filter(fixture.table::isHeld)
                         .isPresent()),
-                () -> "PID " + job.root().pid() + " is not stopped; " + folder.resolve("said") + " has: " + lastSaid());
+                () -> "PID " + job.root().pid() + " is not stopped; " + folder.resolve("output") + " has: "
+                        + lastPrinted());
     }
 
-    private String lastSaid() {
+    private String lastPrinted() {
         try {
-            return String.join("\n", said());
+            return String.join("\n", printed());
         } catch (IOException e) {
             return e.toString();
         }
@@ -175,7 +176,7 @@ class BlcrSessionIT {
         return "exec cr_checkpoint -p " + job.root().pid() + " " + options;
     }
 
-    // ---- what the notes say besides ----------------------------------------------------------------------------
+    // ---- the further notes ------------------------------------------------------------------------------------
 
     @Test
     void shouldBeInitsChildAgainAndEndAtOnceWhenItsParentWasInit() throws Exception {
@@ -184,7 +185,7 @@ class BlcrSessionIT {
                 .root();
         assertEquals(0, run("exec cr_checkpoint -p " + orphan.pid() + " -f c --noclobber --stop"));
         fixture.signals.send(SignalSender.Signal.KILL, orphan);
-        // Not before init has reaped it is its PID free.
+        // Its PID is free only after init has reaped it.
         assertTrue(Polling.until(JobFixture.LIMIT, () -> !Files.exists(Path.of("/proc/" + orphan.pid()))));
         assertEquals(0, run("exec cr_restart -f c --stop"), () -> "it ends at once: " + folder);
         ProcessIdentity restored = fixture.table.of(orphan.pid());
@@ -208,7 +209,7 @@ class BlcrSessionIT {
     void shouldRefuseWhenThePidIsTaken() throws Exception {
         assertEquals(0, run(checkpoint("-f c --clobber --stop")));
         assertFalse(run("exec cr_restart -f c --stop") == 0);
-        assertTrue(said().get(0).startsWith("Restart failed: "), () -> "what it says is in " + folder);
+        assertTrue(printed().get(0).startsWith("Restart failed: "), () -> "its output is in " + folder);
     }
 
     @Test

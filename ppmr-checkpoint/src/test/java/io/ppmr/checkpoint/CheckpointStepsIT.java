@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Stops ranks before a tool is started. */
+/** Tests the stop of ranks before a tool is started. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CheckpointStepsIT {
     private static final long STOP_BIT = 1L << 18;
@@ -41,7 +41,7 @@ class CheckpointStepsIT {
         }
     }
 
-    /** CRIU has a stopped process do things: a SIGSTOP that still waits in it comes in between, and the dump fails. */
+    /** CRIU runs code in a stopped process. A SIGSTOP that is still pending there interrupts it, and the dump fails. */
     @Test
     void shouldLeaveNoSignalWaitingInAProcessWhenOneOfItsThreadsTakesLongToStop() throws Exception {
         JobFixture.Job job = fixture.start(

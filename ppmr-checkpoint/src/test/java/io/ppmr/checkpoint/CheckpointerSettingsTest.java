@@ -81,7 +81,7 @@ class CheckpointerSettingsTest {
         assertEquals(0, CriuCheckpointer.compare("6.13.2", 6, 13));
     }
 
-    /** CRIU 4.2 counts pages in a field of their map that older ones do not know. */
+    /** CRIU 4.2 counts pages in a field that older versions do not have. */
     @Test
     void shouldSayThatAnOlderCriuLosesMemoryWhenTheSourceHasOneOf42OrLater() {
         String newer = "CRIU Version: 4.2.1 on kernel 6.18.44";

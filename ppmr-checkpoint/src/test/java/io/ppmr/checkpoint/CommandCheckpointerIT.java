@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The command adapter with real commands and jobs. */
+/** Tests the command adapter with real commands and jobs. */
 @Timeout(120)
 class CommandCheckpointerIT {
     private static final String[] SMALL = {"--size", "8m", "--passes", "120", "--seed", "5", "--pace", "50"};
@@ -82,7 +82,8 @@ class CommandCheckpointerIT {
     @Test
     void shouldFindTheRestoredProcessesByTheFileWithTheirPid() throws Exception {
         Path pids = fixture.userDirectory("pids");
-        // The command runs as root, and what it starts as the job's user, who may not write where root's PID file is.
+        // The command runs as root, and starts a process of the job's user, who may not write to the folder of root's
+        // PID file.
         CheckpointerSettings.CommandTool settings = new CheckpointerSettings.CommandTool(
                 goodCheckpoint(),
                 List.of(
@@ -241,9 +242,9 @@ class CommandCheckpointerIT {
                 "echo root:secret > \"$1\"",
                 "does not hold a PID alone");
         for (Map.Entry<String, String> attack : attacks.entrySet()) {
-            String said = failure(namingPids(true, attack.getKey() + "; sleep 1000"), fixture.work("r"));
-            assertTrue(said.contains("restart-5.pid") && said.contains(attack.getValue()), said);
-            assertFalse(said.contains("secret"), said);
+            String output = failure(namingPids(true, attack.getKey() + "; sleep 1000"), fixture.work("r"));
+            assertTrue(output.contains("restart-5.pid") && output.contains(attack.getValue()), output);
+            assertFalse(output.contains("secret"), output);
             WorkDirectories.remove(fixture.work("r"));
         }
         fixture.requireNothingLeft();
@@ -262,7 +263,7 @@ class CommandCheckpointerIT {
         fixture.raceAsUser(arguments.toArray(String[]::new));
         for (int round = 0; round < 10; round++) {
             for (boolean asJobUser : List.of(true, false)) {
-                // The link may come first: root's open of the output is what counts.
+                // The link may come first. Only root's open of the output matters.
                 failure(
                         namingPids(asJobUser, "echo overwritten; echo 1 > /dev/null; exit 9"),
                         WorkDirectories.create(work, 5));
@@ -313,7 +314,7 @@ class CommandCheckpointerIT {
         fixture.requireResult(job);
     }
 
-    /** Comes back when the command has ended, as a starter on a crowded node may. */
+    /** Returns when the command has ended, as a starter on a busy node may. */
     private static final class SlowStarter implements CommandStarter {
         private final CommandStarter starter = new CommandStarter.Direct();
 

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The CRIU adapter with ordinary processes, on a plain directory. */
+/** Tests the CRIU adapter with ordinary processes, on a plain directory. */
 @Timeout(180)
 class CriuCheckpointerIT {
     private static final String[] SMALL = {
@@ -130,8 +130,8 @@ class CriuCheckpointerIT {
         assertEquals(fixture.table.pidInside(job.root()), fixture.table.pidInside(copy));
         assertNotEquals(job.root().pidNamespace(), copy.pidNamespace());
         assertEquals(passesBefore, job.passes());
-        // The record as it travels: CRIU gives each thread what it had, and opens what it had open.
-        RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
+        // The record as it is sent. CRIU restores each thread's rights and each open file.
+        RightsBounds bounds = RightsBounds.standard(fixture.base.resolve("rights"));
         ArrivingPrivileges arriving = new ArrivingPrivileges(bounds.directory(), 0);
         try (ProcessPrivileges read = ProcessPrivileges.read("rank 0", original.processes(), bounds)) {
             read.send(10, 1000, (page, last) -> {
@@ -156,7 +156,7 @@ class CriuCheckpointerIT {
         fixture.requireNothingLeft();
     }
 
-    /** The file is another one at the target, where it may have none, or more: what counts is what the original had. */
+    /** The target may have another file, with fewer or more rights. Only the original's record counts. */
     @Test
     void shouldRestoreWhatItHadAndNoMoreWhenItsProgramHasFileCapabilities() throws Exception {
         String program = fixture.bin.resolve("plain-job").toString();
@@ -176,7 +176,7 @@ class CriuCheckpointerIT {
                 refused.getMessage().contains("PID " + pid + " (plain-job) has the capabilities 2400"),
                 refused.getMessage());
         HeldRank original = dump(job.root(), images, "d1");
-        RightsBounds bounds = RightsBounds.usual(fixture.base.resolve("rights"));
+        RightsBounds bounds = RightsBounds.standard(fixture.base.resolve("rights"));
         HeldRank restored;
         try (ProcessPrivileges had = ProcessPrivileges.read("rank 0", original.processes(), bounds)) {
             run("setcap", "cap_net_raw,cap_sys_admin+ep", program);
@@ -192,13 +192,13 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
     }
 
-    /** The kernel shows nobody another process's securebits, so the comparison lacks them: CRIU alone restores them. */
+    /** The kernel shows another process's securebits nowhere, so the comparison lacks them. CRIU restores them. */
     @Test
     void shouldGiveTheCopyItsOriginalsSecurebitsWhenRootRestores() throws Exception {
-        Path told = fixture.userDirectory("told").resolve("bits");
-        // Says its own (PR_GET_SECUREBITS) at its start and at each SIGUSR1.
-        String says = "my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157;"
-                + " $SIG{USR1} = sub { open my $told, '>>', $ARGV[0]; print $told syscall($prctl, 27), qq{\\n} };"
+        Path bits = fixture.userDirectory("bits").resolve("bits");
+        // Prints its own (PR_GET_SECUREBITS) at its start and at each SIGUSR1.
+        String script = "my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157;"
+                + " $SIG{USR1} = sub { open my $out, '>>', $ARGV[0]; print $out syscall($prctl, 27), qq{\\n} };"
                 + " kill USR1 => $$; while (1) { select undef, undef, undef, 0.1 }";
         Process process = new ProcessBuilder(
                         "setpriv",
@@ -209,20 +209,20 @@ class CriuCheckpointerIT {
                         "setsid",
                         "perl",
                         "-e",
-                        says,
-                        told.toString())
+                        script,
+                        bits.toString())
                 .redirectInput(ToolProcess.NULL)
                 .redirectErrorStream(true)
                 .redirectOutput(ToolProcess.NULL)
                 .start();
-        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(told)), "the job says nothing");
+        assertTrue(Polling.until(JobFixture.LIMIT, () -> Files.exists(bits)), "the job prints nothing");
         HeldRank original = dump(fixture.table.of((int) process.pid()), images, "d1");
         HeldRank restored = restore(images, "r1");
         original.end(JobFixture.LIMIT);
         restored.release();
         run("kill", "-USR1", Integer.toString(restored.processes().get(0).pid()));
-        Polling.until(JobFixture.LIMIT, () -> lines(told).size() > 1);
-        assertEquals(List.of("3", "3"), lines(told));
+        Polling.until(JobFixture.LIMIT, () -> lines(bits).size() > 1);
+        assertEquals(List.of("3", "3"), lines(bits));
     }
 
     private static List<String> lines(Path file) {
@@ -326,7 +326,7 @@ class CriuCheckpointerIT {
         ProcessIdentity child = stopAChild(job);
         HeldRank first = dump(job.root(), images, "d1");
         assertEquals(Set.of(child), first.stoppedByJob());
-        // Once more, as another attempt does: every process is stopped by now.
+        // This repeats it as another attempt does. Every process is stopped by now.
         HeldRank again = JobFixture.finish(criu.checkpoint(new CheckpointTask(
                 3,
                 fixture.treeOf(job.root()),
@@ -410,7 +410,7 @@ class CriuCheckpointerIT {
     @Tag("soak")
     @Test
     void shouldEndACriuThatSpinsWhenPrivatePagesAreCutOff() throws Exception {
-        // CRIU 4.1.1 reads on for ever at the end of the file: only the deadline ends it.
+        // CRIU 4.1.1 reads for ever at the end of the file. Only the deadline ends it.
         JobFixture.Job job = fixture.start("plain-job", "a", SMALL);
         HeldRank original = dump(job.root(), images, "d1");
         try (FileChannel pages = FileChannel.open(images.resolve("pages-2.img"), StandardOpenOption.WRITE)) {
@@ -437,7 +437,7 @@ class CriuCheckpointerIT {
 
     @Test
     void shouldLeaveNothingWhenARestartThatWaitsForItsImageIsCancelled() throws Exception {
-        // A FIFO that nobody writes to stands for an inventory that has not come.
+        // A FIFO without a writer replaces an inventory that has not arrived.
         Path fifo = images.resolve("inventory.img");
         assertEquals(
                 0,
@@ -472,7 +472,7 @@ class CriuCheckpointerIT {
         fixture.requireResult(job);
     }
 
-    /** CRIU as the user could not make a copy without what is missing there, and its threads would give up. */
+    /** CRIU as the user could not make a copy with the missing capability, and its threads would fail. */
     @Test
     void shouldRefuseByNameAsTheJobsUserWhenTheBoundingSetIsNotFull() throws Exception {
         Checkpointer asUser =

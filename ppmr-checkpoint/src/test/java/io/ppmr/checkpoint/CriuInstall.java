@@ -6,7 +6,7 @@ import io.ppmr.os.Command;
 import java.time.Duration;
 import java.util.List;
 
-/** The private CRIU of the tests, installed at the first call. */
+/** The tests' private CRIU, which is installed at the first call. */
 final class CriuInstall {
     private static List<String> program;
 

@@ -26,7 +26,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Looks at a {@code /proc} that is made for it. */
+/** Tests the scan with a generated {@code /proc}. */
 class CriuLimitsTest {
     private static final JobUser USER = new JobUser(20_001, 20_001);
     private static final ProcessIdentity ROOT = new ProcessIdentity("boot", 1, 100, 1000);
@@ -43,7 +43,7 @@ class CriuLimitsTest {
     private Duration lookLimit = Duration.ofSeconds(60);
     private Map<Integer, Integer> semaphoreUsers = Map.of();
 
-    /** A rank of a root that leads its session, and a child in it; and a shell that it was started from. */
+    /** Makes a rank whose root leads its session, with a child in it, and a shell that started it. */
     @BeforeEach
     void setUp() throws IOException {
         process(1, "init", 0, 1);
@@ -111,7 +111,7 @@ class CriuLimitsTest {
                 lookLimit);
     }
 
-    /** A job may close a descriptor, and open another one under its number, between two looks at it. */
+    /** A job may close a descriptor, and open another one under its number, between two reads of it. */
     @Test
     void shouldFindNothingWhenDescriptorsAreClosedAndOpenedMeanwhile() throws Exception {
         Path link = proc.resolve("101/fd/9");
@@ -222,7 +222,7 @@ class CriuLimitsTest {
         isMovable();
     }
 
-    /** Its number may be another process's by now, which is then no leader. */
+    /** Its number may belong to another process by now, which then leads no session. */
     @Test
     void shouldFindNothingWhenTheNumberOfASessionIsAnothersThreadByNow() throws Exception {
         process(77, "unrelated", SHELL, SHELL);
@@ -244,7 +244,7 @@ class CriuLimitsTest {
         isMovable();
     }
 
-    /** A look counts the semaphores of the user's set, which is only looked at where nothing else is found. */
+    /** Returns a scan that counts reads of the user's semaphores. These are read only if there is no other finding. */
     private CriuLimits patient(AtomicInteger looks, int orphanSeen) throws IOException {
         semaphores(USER.uid());
         return new CriuLimits(
@@ -329,7 +329,7 @@ class CriuLimitsTest {
         isMovable();
     }
 
-    /** On a busy node a rank may not run while it is looked at, and so have no connection that it has else. */
+    /** On a busy node a rank may not run during a scan, and so lack a connection that it normally has. */
     @Test
     void shouldRefuseAConnectionThatComesWhenTheRankGetsTheProcessor() throws Exception {
         process(101, "worker", 'R', 100, 100);
@@ -353,7 +353,7 @@ class CriuLimitsTest {
         refuseAConnection(limits);
     }
 
-    /** A look falls between two connections; those that follow find one. */
+    /** A scan falls between two connections. The following ones find one. */
     @Test
     void shouldRefuseConnectionsThatComeAndGo() throws Exception {
         open("socket:[78]", "02");
@@ -373,23 +373,25 @@ class CriuLimitsTest {
         refuseAConnection(limits);
     }
 
-    /** On a busy node a single look can take longer than a rank is looked at else, and fall between two connections. */
+    /**
+     * On a busy node a single scan can take longer than the normal time of all scans, and fall between two connections.
+     */
     @Test
     void shouldRefuseAConnectionThatTheThirdLookFindsWhenLooksTakeLong() throws Exception {
         open("socket:[78]", "02");
         semaphores(USER.uid());
         Duration patience = Duration.ofMillis(50);
-        // Each look asks for each of the three semaphores.
+        // Each scan reads each of the three semaphores.
         int inTwoLooks = 6;
-        AtomicInteger asked = new AtomicInteger();
+        AtomicInteger polled = new AtomicInteger();
         CriuLimits limits = new CriuLimits(
                 proc,
                 (set, semaphore) -> {
                     long endNs = System.nanoTime() + patience.toNanos();
-                    while (asked.get() < inTwoLooks && System.nanoTime() - endNs < 0) {
+                    while (polled.get() < inTwoLooks && System.nanoTime() - endNs < 0) {
                         Thread.onSpinWait();
                     }
-                    if (asked.incrementAndGet() == inTwoLooks) {
+                    if (polled.incrementAndGet() == inTwoLooks) {
                         assertDoesNotThrow(() -> connect(77));
                     }
                     return 0;
@@ -400,7 +402,7 @@ class CriuLimitsTest {
         refuseAConnection(limits);
     }
 
-    /** Its descriptor is closed before it is looked at, and the next one's is younger than the list of connections. */
+    /** Its descriptor is closed before it is read, and the next one is newer than the list of connections. */
     @Test
     void shouldRefuseConnectionsThatAreGoneBeforeTheirDescriptorsAreLookedAt() throws Exception {
         open("socket:[78]", "02");
@@ -413,7 +415,7 @@ class CriuLimitsTest {
         isMovable();
     }
 
-    /** At another address of the node the same port can be another user's. */
+    /** At another address of the node the same port can belong to another user. */
     @Test
     void shouldMoveARankThatWaitsForConnectionsWhenAnotherUserHasOneAtTheSamePort() throws Exception {
         open("socket:[78]", "02");
@@ -424,7 +426,7 @@ class CriuLimitsTest {
         isMovable();
     }
 
-    /** No kernel known writes such rows. */
+    /** No known kernel writes such rows. */
     @ParameterizedTest
     @ValueSource(
             strings = {
@@ -470,7 +472,7 @@ class CriuLimitsTest {
         lookLimit = Duration.ofNanos(1);
         String message = assertThrows(CheckpointException.class, () -> limits().require(Map.of(3, ROOT), USER))
                 .getMessage();
-        assertTrue(message.contains("not known whether CRIU can move them"), message);
+        assertTrue(message.contains("CRIU's ability to move them is unknown"), message);
         assertTrue(message.contains("Remedy: "), message);
     }
 
@@ -536,12 +538,12 @@ class CriuLimitsTest {
         semaphores(USER.uid());
         semaphoreUsers = Map.of(0, SHELL, 1, -1, 2, 101);
         isRefused("PID 101 (worker) has used the System V semaphores 5");
-        // Another user's are not asked for one by one.
+        // Another user's semaphores are not read one by one.
         semaphores(USER.uid() + 1);
         isMovable();
     }
 
-    /** Half of the keys that ftok(3) makes are negative, and the objects of all users stand in one table. */
+    /** Half of the keys that ftok(3) makes are negative, and one table has the objects of all users. */
     @Test
     void shouldFindNothingWhenAnothersObjectsHaveNegativeKeys() throws Exception {
         anothersObjects("-1627324413", 0);
@@ -551,7 +553,7 @@ class CriuLimitsTest {
         isRefused("PID 101 (worker) has used the System V shared memory 32771");
     }
 
-    /** No kernel known writes such rows; one that does must not end the migrations of all. */
+    /** No known kernel writes such rows. If one does, it must not end the migrations of all jobs. */
     @ParameterizedTest
     @ValueSource(strings = {"", "0x9f010003", "99999999999999999999999999", "-", "key"})
     void shouldFindNothingWhenAnothersObjectHasAKeyThatIsNoNumber(String key) throws Exception {
@@ -587,12 +589,12 @@ class CriuLimitsTest {
 
     @Test
     void shouldReadTheDumpArguments() {
-        assertEquals(List.of(false, false), told("--file-locks"));
-        assertEquals(List.of(true, false), told("-l", "-j"));
-        assertEquals(List.of(true, true), told("--tcp-established", "--shell-job"));
+        assertEquals(List.of(false, false), networkAndTerminal("--file-locks"));
+        assertEquals(List.of(true, false), networkAndTerminal("-l", "-j"));
+        assertEquals(List.of(true, true), networkAndTerminal("--tcp-established", "--shell-job"));
     }
 
-    private static List<Boolean> told(String... arguments) {
+    private static List<Boolean> networkAndTerminal(String... arguments) {
         CriuLimits.Arguments read = CriuLimits.Arguments.of("Version: 4.2", List.of(arguments));
         assertTrue(read.internetSockets(), "a later CRIU is not known to fail");
         return List.of(read.outerSessions(), read.establishedTcp());

@@ -10,13 +10,13 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 class CriuWordsTest {
-    /** The lines are CRIU's own, out of its logs. */
+    /** The lines are from CRIU's logs. */
     @ParameterizedTest
     @CsvSource(
             delimiter = '|',
             value = {
                 "Error (criu/files-reg.c:1052): Can't dump ghost file /home/x of 3145728 size, increase limit"
-                        + " | name was removed: /home/x | --ghost-limit",
+                        + " | unlinked file open: /home/x | --ghost-limit",
                 "Error (criu/files-ext.c:94): Can't dump file 3 of that type [600] (anon anon_inode:[perf_event])"
                         + " | does not write: anon anon_inode:[perf_event] | close it",
                 "Error (criu/proc_parse.c:502): Unknown shit 600 (anon_inode:[io_uring])"
@@ -24,11 +24,11 @@ class CriuWordsTest {
                 "Error (criu/timer.c:329): Unable to convert the notify thread id 385"
                         + " | signals one thread | SIGEV_SIGNAL",
                 "Error (criu/sk-unix.c:1): sk unix: External socket is used. Consider using --ext-unix-sk"
-                        + " | the other side of one of its Unix sockets | suspend hook",
+                        + " | the other end of one of its Unix sockets | suspend hook",
                 "Error (criu/files-reg.c:2): Can't open file home/y on restore: No such file or directory"
-                        + " | the file home/y: No such file or directory | folder in common",
+                        + " | the file home/y: No such file or directory | share the folder",
                 "Error (criu/files-reg.c:2): File usr/lib/z has bad size 5 (expect 6)"
-                        + " | another file of the name usr/lib/z, by its size | same file",
+                        + " | another file of the name usr/lib/z, with another size | same file",
                 "Error (criu/cr-restore.c:3): Can't fork for 117: File exists | PID 117 | namespaces"
             })
     void shouldSayInOneSentenceWhatCriuMeans(String line, String sentence, String remedy) {
@@ -43,7 +43,7 @@ class CriuWordsTest {
         assertEquals(Optional.empty(), CriuWords.explain("Error (criu/x.c:1): something new"));
     }
 
-    /** A job chooses the names of its files, and the reason is a line of root's log. */
+    /** A job chooses the names of its files, and the reason is a line in root's log. */
     @Test
     void shouldEscapeNamesThatAJobHasChosen() {
         Explanation found =

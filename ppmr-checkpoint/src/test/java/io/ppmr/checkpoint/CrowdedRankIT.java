@@ -23,10 +23,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A user's job with many threads and descriptors costs a service that reads what it may do a bounded time. */
+/**
+ * Tests that a user's job with many threads and descriptors costs a bounded time of a service that reads its rights.
+ */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class CrowdedRankIT {
-    /** Few enough that a table which is read twice is too much. */
+    /** A small number of entries, so that reading one table twice exceeds the limit. */
     private static final int ONE_TABLE = 8_000;
 
     private static final int MOST = ONE_TABLE + ONE_TABLE / 2;
@@ -51,12 +53,12 @@ class CrowdedRankIT {
         fixture.close();
     }
 
-    /** Starts it as the job's user; it has all that it will have when this returns. */
+    /** Starts it as the job's user. It has all its threads and descriptors when this returns. */
     private List<ProcessIdentity> crowd(int threads, int descriptors, String kind) throws Exception {
         return crowd(threads, descriptors, kind, 1);
     }
 
-    /** The same with several processes. */
+    /** Starts it with several processes. */
     private List<ProcessIdentity> crowd(int threads, int descriptors, String kind, int processes) throws Exception {
         job = new ProcessBuilder(
                         "setpriv",
@@ -70,8 +72,8 @@ class CrowdedRankIT {
                         "" + processes)
                 .redirectErrorStream(true)
                 .start();
-        byte[] said = job.getInputStream().readNBytes("ready\n".length());
-        assertEquals("ready\n", new String(said, StandardCharsets.US_ASCII));
+        byte[] printed = job.getInputStream().readNBytes("ready\n".length());
+        assertEquals("ready\n", new String(printed, StandardCharsets.US_ASCII));
         ProcessTable table = new ProcessTable();
         return table.tree(table.of((int) job.pid()));
     }
@@ -110,7 +112,7 @@ class CrowdedRankIT {
         assertTrue(e.getMessage().contains("Remedy: "), e.getMessage());
     }
 
-    /** Stops the crowd and returns it held. */
+    /** Stops the processes and returns them held. */
     private static HeldRank held(List<ProcessIdentity> processes) throws Exception {
         ProcessTable table = new ProcessTable();
         new SignalSender(table).sendAll(SignalSender.Signal.STOP, processes);
@@ -196,8 +198,8 @@ class CrowdedRankIT {
     void shouldBreakOffBetweenTwoFilesWhenItIsCalledOff() throws Exception {
         List<ProcessIdentity> processes = crowd(1, ONE_TABLE, "shared");
         for (boolean pausing : new boolean[] {false, true}) {
-            AtomicInteger asked = new AtomicInteger();
-            RightsBounds bounds = new RightsBounds(MOST, directory, () -> asked.incrementAndGet() > 100);
+            AtomicInteger polled = new AtomicInteger();
+            RightsBounds bounds = new RightsBounds(MOST, directory, () -> polled.incrementAndGet() > 100);
             CheckpointException e = assertThrows(CheckpointException.class, () -> {
                 if (pausing) {
                     ProcessPrivileges.read("rank 0", processes, bounds).close();
@@ -206,11 +208,11 @@ class CrowdedRankIT {
                 }
             });
             assertTrue(e.getMessage().contains("called off"), e.getMessage());
-            assertEquals(101, asked.get());
+            assertEquals(101, polled.get());
         }
     }
 
-    /** The record of files with names of their own is larger than what stays in memory. */
+    /** The record of files with different names exceeds the part in memory. */
     @Test
     @Tag("soak")
     void shouldCompareARecordThatLiesOnTheDiskLineByLine() throws Exception {
@@ -228,7 +230,7 @@ class CrowdedRankIT {
             try (ProcessPrivileges original = arriving.end()) {
                 assertTrue(directory.toFile().list().length > 3, "it lies in several files");
                 assertTrue(new RightsComparison(copy, original)
-                        .excess(doubtful::add)
+                        .firstEscalation(doubtful::add)
                         .isEmpty());
             }
             assertEquals(List.of(), doubtful);

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The look at files by a process of the job's user. */
+/** Tests the inspection of files by a process of the job's user. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FileLookerIT {
     private static final JobUser USER = new JobUser(41_378, 41_378);
@@ -110,7 +110,7 @@ class FileLookerIT {
             assertEquals(
                     "sha256 " + sum + " 300000",
                     looker.content(at(data), facts(looker, data), true, Duration.ofSeconds(20)));
-            // Its content changes, and its length does not.
+            // Its content changes, but its length does not.
             byte[] other = new byte[300_000];
             other[299_999] = 1;
             Files.write(data, other);
@@ -143,7 +143,7 @@ class FileLookerIT {
         }
     }
 
-    /** It is started as another user than the one who starts it, and calls nothing that would protect it. */
+    /** It runs as another user than its parent, and calls nothing that would protect it. */
     @Test
     void shouldNotBeOpenToItsUserFromItsFirstInstructionOnWhenItMayNotBeRead() throws Exception {
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -178,7 +178,7 @@ class FileLookerIT {
         return new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD);
     }
 
-    /** The service may have died while a server keeps the answer waiting, so nothing reads that the questions end. */
+    /** The service may have died while a server delays the answer, so no process reads the end of the queries. */
     @Test
     void shouldEndWhenItsAskerIsGone() throws Exception {
         Process look = asUser(PROGRAMS.look().toString())
@@ -229,7 +229,7 @@ class FileLookerIT {
         assertEquals(Map.of(at, (byte) 1, at + 1, (byte) 2, at + 2, (byte) 3, (1L << 30) - 1, (byte) 4), read);
     }
 
-    /** Each row: what is done as root to the folder, and the answer about a file in it. */
+    /** Each row has root's change in the folder, and the answer about a file in it. */
     @ParameterizedTest
     @CsvSource({
         "'', 'room '",
@@ -248,8 +248,8 @@ class FileLookerIT {
         Command.of(List.of("sh", "-c", "cd " + place + "; " + change)).run(Duration.ofSeconds(20));
         String path = place.resolve("f").toString();
         try (FileLooker looker = looker()) {
-            String said = looker.room(List.of(new Question("41378", path))).get(0);
-            assertTrue(said.contains(answer), said);
+            String output = looker.room(List.of(new Question("41378", path))).get(0);
+            assertTrue(output.contains(answer), output);
             String group = looker.room(List.of(new Question("0", path))).get(0);
             assertTrue(group.startsWith("error "), group);
             for (String leading : List.of("/../place/f", "/./f", "//f", "f")) {
@@ -260,7 +260,7 @@ class FileLookerIT {
         }
     }
 
-    /** The process is stopped, as one that waits for a server in the kernel would be: nothing comes of it. */
+    /** The process is stopped, like one that waits for a server in the kernel. It never answers. */
     @Test
     void shouldFailInTimeAndByNameWhenNoAnswerComes() throws Exception {
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -303,7 +303,7 @@ class FileLookerIT {
         }
     }
 
-    /** The processes that answer; each is a child of one that watches it. */
+    /** Returns the answering processes. Each is a child of one that watches it. */
     private static List<ProcessHandle> children() {
         return ProcessHandle.current()
                 .descendants()

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Files of a job are put at their places by a process of its user, whatever others do there meanwhile. */
+/** Tests that a process of the job's user places files, whatever others do there at that time. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FilePlacerIT {
     private static final Duration LIMIT = Duration.ofSeconds(20);
@@ -59,7 +59,7 @@ class FilePlacerIT {
         return FilePlacer.start(PROGRAMS, placement, () -> false);
     }
 
-    /** Gives the stream of files with these contents. */
+    /** Returns the stream of files with these contents. */
     private static FilePlacer.Content content(String... texts) {
         ByteBuffer stream = ByteBuffer.allocate(1 << 16);
         for (String text : texts) {
@@ -135,7 +135,7 @@ class FilePlacerIT {
         assertEquals("two", Files.readString(folder.resolve("b")));
     }
 
-    /** Each row: what the user does between write and placing. Nothing is written elsewhere, nothing is left. */
+    /** Each row has the user's change between write and placing. No other file is written, and none is left. */
     @ParameterizedTest
     @CsvSource({
         "'mv folder moved; ln -s elsewhere folder'",
@@ -156,7 +156,7 @@ class FilePlacerIT {
                 placer.write(content("one"), LIMIT);
                 asUser(attack);
                 CheckpointException refused = assertThrows(CheckpointException.class, placer::place);
-                assertTrue(refused.getMessage().contains("cannot be put at its place"), refused.getMessage());
+                assertTrue(refused.getMessage().contains("cannot be placed on this node"), refused.getMessage());
                 placer.undo();
             }
             assertEquals("secret\n", Files.readString(elsewhere.resolve("secret")));
@@ -167,7 +167,7 @@ class FilePlacerIT {
         }
     }
 
-    /** A file of another user's is never replaced, by whatever name it is found. */
+    /** A file of another user is never replaced, under whatever name it is found. */
     @Test
     void shouldNotReplaceAFileOfAnotherUser() throws Exception {
         Path foreign = Files.writeString(root.resolve("foreign"), "root's");
@@ -193,7 +193,7 @@ class FilePlacerIT {
         assertEquals(List.of(), names(elsewhere));
     }
 
-    /** The one who asks has died between the two steps, or in the first one. */
+    /** The client died between the two steps, or in the first one. */
     @ParameterizedTest
     @CsvSource({"true", "false"})
     void shouldLeaveNothingWhenItsInputEndsBeforeTheFilesAreAtTheirPlaces(boolean whole) throws Exception {
@@ -228,7 +228,7 @@ class FilePlacerIT {
         assertEquals(List.of(), names(folder));
     }
 
-    /** The job has continued it: whatever is undone later, its file stays. */
+    /** The job has changed it. Its file stays, whatever is undone later. */
     @Test
     void shouldTakeNoFileAwayThatWasWrittenToSince() throws Exception {
         FilePlacement written;
@@ -243,7 +243,7 @@ class FilePlacerIT {
         assertEquals("onemore\n", Files.readString(folder.resolve("a")));
     }
 
-    /** Another filesystem is mounted there, or none yet: that is no reason to take anything for undone. */
+    /** Another filesystem is mounted there, or none yet. This must not count as undone. */
     @Test
     void shouldUndoNothingInAnotherFolderOfThatName() throws Exception {
         FilePlacement written;
@@ -266,7 +266,7 @@ class FilePlacerIT {
         assertEquals(List.of(), names(folder));
     }
 
-    /** Something else of the user's has the name by now: it stays, and so does what was there before. */
+    /** Another file of the user has the name by now. Both that file and the replaced one stay. */
     @Test
     void shouldKeepWhatTheUserHasPutThereSince() throws Exception {
         asUser("echo old >folder/b");

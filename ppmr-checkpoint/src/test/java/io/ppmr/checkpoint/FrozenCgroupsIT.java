@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Real cgroups of version 2, where this machine lets one be made. */
+/** Tests real cgroups of version 2, if this machine permits them. */
 @Timeout(120)
 class FrozenCgroupsIT {
     private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
@@ -88,7 +88,7 @@ class FrozenCgroupsIT {
         return Files.readString(cgroup.resolve("cgroup.events")).contains("frozen 1");
     }
 
-    /** Time in user space, field 14: what the program itself has run. */
+    /** Returns the time in user space, field 14, which is that of the program itself. */
     private static String processorTime(ProcessIdentity process) throws IOException {
         return Files.readString(Path.of("/proc/" + process.pid() + "/stat"))
                 .replaceAll(".*\\) \\S+ (?:\\S+ ){10}(\\S+) .*", "$1")

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Ranks of real processes, released and ended together. */
+/** Tests ranks of real processes, released and killed together. */
 @Timeout(120)
 class HeldRankIT {
     private static final int RANKS = 3;
@@ -69,7 +69,7 @@ class HeldRankIT {
         HeldRank nothing = HeldRank.recorded(7, List.of(), List.of(), table.snapshot());
         String message =
                 assertThrows(CheckpointException.class, nothing::requireHeld).getMessage();
-        assertTrue(message.contains("rank 7 is not held: none of its processes is known"), message);
+        assertTrue(message.contains("rank 7 is not held: its processes are unknown"), message);
         assertFalse(nothing.isHeld());
     }
 
@@ -142,24 +142,24 @@ class HeldRankIT {
     void shouldFindTheCopiesOfStoppedProcessesByTheirPidsOrTheirPlaces() throws Exception {
         HeldRank original =
                 ranks.get(0).withStoppedByJob(Set.of(ranks.get(0).processes().get(2)));
-        StoppedProcesses told = StoppedProcesses.of(original);
-        assertEquals(List.of(-1, 0, 0), told.parents());
-        assertEquals(original.stoppedByJob(), told.among(original), "by their PIDs");
+        StoppedProcesses recorded = StoppedProcesses.of(original);
+        assertEquals(List.of(-1, 0, 0), recorded.parents());
+        assertEquals(original.stoppedByJob(), recorded.among(original), "by their PIDs");
         HeldRank copy = ranks.get(1);
-        assertEquals(Set.of(copy.processes().get(2)), told.among(copy), "by their places");
+        assertEquals(Set.of(copy.processes().get(2)), recorded.among(copy), "by their places");
     }
 
     @Test
     void shouldRefuseWhenItCannotBeToldWhichCopiesAreToStayStopped() throws Exception {
         List<ProcessIdentity> tree = ranks.get(0).processes();
-        StoppedProcesses told = StoppedProcesses.of(ranks.get(0).withStoppedByJob(Set.of(tree.get(2))));
+        StoppedProcesses recorded = StoppedProcesses.of(ranks.get(0).withStoppedByJob(Set.of(tree.get(2))));
         HeldRank fewer = new HeldRank(0, tree.subList(0, 2), List.of());
-        String message =
-                assertThrows(CheckpointException.class, () -> told.among(fewer)).getMessage();
+        String message = assertThrows(CheckpointException.class, () -> recorded.among(fewer))
+                .getMessage();
         assertTrue(message.contains("rank 0") && message.contains("Remedy: "), message);
-        // What a peer says is compared, never followed.
+        // A peer's numbers are compared, never followed.
         for (int place : List.of(-1, 3, Integer.MAX_VALUE)) {
-            StoppedProcesses wrong = new StoppedProcesses(told.pids(), told.parents(), List.of(place));
+            StoppedProcesses wrong = new StoppedProcesses(recorded.pids(), recorded.parents(), List.of(place));
             assertThrows(CheckpointException.class, () -> wrong.among(ranks.get(0)));
         }
     }

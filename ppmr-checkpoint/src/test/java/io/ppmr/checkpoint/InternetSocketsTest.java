@@ -16,7 +16,7 @@ import java.util.OptionalInt;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** Tables of all users' sockets and System V objects, as a kernel has written them, and larger ones. */
+/** Tests tables of all users' sockets and System V objects, as a kernel wrote them, and larger ones. */
 class InternetSocketsTest {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-6.18");
     private static final long LISTENS = 3_468_599;
@@ -32,7 +32,7 @@ class InternetSocketsTest {
         InternetSockets sockets = new InternetSockets(Set.of(inodes), uid);
         for (String protocol : List.of("tcp", "tcp6", "udp", "udp6", "raw", "raw6")) {
             try (BufferedReader table = recorded("net-" + protocol)) {
-                sockets.read(protocol, table, new LookDeadline(Duration.ofMinutes(1)));
+                sockets.read(protocol, table, new ScanDeadline(Duration.ofMinutes(1)));
             }
         }
         return sockets;
@@ -49,7 +49,7 @@ class InternetSocketsTest {
         assertEquals("UDP", datagrams.shown());
         assertFalse(datagrams.isConnected() || datagrams.listens());
         assertTrue(sockets.of(7).isEmpty());
-        // The connection at its port has not been accepted: it has no inode yet.
+        // The connection at its port is not accepted, so it has no inode yet.
         assertFalse(sockets.hasAccepted(listens));
     }
 
@@ -60,7 +60,7 @@ class InternetSocketsTest {
         assertTrue(sockets.of(DATAGRAMS).isPresent());
     }
 
-    /** A table of 150 MB, of which no more than a row is there at a time. */
+    /** A table of 150 MB, of which at most one row is in memory at a time. */
     @Test
     void shouldReadATableThatIsLargerThanMemory() throws Exception {
         String row = "   3: 0200007F:1388 0100007F:C406 01 00000000:00000000 00:00000000 00000000 20002"
@@ -68,7 +68,7 @@ class InternetSocketsTest {
         String last = "   4: 0100007F:1389 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0 0 80 1 0\n";
         InternetSockets sockets = new InternetSockets(Set.of(80L), 0);
         try (BufferedReader table = new BufferedReader(new Repeated(row, MANY_ROWS, last))) {
-            sockets.read("tcp", table, new LookDeadline(Duration.ofMinutes(5)));
+            sockets.read("tcp", table, new ScanDeadline(Duration.ofMinutes(5)));
         }
         assertEquals(0x1389, sockets.of(80).orElseThrow().port());
     }
@@ -91,7 +91,7 @@ class InternetSocketsTest {
         }
     }
 
-    /** A line so many times, and another one behind them, none of which is kept. */
+    /** Repeats a line, and appends another one. None of them is kept. */
     private static final class Repeated extends Reader {
         private final String line;
         private final String last;
@@ -122,7 +122,7 @@ class InternetSocketsTest {
 
         @Override
         public void close() {
-            // It holds nothing.
+            // There is no resource to release.
         }
     }
 }

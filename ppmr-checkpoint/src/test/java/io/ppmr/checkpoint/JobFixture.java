@@ -25,8 +25,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A directory with its own copies of all programs and real jobs that run from it as an ordinary user. Whatever runs
- * from there is known by that, so that close() ends all of it, and a test can ask what is left.
+ * A directory with copies of all programs, and real jobs that run from it as an ordinary user. Processes from this
+ * directory are identified by it, so that close() kills all of them, and a test can list the remaining ones.
  */
 final class JobFixture implements AutoCloseable {
     static final JobUser USER = new JobUser(41234, 41234);
@@ -60,7 +60,7 @@ final class JobFixture implements AutoCloseable {
         jobs = userDirectory("jobs");
     }
 
-    /** A new directory of the job's user. */
+    /** Makes a new directory of the job's user. */
     Path userDirectory(String name) throws IOException {
         Path directory = Files.createDirectory(
                 base.resolve(name), PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
@@ -69,21 +69,21 @@ final class JobFixture implements AutoCloseable {
         return directory;
     }
 
-    /** Runs a short command as an ordinary user, {@link #USER}; it must succeed. */
+    /** Runs a short command as an ordinary user, {@link #USER}. It must succeed. */
     void asUser(String... command) throws CheckpointException {
         Command.CommandResult result = CommandStarter.call(launchedAsUser(command), LIMIT);
         assertEquals(0, result.exitCode(), result.output());
     }
 
-    /** Starts {@code path-racer} as that user and waits until it has begun; it ends with the fixture. */
+    /** Starts {@code path-racer} as that user and waits until it has begun. It ends with the fixture. */
     Process raceAsUser(String... arguments) throws IOException {
         List<String> command = new ArrayList<>(List.of(bin.resolve("path-racer").toString()));
         command.addAll(List.of(arguments));
         Process racer = new ProcessBuilder(launchedAsUser(command.toArray(String[]::new)))
                 .redirectErrorStream(true)
                 .start();
-        String said = racer.inputReader().readLine();
-        assertEquals("ready", said);
+        String printed = racer.inputReader().readLine();
+        assertEquals("ready", printed);
         return racer;
     }
 
@@ -94,12 +94,12 @@ final class JobFixture implements AutoCloseable {
         return words;
     }
 
-    /** A work directory, of the service. */
+    /** Makes a work directory of the service. */
     Path work(String name) {
         return base.resolve("work-" + name);
     }
 
-    /** A job that was started, and where it writes. */
+    /** A job that was started, and its output files. */
     record Job(ProcessIdentity root, Path out, Path progress, String expected) {
         int passes() {
             try {
@@ -148,7 +148,7 @@ final class JobFixture implements AutoCloseable {
         return new Job(table.of((int) process.pid()), out, progress, expected.output());
     }
 
-    /** Starts a job whose parent has ended, as one that a login has left behind, and waits for its first pass. */
+    /** Starts a job whose parent has ended, like one that a login has left behind, and waits for its first pass. */
     Job startOrphan(String name, JobUser user, String... parameters) throws Exception {
         Path pidFile = base.resolve(name + ".pid");
         Path progress = jobs.resolve(name + ".progress");
@@ -187,7 +187,7 @@ final class JobFixture implements AutoCloseable {
                 rank, treeOf(root), user, images, work(work), LIMIT, table.stopped(List.of(root)), Optional.empty());
     }
 
-    /** The processes of a rank; of one that is gone, its root. */
+    /** Returns the processes of a rank, or its root if it is gone. */
     List<ProcessIdentity> treeOf(ProcessIdentity root) {
         List<ProcessIdentity> tree = table.tree(root);
         return tree.isEmpty() ? List.of(root) : tree;
@@ -210,7 +210,7 @@ final class JobFixture implements AutoCloseable {
         assertEquals(job.expected(), Files.readString(job.out()).trim());
     }
 
-    /** Finds what still runs from this fixture's directory, by command line. */
+    /** Lists processes that still run from this fixture's directory, by command line. */
     List<String> leftovers() throws IOException {
         List<String> found = new ArrayList<>();
         for (int pid : pidsOfFixture()) {

@@ -41,12 +41,12 @@ class LockWaitTest {
         assertEquals(Optional.empty(), LockWait.file(folder.resolve("gone")));
     }
 
-    /** The kernel may not tell the arguments of the call, and the descriptor may be gone. */
+    /** The kernel may hide the arguments of the call, and the descriptor may be gone. */
     @ParameterizedTest
     @ValueSource(strings = {"", "running", "-1 0x7fff998f8c18 0x7f475f0d4897", "73 0xffffffffffffffff 0x2", "73 0x9 2"})
     void shouldTellOfTheLockAllTheSameWhenItsFileIsNotKnown(String call) throws Exception {
         show("locks_lock_inode_wait", call);
-        assertEquals(Optional.of("that is not known by name"), LockWait.file(folder));
+        assertEquals(Optional.of("of unknown name"), LockWait.file(folder));
     }
 
     private void show(String place, String call) throws Exception {

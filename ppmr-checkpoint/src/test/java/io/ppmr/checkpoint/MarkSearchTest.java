@@ -17,7 +17,7 @@ import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
 import org.junit.jupiter.api.Test;
 
-/** Environments as {@code /proc/PID/environ} shows them. */
+/** Tests environments in the form of {@code /proc/PID/environ}. */
 class MarkSearchTest {
     private static final String TOKEN = "0123456789abcdef0123456789abcdef";
 
@@ -60,7 +60,7 @@ class MarkSearchTest {
                         "A=PPMR_RESTART=" + TOKEN))));
     }
 
-    /** The stream gives any number of bytes at a time, as a pipe does. */
+    /** The stream returns any number of bytes at a time, as a pipe does. */
     @Property(tries = 200)
     void shouldFindATokenAcrossPieces(@ForAll @IntRange(min = 0, max = 40_000) int before) throws IOException {
         byte[] all = environment("A=" + "x".repeat(before), "PPMR_RESTART=" + TOKEN, "B=");

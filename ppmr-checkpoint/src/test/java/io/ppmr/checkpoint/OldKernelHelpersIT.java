@@ -24,8 +24,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /**
- * Tests that {@code old-kernel} shows what was recorded on Linux 3.10, and that under it the native helpers go the
- * older way by themselves.
+ * Tests that {@code old-kernel} shows the state that was recorded on Linux 3.10, and that the native helpers then use
+ * the older calls by themselves.
  */
 @EnabledIfSystemProperty(named = "os.arch", matches = "amd64")
 @Timeout(120)
@@ -107,8 +107,8 @@ class OldKernelHelpersIT {
             boolean there = recorded("pid-ns").stream().anyMatch(line -> line.contains(" " + name + " -> "));
             assertEquals(there ? 0 : 1, run("readlink", "/proc/self/ns/" + name).exitCode(), name);
         }
-        String said = run("cat", "/proc/1/children").output();
-        assertEquals(recorded("children").get(0).replace("84", "1"), said);
+        String output = run("cat", "/proc/1/children").output();
+        assertEquals(recorded("children").get(0).replace("84", "1"), output);
         assertEquals(recorded("pid-maps").get(0).split(" +", -1).length, 6);
     }
 

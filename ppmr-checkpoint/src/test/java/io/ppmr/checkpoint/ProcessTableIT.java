@@ -22,7 +22,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The process table and signals, with real processes. */
+/** Tests the process table and signals, with real processes. */
 @Timeout(120)
 class ProcessTableIT {
     private final ProcessTable table = new ProcessTable();
@@ -131,15 +131,14 @@ class ProcessTableIT {
 
     @Test
     void shouldTellWhatCannotBeListedFromWhatHasEnded() {
-        // As it is where no descriptor is left: a process whose threads cannot be listed would pass for one that is
-        // held.
+        // This is the state without a free descriptor. A process whose threads cannot be listed would count as held.
         String message = assertThrows(UncheckedIOException.class, () -> ProcessTable.numbers("/proc/self/status"))
                 .getMessage();
         assertTrue(message.contains("/proc/self/status"), message);
         assertEquals(List.of(), ProcessTable.numbers("/proc/" + Integer.MAX_VALUE + "/task"));
     }
 
-    /** Some kernels keep even root from looking at the first process; those that are looked for beside it are found. */
+    /** Some kernels protect the first process even from root. The other processes of the search are found. */
     @Test
     void shouldNotCountAProcessAsGoneWhenItMayNotBeLookedAt() throws Exception {
         Assumptions.assumeTrue(isKeptFromSight(1), "PID 1 may be looked at here");

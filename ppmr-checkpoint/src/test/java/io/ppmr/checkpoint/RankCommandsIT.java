@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The commands of many ranks, started together and ended together. */
+/** Tests the commands of many ranks, started together and ended together. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RankCommandsIT {
     private static final RankCommand.Timing QUICK = new RankCommand.Timing(
@@ -55,7 +55,7 @@ class RankCommandsIT {
                 .create("command", fixture.programs, QUICK);
     }
 
-    /** Started one after the other by fewer threads than there are ranks; each would wait for ever for the last. */
+    /** Fewer threads than ranks start the commands one after the other. Each command waits for the last one. */
     @Test
     void shouldStartEveryCommandThoughEachWaitsForAllOthers() throws Exception {
         int ranks = 24;

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The init of a rank's namespace. */
+/** Tests the init of a rank's namespace. */
 @Timeout(120)
 class RankInitIT {
     private static final Duration SOON = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
@@ -70,19 +70,19 @@ class RankInitIT {
         assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)));
     }
 
-    /** A tool of a service that dies leaves such children: this init is the tracer then, and the child is stopped. */
+    /** A tool of a service that dies leaves such children. This init then traces the child, which is stopped. */
     @Test
     void shouldLetAProcessGoOnThatAsksItsParentToTraceItWhenTheParentHasEnded() throws Exception {
         ProcessIdentity init = start();
         String child = "sleep(0.01) while getppid() != 1; syscall(`uname -m` =~ /x86_64/ ? 101 : 117, 0, 0, 0, 0) == 0"
                 + " or die; open(my $said, q(>), shift) or die; kill q(STOP), $$; print $said qq(continued\\n)";
-        Path said = fixture.base.resolve("said");
+        Path output = fixture.base.resolve("said");
         inside(
                 init,
-                "perl -e 'use Time::HiRes q(sleep); exit 0 if fork; " + child + "' " + said
+                "perl -e 'use Time::HiRes q(sleep); exit 0 if fork; " + child + "' " + output
                         + " > /dev/null 2>&1 < /dev/null");
         assertTrue(Polling.until(SOON, () -> !fixture.table.isAlive(init)), "the namespace is not empty");
-        assertEquals("continued\n", Files.readString(said));
+        assertEquals("continued\n", Files.readString(output));
     }
 
     @Test
@@ -109,14 +109,14 @@ class RankInitIT {
         run("mount", "-t", "tmpfs", "ppmr-test", early.toString());
         mounts.add(early);
         ProcessIdentity init = start("--detach", early.toString());
-        // An init ends with the last process that was its child, and what a shell leaves behind is.
+        // An init ends with the last process that was its child, and a process that a shell leaves behind is one.
         inside(init, "setsid sleep 100 > /dev/null 2>&1 < /dev/null &");
         assertEquals(
                 "",
                 inside(
                         init,
                         "mountpoint -q " + early + " || true; mountpoint " + early + " 2>&1 | grep 'is a' || true"));
-        // What comes later is seen where the node's own mounts propagate.
+        // Later mounts are visible if the node's own mounts propagate.
         boolean shared = run("findmnt", "-no", "PROPAGATION", "-T", fixture.base.toString())
                 .contains("shared");
         run("mount", "-t", "tmpfs", "ppmr-test", late.toString());

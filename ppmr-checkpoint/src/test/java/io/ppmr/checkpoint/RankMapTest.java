@@ -13,7 +13,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what a hook's environment says of where the ranks are. */
+/** Tests the ranks' places in a hook's environment. */
 class RankMapTest {
     @TempDir
     private Path directory;
@@ -35,11 +35,12 @@ class RankMapTest {
 
     @Test
     void shouldLetAHookOfTenThousandRanksBeStarted() throws Exception {
-        Map<String, String> said = of(10_000).write(directory);
-        assertEquals(10_000, Files.readAllLines(Path.of(said.get("PPMR_MAP"))).size());
+        Map<String, String> printed = of(10_000).write(directory);
+        assertEquals(
+                10_000, Files.readAllLines(Path.of(printed.get("PPMR_MAP"))).size());
         Command hook = Command.of(List.of("/bin/sh", "-c", "wc -l < \"$PPMR_MAP\""));
-        said.forEach(hook::with);
+        printed.forEach(hook::with);
         assertEquals("10000", hook.run(Duration.ofSeconds(20)).requireOutput());
-        assertTrue(!said.containsKey("PPMR_SHARED"), "longer than the kernel takes");
+        assertTrue(!printed.containsKey("PPMR_SHARED"), "longer than the kernel takes");
     }
 }

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Root's programs enter the namespaces that root has made for a rank, as root has made them, and no others. */
+/** Tests that root's programs enter only namespaces that root has made for a rank, and only in their original state. */
 @Timeout(60)
 class RankNamespaceIT {
     private static final Duration SOON = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
@@ -35,7 +35,7 @@ class RankNamespaceIT {
     @BeforeEach
     void setUp() throws Exception {
         fixture = new JobFixture();
-        ran = fixture.userDirectory("told").resolve("ran");
+        ran = fixture.userDirectory("marks").resolve("ran");
         evil = Files.writeString(fixture.base.resolve("evil"), "#!/bin/sh\nid -u >>" + ran + "\n");
         Files.setPosixFilePermissions(evil, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
@@ -69,7 +69,7 @@ class RankNamespaceIT {
         return run(command);
     }
 
-    /** Lets a process of the job's user live in there, and gives it as it is seen from here. */
+    /** Starts a process of the job's user inside, and returns it from this namespace's view. */
     private ProcessIdentity member(RankNamespace namespace, String... words) throws CheckpointException {
         List<String> launch = List.of(
                 fixture.programs.launch().toString(),
@@ -110,7 +110,8 @@ class RankNamespaceIT {
         assertTrue(result.output().contains(why), result.output());
     }
 
-    // ---- whose namespaces they are ---------------------------------------------------------------------------------
+    // ---- the owners of the namespaces
+    // --------------------------------------------------------------------------------
 
     @Test
     void shouldEndAsTheCommandEndsWhenItIsEntered() throws Exception {
@@ -211,7 +212,7 @@ class RankNamespaceIT {
         assertEquals(0, inside(next, "true").exitCode());
     }
 
-    /** Such a process is root in a user namespace of its own, and makes mounts there. */
+    /** Such a process is root in its own user namespace, and makes mounts there. */
     @Test
     void shouldRefuseAMovedRankByNameWhenOneOfItsProcessesHasAUserNamespaceOfItsOwn() throws Exception {
         RankNamespace namespace = made();
@@ -225,8 +226,8 @@ class RankNamespaceIT {
         assertTrue(refused.contains("rank 3: PID " + member.pid() + " lives in a user namespace of its own"), refused);
     }
 
-    // ---- what lies in there
-    // ------------------------------------------------------------------------------------------
+    // ---- the files inside
+    // --------------------------------------------------------------------------------------------
 
     private void mount(RankNamespace namespace, String... words) throws CheckpointException {
         List<String> all = new ArrayList<>(

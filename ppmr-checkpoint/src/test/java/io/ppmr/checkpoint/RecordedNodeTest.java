@@ -28,7 +28,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A process as a Linux 3.10 node showed it. */
+/** Tests a process as a Linux 3.10 node showed it. */
 class RecordedNodeTest {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
 
@@ -51,7 +51,7 @@ class RecordedNodeTest {
         links("pid-fd", process.resolve("fd"));
     }
 
-    /** The links of a recorded listing; those that lead nowhere here, to a terminal that is gone, are left out. */
+    /** Makes the links of a recorded listing, except for those without a target here, to a terminal that is gone. */
     private static void links(String listing, Path to) throws Exception {
         Files.createDirectory(to);
         for (String line : lines(listing)) {
@@ -92,7 +92,7 @@ class RecordedNodeTest {
         try (ProcFolder open = ProcFolder.open(process + "/fd")) {
             ProcessPrivileges.descriptors(open, files::add, others::add, (descriptor, target) -> {});
         }
-        // Links of descriptors have the modes of their files; made by hand they have all.
+        // Links of descriptors have the modes of their files, but links that a test makes have all.
         assertEquals(Set.of(new OpenFile("/dev/null", 0, true, true)), files);
         assertEquals(Set.of(), others);
     }
@@ -117,7 +117,7 @@ class RecordedNodeTest {
         assertEquals(28, named);
         Set<OpenFile> files = new LinkedHashSet<>();
         read(process, files, KernelFeatures.of("3.10.108", Set.of(Feature.MAP_FILES)));
-        // Links of map_files have the mode of the mapping; made by hand they have all.
+        // Links of map_files have the mode of the mapping, but links that a test makes have all.
         assertEquals(
                 Set.of(
                         new OpenFile(program.toString(), 0, true, false),
@@ -137,7 +137,7 @@ class RecordedNodeTest {
         read(process, files, RECORDED_KERNEL);
         assertEquals(paths, files.stream().map(OpenFile::path).collect(Collectors.toSet()));
         for (OpenFile file : files) {
-            // Of what is mapped shared, gconv-modules.cache alone, nothing may be written. No file here is that one.
+            // Of the shared mappings, only gconv-modules.cache may not be written. No file here is that one.
             assertEquals(new OpenFile(file.path(), -1, true, false), file);
         }
     }
@@ -179,7 +179,7 @@ class RecordedNodeTest {
                 files);
     }
 
-    /** Returns what smaps has of a mapping whose path is one file's and whose device and inode are another's. */
+    /** Returns the lines of smaps for a mapping whose path is one file's and whose device and inode are another's. */
     private static String mapping(String permissions, Path path, Path of, String flags) throws Exception {
         Map<String, Object> file = Files.readAttributes(of, "unix:dev,ino");
         long device = (Long) file.get("dev");
@@ -210,7 +210,7 @@ class RecordedNodeTest {
         String ours = folder.toRealPath() + "/";
         try (FileChannel reading = FileChannel.open(read);
                 FileChannel writing = FileChannel.open(write, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
-            // Neither may be written now, and one of them after mprotect(2).
+            // Neither may be written now. One of them may be after mprotect(2).
             List<MappedByteBuffer> mapped = List.of(
                     reading.map(FileChannel.MapMode.READ_ONLY, 0, 1), writing.map(FileChannel.MapMode.READ_ONLY, 0, 1));
             for (KernelFeatures kernel : List.of(KernelFeatures.here(), RECORDED_KERNEL)) {
@@ -270,7 +270,7 @@ class RecordedNodeTest {
     void shouldReckonMemoryFromMappingsWhenThereIsNoRssAnon() throws Exception {
         assertEquals(104 * 1024, ResidentMemory.unfiledBytesBySmaps(process));
         assertEquals(104, sum("Anonymous:") + sum("Swap:"));
-        // Recorded a moment before: all that is resident, the files' pages too.
+        // This was recorded slightly earlier, and includes the files' pages.
         assertEquals(
                 178, Integer.parseInt(Files.readString(process.resolve("statm")).split(" ", -1)[1]));
         assertTrue(104 < 178 * 4 && 178 * 4 < sum("Rss:"));

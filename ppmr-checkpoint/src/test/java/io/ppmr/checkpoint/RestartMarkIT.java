@@ -18,7 +18,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Real processes with the mark of a restart whose service has died. */
+/** Tests real processes with the mark of a restart whose service has died. */
 @Timeout(60)
 class RestartMarkIT {
     private static final int ANOTHER_UID = 41_235;
@@ -47,7 +47,7 @@ class RestartMarkIT {
         return mark;
     }
 
-    /** Starts a process with a mark, in a session of its own, and waits until it has become what it is to be. */
+    /** Starts a process with a mark, in its own session, and waits until it runs its final program. */
     private Process start(int uid, RestartMark mark) throws Exception {
         List<String> words = List.of(
                 "setsid",
@@ -85,7 +85,7 @@ class RestartMarkIT {
         }
     }
 
-    /** A mark is readable in the command line that sets it, so any user can have it. */
+    /** A mark is readable in the command line that sets it, so any user can copy it. */
     @Test
     void shouldEndWhatIsOfRootOrOfTheRestartsUserAloneWhenAnotherUserHasTheSameMark() throws Exception {
         RestartMark mark = noted(0);
@@ -104,7 +104,7 @@ class RestartMarkIT {
         }
     }
 
-    /** A user cannot have another user's restart ended by its mark, nor root's processes of another restart. */
+    /** A mark must not let a user end another user's restart, or root's processes of another restart. */
     @Test
     void shouldEndNothingWhenTheNoteIsOfAnotherUser() throws Exception {
         new RestartMark("0123456789abcdef0123456789abcdef", ANOTHER_UID).note(attempt.resolve("rank-0"));
@@ -124,14 +124,14 @@ class RestartMarkIT {
         Process one = start(JobFixture.USER.uid(), first);
         Process two = start(JobFixture.USER.uid(), second);
         try {
-            List<CompletableFuture<List<ProcessIdentity>>> asked = new ArrayList<>();
+            List<CompletableFuture<List<ProcessIdentity>>> answers = new ArrayList<>();
             for (int i = 0; i < ASKERS; i++) {
                 RestartMark mark = i % 2 == 0 ? first : second;
-                asked.add(CompletableFuture.supplyAsync(() -> fixture.table.marked(mark)));
+                answers.add(CompletableFuture.supplyAsync(() -> fixture.table.marked(mark)));
             }
             for (int i = 0; i < ASKERS; i++) {
                 int pid = (int) (i % 2 == 0 ? one : two).pid();
-                assertEquals(List.of(fixture.table.of(pid)), asked.get(i).get(SECONDS, TimeUnit.SECONDS));
+                assertEquals(List.of(fixture.table.of(pid)), answers.get(i).get(SECONDS, TimeUnit.SECONDS));
             }
         } finally {
             end(one, two);

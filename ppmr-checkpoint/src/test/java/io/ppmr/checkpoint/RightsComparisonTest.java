@@ -53,16 +53,17 @@ class RightsComparisonTest {
         return record(directory, records++, lines);
     }
 
-    private static Optional<String> excess(ProcessPrivileges copy, ProcessPrivileges original, List<OpenFile> doubtful)
-            throws CheckpointException {
+    private static Optional<String> firstEscalation(
+            ProcessPrivileges copy, ProcessPrivileges original, List<OpenFile> doubtful) throws CheckpointException {
         try (copy;
                 original) {
-            return new RightsComparison(copy, original).excess(doubtful::add);
+            return new RightsComparison(copy, original).firstEscalation(doubtful::add);
         }
     }
 
-    private Optional<String> excess(ProcessPrivileges copy, ProcessPrivileges original) throws CheckpointException {
-        return excess(copy, original, new ArrayList<>());
+    private Optional<String> firstEscalation(ProcessPrivileges copy, ProcessPrivileges original)
+            throws CheckpointException {
+        return firstEscalation(copy, original, new ArrayList<>());
     }
 
     @Test
@@ -71,7 +72,7 @@ class RightsComparisonTest {
             thread(7, REST), thread(8, REST), file("/a", 0, "rw"), RightsLine.root("/"), RightsLine.other("net")
         };
         List<OpenFile> doubtful = new ArrayList<>();
-        assertEquals(Optional.empty(), excess(record(lines), record(lines), doubtful));
+        assertEquals(Optional.empty(), firstEscalation(record(lines), record(lines), doubtful));
         assertEquals(List.of(), doubtful);
     }
 
@@ -79,28 +80,29 @@ class RightsComparisonTest {
     void shouldNameARootAndADescriptorThatTheOriginalHadNot() throws Exception {
         String thread = thread(7, REST);
         assertEquals(
-                Optional.of("its root directory is /home, its original's was [/]"),
-                excess(record(thread, RightsLine.root("/home")), record(thread, RightsLine.root("/"))));
+                Optional.of("its root directory is /home, but its original's was [/]"),
+                firstEscalation(record(thread, RightsLine.root("/home")), record(thread, RightsLine.root("/"))));
         assertEquals(
-                Optional.of("it has a descriptor of kind anon_inode:bpf-map, its original had none"),
-                excess(record(thread, RightsLine.other("anon_inode:bpf-map")), record(thread)));
-        assertEquals(Optional.empty(), excess(record(thread, RightsLine.other("pipe")), record(thread)));
+                Optional.of("it has a descriptor of kind anon_inode:bpf-map, but its original had none"),
+                firstEscalation(record(thread, RightsLine.other("anon_inode:bpf-map")), record(thread)));
+        assertEquals(Optional.empty(), firstEscalation(record(thread, RightsLine.other("pipe")), record(thread)));
     }
 
-    /** One of another user is told by its number where numbers are kept, and else compared with all. */
+    /** A process of another user is found by its number if numbers are kept. Otherwise it is compared with all. */
     @Test
     void shouldCompareThreadsByTheirNumbersWhereAllAreKept() throws Exception {
         ProcessPrivileges original = record(thread(7, REST), thread(8, ROOTS_REST));
-        String said =
-                excess(record(thread(7, ROOTS_REST), thread(8, REST)), original).orElseThrow();
-        assertTrue(said.startsWith("thread 7: it has the user ids [0]"), said);
+        String printed = firstEscalation(record(thread(7, ROOTS_REST), thread(8, REST)), original)
+                .orElseThrow();
+        assertTrue(printed.startsWith("thread 7: it has the user ids [0]"), printed);
         assertEquals(
                 Optional.empty(),
-                excess(
+                firstEscalation(
                         record(thread(9, ROOTS_REST), thread(10, REST)),
                         record(thread(7, REST), thread(8, ROOTS_REST))));
-        said = excess(record(thread(9, ROOTS_REST)), record(thread(7, REST))).orElseThrow();
-        assertTrue(said.startsWith("thread 9: it has the user ids [0]"), said);
+        printed = firstEscalation(record(thread(9, ROOTS_REST)), record(thread(7, REST)))
+                .orElseThrow();
+        assertTrue(printed.startsWith("thread 9: it has the user ids [0]"), printed);
     }
 
     @Test
@@ -109,18 +111,18 @@ class RightsComparisonTest {
         List<OpenFile> doubtful = new ArrayList<>();
         assertEquals(
                 Optional.empty(),
-                excess(
+                firstEscalation(
                         record(thread(7, REST), memory),
                         record(thread(7, REST), file("/dev/zero (deleted)", 0, "rw")),
                         doubtful));
         assertEquals(List.of(), doubtful);
-        excess(record(thread(7, REST), memory), record(thread(7, REST)), doubtful);
+        firstEscalation(record(thread(7, REST), memory), record(thread(7, REST)), doubtful);
         assertEquals(1, doubtful.size());
     }
 
     @Provide
     Arbitrary<List<OpenFile>> files() {
-        // Paths that begin with each other, with characters before and behind those that stand between words.
+        // Paths with equal beginnings, and with characters before and behind the separators of words.
         Arbitrary<String> path = Arbitraries.of("/a", "/a b", "/a\n", "/a/b", "/a!", "/ab", "/a b rw", "/a\u0001");
         return Combinators.combine(
                         path,
@@ -138,7 +140,7 @@ class RightsComparisonTest {
         List<OpenFile> doubtful = new ArrayList<>();
         Path folder = Files.createTempDirectory("ppmr-rights");
         try {
-            excess(lines(folder, 1, copies), lines(folder, 2, originals), doubtful);
+            firstEscalation(lines(folder, 1, copies), lines(folder, 2, originals), doubtful);
         } finally {
             Files.delete(folder);
         }
@@ -194,13 +196,15 @@ class RightsComparisonTest {
             shared(0, REST), shared(1, ROOTS_REST), RightsLine.referring(7, "000"), RightsLine.referring(8, "001")
         };
         String[] apart = {thread(7, REST), thread(8, ROOTS_REST)};
-        assertEquals(Optional.empty(), excess(record(together), record(apart)));
-        assertEquals(Optional.empty(), excess(record(apart), record(together)));
+        assertEquals(Optional.empty(), firstEscalation(record(together), record(apart)));
+        assertEquals(Optional.empty(), firstEscalation(record(apart), record(together)));
         assertTrue(
-                excess(record(together), record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, REST)))
+                firstEscalation(
+                                record(together),
+                                record(shared(0, REST), RightsLine.referring(7, "000"), thread(8, REST)))
                         .orElseThrow()
                         .startsWith("thread 8: it has the user ids [0]"),
-                "more than its original");
+                "has more than its original");
     }
 
     @Test
@@ -240,7 +244,7 @@ class RightsComparisonTest {
             arriving.add(List.of(shared(0, REST)));
             CheckpointException e =
                     assertThrows(CheckpointException.class, () -> arriving.add(List.of(shared(0, ROOTS_REST))));
-            assertTrue(e.getMessage().contains("number of others"), e.getMessage());
+            assertTrue(e.getMessage().contains("number of another line"), e.getMessage());
         }
     }
 

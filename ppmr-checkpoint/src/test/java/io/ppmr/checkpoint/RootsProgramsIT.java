@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Programs that root runs, in a folder to which nobody but root leads. */
+/** Tests programs that root runs, in a folder with a path that only root can change. */
 @Timeout(30)
 class RootsProgramsIT {
     private static final int USER = 41234;
@@ -33,7 +33,7 @@ class RootsProgramsIT {
     void setUp() throws IOException {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: files of root's");
-        // Not in /tmp, in which everybody may write.
+        // The folder is not in /tmp, which every user may write.
         base = Files.createTempDirectory(Path.of("/var/lib"), "ppmr-roots-programs-it");
         own = Files.createDirectories(base.resolve("a/b"));
         interpreter = Files.copy(Path.of("/bin/sh").toRealPath(), base.resolve("interpreter"));

@@ -24,7 +24,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
 import org.junit.platform.launcher.listeners.SummaryGeneratingListener;
 import org.junit.platform.launcher.listeners.TestExecutionSummary;
 
-/** The tests of the native helpers, with helpers that were built with the sanitizers. */
+/** Runs the tests of the native helpers with helpers that were built with the sanitizers. */
 @Tag("soak")
 @Timeout(1800)
 class SanitizedHelpersIT {
@@ -39,7 +39,7 @@ class SanitizedHelpersIT {
             RankInitIT.class,
             SessionKeyringIT.class,
             WorkDirectoriesIT.class);
-    /** As many as these classes have at least, so that a run that finds none is none that passes. */
+    /** Minimum number of these classes' tests, so that a run without tests does not pass. */
     private static final int FEWEST_TESTS = 60;
 
     private Path base;

@@ -20,8 +20,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * The C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a status of its
- * own.
+ * Tests the C programs, built with the address and undefined-behaviour sanitizers. A finding ends them with a special
+ * status.
  */
 @Timeout(600)
 class SanitizedProgramsIT {

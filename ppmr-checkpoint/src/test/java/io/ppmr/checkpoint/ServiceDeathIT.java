@@ -18,7 +18,10 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Restored ranks outlive the service that restored them: a child JVM restarts one, and is then killed with SIGKILL. */
+/**
+ * Tests that restored ranks outlive the service that restored them. A child JVM restarts one, and is then killed with
+ * SIGKILL.
+ */
 @Timeout(180)
 class ServiceDeathIT {
     private JobFixture fixture;
@@ -48,7 +51,7 @@ class ServiceDeathIT {
                         .create("blcr", programs);
     }
 
-    /** The child JVM: restarts a rank, prints its processes and then its companions, and waits to be killed. */
+    /** The child JVM restarts a rank, prints its processes and then its helper processes, and waits to be killed. */
     static final class Service {
         private Service() {}
 
@@ -73,7 +76,7 @@ class ServiceDeathIT {
     @ValueSource(strings = {"criu", "blcr"})
     void shouldKeepRestoredProcessesWhenTheServiceIsKilled(String which) throws Exception {
         String program = which.equals("criu") ? "plain-job" : "selfckpt-job";
-        // Before the job: CRIU may have to be unpacked for it, which can take longer than the job does.
+        // This comes before the job, because unpacking CRIU can take longer than the job runs.
         Checkpointer checkpointer = checkpointer(which, fixture.programs);
         JobFixture.Job job =
                 fixture.start(program, "a", "--size", "8m", "--passes", "160", "--seed", "3", "--pace", "50");

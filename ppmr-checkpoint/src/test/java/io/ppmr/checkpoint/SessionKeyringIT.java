@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The keys in the session keyring of a service (session-keyring(7)) are not a job's. */
+/** Tests that a job does not get the keys in the session keyring of a service (session-keyring(7)). */
 class SessionKeyringIT {
     private JobFixture fixture;
     private String holder;
@@ -41,7 +41,7 @@ class SessionKeyringIT {
         String uid = "" + JobFixture.USER.uid();
         assertEquals("hidden", found("setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"), "a child has them");
         assertEquals("none", found(launch, "--uid", uid, "--gid", uid, "--"));
-        // CRIU restores as root what becomes the user's then.
+        // CRIU restores as root a process that then becomes the user's.
         assertEquals("none", found(launch, "--", "setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"));
     }
 }

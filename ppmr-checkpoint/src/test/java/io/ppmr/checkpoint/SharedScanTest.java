@@ -18,7 +18,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Tests what a thousand ranks see of the node's processes, of which each would look by itself. */
+/** Tests that a thousand ranks share the scans of the node's processes. */
 @Timeout(120)
 class SharedScanTest {
     private static final int MANY = 200;
@@ -38,7 +38,9 @@ class SharedScanTest {
         assertEquals(2, look.scan());
     }
 
-    /** The first look hangs until all others have asked; they share the second, since the first began before. */
+    /**
+     * The first scan hangs until all others have requested one. They share the second, because the first began before.
+     */
     @Test
     void shouldShareOneLookAmongAllThatAskedBeforeItBegan() throws Exception {
         AtomicInteger looks = new AtomicInteger();
@@ -69,7 +71,7 @@ class SharedScanTest {
         goOn.countDown();
         assertEquals(1, first.get(60, TimeUnit.SECONDS));
         for (Future<Integer> other : others) {
-            assertEquals(2, other.get(60, TimeUnit.SECONDS), "a look that began before it was asked for is none");
+            assertEquals(2, other.get(60, TimeUnit.SECONDS), "a scan that began before the request does not count");
         }
         assertEquals(2, looks.get());
     }

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.ppmr.checkpoint.limits.CriuLooks;
-import io.ppmr.checkpoint.limits.CriuLooks.SandboxRule;
+import io.ppmr.checkpoint.limits.CriuChecks;
+import io.ppmr.checkpoint.limits.CriuChecks.SandboxRule;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcMaps;
 import io.ppmr.os.ProcStat;
@@ -31,10 +31,10 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Looks at real processes that share objects of the kernel, and at such as share none. */
+/** Tests real processes that share kernel objects, and others that share none. */
 @Timeout(60)
 class SharingCheckIT {
-    /** So many times may what a process has be read in a check, beside the time of a usual machine. */
+    /** Maximum number of reads of a process's objects in a check, in addition to the time of a normal machine. */
     private static final int MOST_READS = 20;
 
     private static final Path PROGRAMS = Path.of("target/native-test").toAbsolutePath();
@@ -91,7 +91,7 @@ class SharingCheckIT {
         return roots;
     }
 
-    private static final CriuLooks LOOKS = new CriuLooks(List.of(), false, SandboxRule.PASS);
+    private static final CriuChecks LOOKS = new CriuChecks(List.of(), false, SandboxRule.PASS);
 
     private SharingCheck check() {
         return new SharingCheck(table, List.of(), LOOKS, Duration.ofMillis(50), LIMIT);
@@ -105,7 +105,7 @@ class SharingCheckIT {
         return message;
     }
 
-    private static void says(String message, String... words) {
+    private static void assertContainsAll(String message, String... words) {
         for (String word : words) {
             assertTrue(message.contains(word), "'" + message + "' does not say '" + word + "'");
         }
@@ -115,13 +115,13 @@ class SharingCheckIT {
     @CsvSource(
             delimiter = '|',
             value = {
-                "pipe-out | the pipe pipe:[ | what it writes is read by | >> FILE",
-                "pipe-in | the pipe pipe:[ | what it reads is written by | </dev/null",
-                "fifo | /fifo | what it writes is read by | >> FILE",
-                "pair | the Unix socket | its other side belongs to | suspend hook",
-                "stream | /names | its other side belongs to | external_sockets",
-                "log | /log | its other side belongs to | external_sockets",
-                "served | /served | its other side belongs to | suspend hook",
+                "pipe-out | the pipe pipe:[ | its data is read by | >> FILE",
+                "pipe-in | the pipe pipe:[ | its data is written by | </dev/null",
+                "fifo | /fifo | its data is read by | >> FILE",
+                "pair | the Unix socket | its other end belongs to | suspend hook",
+                "stream | /names | its other end belongs to | external_sockets",
+                "log | /log | its other end belongs to | external_sockets",
+                "served | /served | its other end belongs to | suspend hook",
                 "tcp | socket:[ | the same socket is open in | close it",
                 "anonymous | /dev/zero (deleted) | the same memory belongs to | a mapping",
                 "memfd | /memfd:shared (deleted) | the same memory belongs to | as descriptor",
@@ -129,7 +129,7 @@ class SharingCheckIT {
                 "file | /shared.out | the same open file | >> FILE",
                 "input | /input | the same open file | /dev/null",
                 "eventfd | anon_inode:[eventfd] | the same open file | as descriptor",
-                "epoll | watches by epoll | it belongs to | before it closes it",
+                "epoll | watches by epoll | it belongs to | before it closes the file",
                 "terminal | the terminal /dev/pts/ | its other end belongs to | </dev/null",
                 "pidfd | has a pidfd of | outside of the rank | close it",
                 "traced | is traced | no process has two tracers | detach it",
@@ -142,8 +142,8 @@ class SharingCheckIT {
             assertTrue(Polling.until(LIMIT, () -> !tracer(roots.get(0).pid()).equals("0")));
         }
         String message = refused(roots);
-        says(message, "PID " + roots.get(0).pid() + " (sharing-job)", what, relation, more);
-        says(message, "PID " + outside.pid() + " (sharing-job)");
+        assertContainsAll(message, "PID " + roots.get(0).pid() + " (sharing-job)", what, relation, more);
+        assertContainsAll(message, "PID " + outside.pid() + " (sharing-job)");
     }
 
     private static String tracer(int pid) {
@@ -164,7 +164,7 @@ class SharingCheckIT {
         assertFalse(Files.exists(directory.resolve("failed")));
     }
 
-    /** All kinds that the page on CRIU says move. */
+    /** All kinds that move according to the page on CRIU. */
     @ParameterizedTest
     @ValueSource(
             strings = {
@@ -212,7 +212,7 @@ class SharingCheckIT {
         share("leader", 1);
         Map<Integer, ProcessIdentity> roots = ranks(1);
         assertTrue(Polling.until(LIMIT, () -> isZombie(roots.get(0).pid())));
-        says(
+        assertContainsAll(
                 assertThrows(CheckpointException.class, () -> check().require(roots, true))
                         .getMessage(),
                 "PID " + roots.get(0).pid() + " (sharing-job) has threads that run and a first thread that has ended",
@@ -229,11 +229,11 @@ class SharingCheckIT {
         String inside = "echo $$ >pid.part; mv pid.part pid; echo 1 >turns; sleep 100; true";
         start("sh", "-c", "exec 4>>log; exec unshare -m sh -c '" + inside + "'");
         String message = refused(ranks(1));
-        says(message, "through a mount that is not in its mount namespace", "open its files itself");
+        assertContainsAll(message, "through a mount that is not in its mount namespace", "open its files itself");
         assertDoesNotThrow(() -> check().require(ranks(1), false));
     }
 
-    /** The memory is that of a service. */
+    /** The memory belongs to a service. */
     @Test
     void shouldLookInProportionWhenARankHasManyOfEverything() throws Exception {
         share("many", 1);
@@ -242,13 +242,13 @@ class SharingCheckIT {
         long beganNs = System.nanoTime();
         assertDoesNotThrow(() -> check().require(roots, true));
         long tookMs = (System.nanoTime() - beganNs) / 1_000_000;
-        // The check looks several times; what grew with the square of them would take minutes.
+        // The check scans several times. A quadratic time would take minutes.
         assertTrue(
                 tookMs < 5000L * Integer.getInteger("ppmr.patience", 1) + MOST_READS * readMs,
                 tookMs + " ms, and " + readMs + " ms to read each once");
     }
 
-    /** The time in which this machine reads each descriptor, thread and mapping of a process once. */
+    /** Returns the time in which this machine reads each descriptor, thread and mapping of a process once. */
     private static long readOnceMs(int pid) throws IOException {
         long beganNs = System.nanoTime();
         String own = "/proc/" + pid;
@@ -269,7 +269,7 @@ class SharingCheckIT {
         Map<Integer, ProcessIdentity> roots = ranks(1);
         String message = assertThrows(CheckpointException.class, () -> check().requireHeld(roots))
                 .getMessage();
-        says(message, "rank 0 has come to share something", "what it writes is read by");
+        assertContainsAll(message, "rank 0 came to share an object", "its data is read by");
     }
 
     @ParameterizedTest
@@ -277,9 +277,9 @@ class SharingCheckIT {
     void shouldNameTheCommonLeaderWhenTwoRanksShareIt(String kind) throws Exception {
         Process leader = share(kind, 2);
         Map<Integer, ProcessIdentity> roots = ranks(2);
-        says(
+        assertContainsAll(
                 refused(roots),
-                "which is of rank 1, and each rank is moved by itself",
+                "which belongs to rank 1, and each rank is moved separately",
                 "Remedy: name PID " + leader.pid() + " (sharing-job)",
                 "as the one rank of the job");
         Map<Integer, ProcessIdentity> both = Map.of(0, table.of((int) leader.pid()));
@@ -304,11 +304,11 @@ class SharingCheckIT {
         Process rank = start("sh", "-c", "exec 4>'" + name + "'; " + rest);
         assertTrue(rank.isAlive());
         String message = refused(ranks(1));
-        says(message, "a\\012COMMITTED \\033[2J");
+        assertContainsAll(message, "a\\012COMMITTED \\033[2J");
         assertFalse(message.contains("\n"));
     }
 
-    // ---- what is not written ---------------------------------------------------------------------------------------
+    // ---- state that CRIU does not write ---------------------------------------------------------------------------
 
     private Map<Integer, ProcessIdentity> state(String kind) throws Exception {
         Process job = start(PROGRAMS.resolve("state-job").toString(), kind, directory.toString());
@@ -320,7 +320,7 @@ class SharingCheckIT {
     @Test
     void shouldRefuseATimerOfTheFirstThreadInAPodAlone() throws Exception {
         Map<Integer, ProcessIdentity> roots = state("thread-timer");
-        CriuLooks ofPods = new CriuLooks(List.of(), true, SandboxRule.PASS);
+        CriuChecks ofPods = new CriuChecks(List.of(), true, SandboxRule.PASS);
         SharingCheck pods = new SharingCheck(table, List.of(), ofPods, Duration.ofMillis(50), LIMIT);
         String message = assertThrows(CheckpointException.class, () -> pods.require(roots, false))
                 .getMessage();
@@ -328,7 +328,7 @@ class SharingCheckIT {
         assertDoesNotThrow(() -> check().require(roots, true));
     }
 
-    /** CRIU leaves it out without a word, so it is looked for again while the rank is held. */
+    /** CRIU leaves it out without an error, so the check is repeated while the rank is held. */
     @Test
     void shouldRefuseAMemberOfAGroupThatIsHeld() throws Exception {
         Map<Integer, ProcessIdentity> roots = state("member");

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Signals by identity, on a kernel that has pidfds and on one that has none. */
+/** Tests signals by identity, on a kernel with pidfds and on one without. */
 @Timeout(120)
 class SignalSenderTest {
     private static final Duration LIMIT = Duration.ofSeconds(60L * Integer.getInteger("ppmr.patience", 1));
@@ -86,10 +86,10 @@ class SignalSenderTest {
     @Test
     void shouldLeaveAProcessRunningThatTakesASignalWhenThereAreNoDescriptors() throws Exception {
         Process process = start("sh", "-c", "trap 'echo taken' TERM; echo ready; while :; do sleep 0.05; done");
-        try (BufferedReader says = process.inputReader()) {
-            assertEquals("ready", says.readLine());
+        try (BufferedReader output = process.inputReader()) {
+            assertEquals("ready", output.readLine());
             assertTrue(sender(false).send(Signal.TERM, identity(process)));
-            assertEquals("taken", says.readLine());
+            assertEquals("taken", output.readLine());
             ProcessIdentity identity = identity(process);
             assertTrue(Polling.until(LIMIT, () -> table.isRunning(identity)));
         }
@@ -98,8 +98,8 @@ class SignalSenderTest {
     @Test
     void shouldLeaveWhatTheJobHadStoppedWhenItIsSentASignal() throws Exception {
         Process process = start("sh", "-c", "trap 'echo taken' TERM; echo ready; while :; do sleep 0.05; done");
-        try (BufferedReader says = process.inputReader()) {
-            assertEquals("ready", says.readLine());
+        try (BufferedReader output = process.inputReader()) {
+            assertEquals("ready", output.readLine());
             ProcessIdentity identity = identity(process);
             SignalSender signals = sender(false);
             signals.send(Signal.STOP, identity);
@@ -107,7 +107,7 @@ class SignalSenderTest {
             assertTrue(signals.send(Signal.TERM, identity));
             assertTrue(table.isHeld(identity), "it was stopped before, and stays so");
             signals.send(Signal.CONT, identity);
-            assertEquals("taken", says.readLine());
+            assertEquals("taken", output.readLine());
         }
     }
 
@@ -125,9 +125,9 @@ class SignalSenderTest {
     }
 
     /**
-     * One without descriptors for which the PID of a process becomes another's between two looks.
+     * Returns a sender without descriptors for which the PID of a process is reused between two checks.
      *
-     * @param looks how many of them still find the former one
+     * @param looks number of checks that still find the former process
      */
     private SignalSender late(ProcessIdentity former, int looks) {
         AtomicInteger left = new AtomicInteger(looks);
@@ -138,7 +138,7 @@ class SignalSenderTest {
     }
 
     @ParameterizedTest
-    // The look after the stop that goes before a signal; the one after a signal that does no harm.
+    // The check after the stop before a signal; the check after a harmless signal.
     @CsvSource({"KILL, 1", "TERM, 1", "STOP, 1", "STOP, 2", "CONT, 2"})
     void shouldSetGoingWhoTookThePidAndSaySoWhenALookAfterTheSignalFindsAnother(Signal signal, int looks)
             throws Exception {
@@ -151,7 +151,7 @@ class SignalSenderTest {
         assertTrue(stranger.isAlive());
     }
 
-    /** A stopped process that does not get the processor shows as running until it does. */
+    /** A stopped process that gets no processor shows as running until it does. */
     @ParameterizedTest
     @ValueSource(booleans = {true, false})
     void shouldSetAProcessGoingWhenItIsStillOnItsWayIntoAStop(boolean descriptors) throws Exception {

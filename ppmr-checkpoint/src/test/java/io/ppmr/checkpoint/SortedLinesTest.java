@@ -65,7 +65,7 @@ class SortedLinesTest {
         }
     }
 
-    /** Long lines that begin alike, so that there are marks among them. */
+    /** Long lines with equal beginnings, so that there are marks among them. */
     @Property(tries = 50)
     void shouldGiveTheLinesFromATextOnWhereverTheyLie(
             @ForAll @Size(min = 1, max = 60) List<@StringLength(max = 3) @CharRange(from = 'a', to = 'c') String> lines,

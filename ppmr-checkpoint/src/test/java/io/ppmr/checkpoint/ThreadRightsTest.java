@@ -15,8 +15,8 @@ class ThreadRightsTest {
             "7 1000 1000 1000,4 0,0,0,1ff,0 8 2 3 1 ipc,net 5 0 0 nofile=100:200,nproc=18446744073709551615:"
                     + "18446744073709551615";
 
-    private static Optional<String> excess(String original, String copy) {
-        return ThreadRights.parse(original).excessOf(ThreadRights.parse(copy));
+    private static Optional<String> escalation(String original, String copy) {
+        return ThreadRights.parse(original).escalationOf(ThreadRights.parse(copy));
     }
 
     @Test
@@ -28,25 +28,26 @@ class ThreadRightsTest {
 
     @Test
     void shouldAllowWhatIsNoMore() {
-        assertEquals(Optional.empty(), excess(ORIGINAL, ORIGINAL));
+        assertEquals(Optional.empty(), escalation(ORIGINAL, ORIGINAL));
         assertEquals(
-                Optional.empty(), excess(ORIGINAL, "9 1000 4 - 0,0,0,f,0 8 2 4 1 - 19 0 3 nofile=200:200,nproc=5:5"));
+                Optional.empty(),
+                escalation(ORIGINAL, "9 1000 4 - 0,0,0,f,0 8 2 4 1 - 19 0 3 nofile=200:200,nproc=5:5"));
     }
 
-    /** Its file gives only its first digit to who reads it in pieces; then a part of a set counts for all of it. */
+    /** If the file is read in pieces, it shows only its first digit. Then a part of a set counts for all of it. */
     @Test
     void shouldKnowTheKernelsLastCapabilityWhenItReadsAThread() throws Exception {
         Process process = new ProcessBuilder("cat").start();
         try {
-            // Ranks that are read are stopped; a program that answers has mapped all that it will map.
+            // Ranks are stopped when they are read. A program that answers has mapped all its files.
             process.getOutputStream().write('1');
             process.getOutputStream().flush();
             assertEquals('1', process.getInputStream().read());
             List<ThreadRights> threads = new ArrayList<>();
             ProcessPrivileges.threads(List.of(new ProcessTable().of((int) process.pid())), threads::add);
-            String said = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
+            String printed = CommandStarter.call(List.of("cat", "/proc/sys/kernel/cap_last_cap"), JobFixture.LIMIT)
                     .output();
-            assertEquals(said.strip(), "" + threads.get(0).lastCapability());
+            assertEquals(printed.strip(), "" + threads.get(0).lastCapability());
         } finally {
             process.destroyForcibly().waitFor();
         }
@@ -65,11 +66,11 @@ class ThreadRightsTest {
         assertEquals(List.of(), ThreadRights.parse(ORIGINAL).setsWith(40));
     }
 
-    /** A bounding set that has all that its kernel knows has what a newer kernel adds. */
+    /** A bounding set that has all of its kernel's capabilities also has those that a newer kernel adds. */
     @Test
     void shouldAllowANewKernelsCapabilityWhenTheSetWasFull() {
-        assertEquals(Optional.empty(), excess(ORIGINAL, ORIGINAL.replace(",1ff,0 8", ",3ff,0 9")));
-        assertTrue(excess(ORIGINAL.replace(",1ff,0 8", ",ff,0 8"), ORIGINAL).isPresent());
+        assertEquals(Optional.empty(), escalation(ORIGINAL, ORIGINAL.replace(",1ff,0 8", ",3ff,0 9")));
+        assertTrue(escalation(ORIGINAL.replace(",1ff,0 8", ",ff,0 8"), ORIGINAL).isPresent());
     }
 
     @ParameterizedTest
@@ -95,7 +96,7 @@ class ThreadRightsTest {
     void shouldNameWhatIsMore(String was, String is, String name) {
         String copy = ORIGINAL.replace(was, is);
         assertTrue(!copy.equals(ORIGINAL), "the case changes nothing");
-        String said = excess(ORIGINAL, copy).orElse("nothing");
-        assertTrue(said.contains(name), said);
+        String printed = escalation(ORIGINAL, copy).orElse("nothing");
+        assertTrue(printed.contains(name), printed);
     }
 }

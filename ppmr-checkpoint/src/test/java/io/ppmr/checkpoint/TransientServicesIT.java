@@ -21,8 +21,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Commands in services of their own, with a stand-in for systemd-run that runs what comes after "--". That systemd does
- * so, and what survives then, is shown in a guest that systemd has booted.
+ * Tests commands in services of their own, with a replacement for systemd-run that runs the words after "--". A guest
+ * that systemd has booted tests systemd itself, and which processes survive then.
  */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransientServicesIT {
@@ -38,7 +38,7 @@ class TransientServicesIT {
     @BeforeEach
     void makeStandIn() throws Exception {
         output = directory.resolve("tool.out");
-        // As the manager does: variables are filled in, and "$$" is a dollar sign.
+        // As in the manager, variables are expanded, and "$$" is a dollar sign.
         starter = new TransientServices(
                 Map.of(
                         "PATH",
@@ -85,7 +85,7 @@ class TransientServicesIT {
         assertTrue(tool.client().waitFor(60, TimeUnit.SECONDS));
         assertEquals(7, tool.client().exitValue());
         assertEquals(tool.pid() + " $HOME\n", Files.readString(output));
-        assertTrue(tool.pid() != tool.client().pid(), "another process than the one that asked for it");
+        assertTrue(tool.pid() != tool.client().pid(), "another process than the one that requested it");
     }
 
     @Test
@@ -107,7 +107,7 @@ class TransientServicesIT {
         assertTrue(words.contains("--unit=ppmr-tool-"), words);
     }
 
-    /** The stand-in reads the file as a shell does, which has the same escapes. */
+    /** The replacement reads the file as a shell does, which has the same escapes. */
     @Test
     void shouldHandTheEnvironmentOnByAFileThatIsGoneWhenTheCommandHasBegun() throws Exception {
         start("sh", "-c", "printf '%s.' \"$IPMI_PASSWORD\" \"$NOTIFY_SOCKET\"")

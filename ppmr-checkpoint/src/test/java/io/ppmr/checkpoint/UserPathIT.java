@@ -14,7 +14,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Tests what root reads where an ordinary user can put anything. */
+/** Tests root's reads in a folder that an ordinary user controls. */
 @Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class UserPathIT {
     private static final int LIMIT = UserPath.MAX_TEXT_BYTES;
@@ -44,10 +44,10 @@ class UserPathIT {
     }
 
     private String refusal() {
-        String said = assertThrows(IOException.class, () -> UserPath.read(file, JobFixture.USER, LIMIT))
+        String output = assertThrows(IOException.class, () -> UserPath.read(file, JobFixture.USER, LIMIT))
                 .getMessage();
-        assertTrue(said.contains(file.toString()), said);
-        return said;
+        assertTrue(output.contains(file.toString()), output);
+        return output;
     }
 
     @Test

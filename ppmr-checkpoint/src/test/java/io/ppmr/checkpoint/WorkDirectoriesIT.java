@@ -19,7 +19,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Whose the directories of commands are, and what an ordinary user gains by exchanging names while root removes. */
+/**
+ * Tests the owners of commands' directories, and that an ordinary user gains nothing by exchanging names while root
+ * removes.
+ */
 @Timeout(value = 300, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WorkDirectoriesIT {
     private static final int PAIRS = 20;
@@ -75,7 +78,7 @@ class WorkDirectoriesIT {
         assertEquals(ROOT, uid(own));
         assertEquals("rwx------", mode(scratch));
         assertEquals(JobFixture.USER.uid(), uid(scratch));
-        // Asked for once more it is the same.
+        // A second call returns the same folder.
         assertEquals(own, WorkDirectories.own(work));
         assertEquals(scratch, WorkDirectories.scratch(work, JobFixture.USER));
         assertEquals(ROOT, uid(own));
@@ -105,9 +108,9 @@ class WorkDirectoriesIT {
     }
 
     private static void assertRefused(Path work, String words) {
-        String said = assertThrows(IOException.class, () -> WorkDirectories.prepare(work))
+        String output = assertThrows(IOException.class, () -> WorkDirectories.prepare(work))
                 .getMessage();
-        assertTrue(said.contains(words) && said.contains("Remedy"), said);
+        assertTrue(output.contains(words) && output.contains("Remedy"), output);
     }
 
     @Test
@@ -178,20 +181,20 @@ class WorkDirectoriesIT {
                 List.of("/bin/sh", "-c", "truncate -s 2G /proc/self/fd/1; seq 100000; echo last words; exit 3"),
                 Optional.of(JobFixture.USER),
                 JobFixture.LIMIT);
-        // The output is root's file: the user cannot open it once more, and its size is no reason to read it all.
-        String said = assertThrows(
+        // The output is root's file. The user cannot open it again, and its size does not force a complete read.
+        String output = assertThrows(
                         CheckpointException.class, () -> hook.run(Map.of(), fixture.work("hook"), fixture.programs))
                 .getMessage();
-        assertTrue(said.contains("exit status 3") && said.contains("last words"), said);
+        assertTrue(output.contains("exit status 3") && output.contains("last words"), output);
         SiteCommand holed = new SiteCommand(
                 "suspend",
                 List.of("/bin/sh", "-c", "dd bs=1 count=0 seek=2G 2> /dev/null; echo beyond >&2; exit 4"),
                 Optional.of(JobFixture.USER),
                 JobFixture.LIMIT);
-        said = assertThrows(
+        output = assertThrows(
                         CheckpointException.class, () -> holed.run(Map.of(), fixture.work("hook"), fixture.programs))
                 .getMessage();
-        assertTrue(said.contains("exit status 4") && said.contains("beyond"), said);
+        assertTrue(output.contains("exit status 4") && output.contains("beyond"), output);
     }
 
     @Test
@@ -202,10 +205,10 @@ class WorkDirectoriesIT {
                 List.of("/bin/sh", "-c", "echo \"$0\"; echo 'Error (criu/mount.c:2): the reason'; exit 1", harmless),
                 Optional.empty(),
                 JobFixture.LIMIT);
-        String said = assertThrows(
+        String output = assertThrows(
                         CheckpointException.class, () -> tool.run(Map.of(), fixture.work("tool"), fixture.programs))
                 .getMessage();
-        assertTrue(said.endsWith("it says: Error (criu/mount.c:2): the reason"), said);
+        assertTrue(output.endsWith("it says: Error (criu/mount.c:2): the reason"), output);
     }
 
     @Test

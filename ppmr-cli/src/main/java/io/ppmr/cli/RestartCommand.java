@@ -91,7 +91,7 @@ public final class RestartCommand implements Callable<Integer> {
         Checkpointer checkpointer = checkpointer(manifest, settings);
         images.requireOwners(checkpointer.imageOwner(manifest.user()));
         images.requireNoPod();
-        images.requireNobodyLives(new ProcessTable());
+        images.requireNoneAlive(new ProcessTable());
         images.requireWhole();
         WorkDirectories.prepare(settings.node().workDirectory());
         requireReach(images, settings);

@@ -156,7 +156,7 @@ final class StatusCommand implements Callable<Integer> {
         String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
         return "open: migration " + one.id() + ", " + one.phase() + " since "
                 + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
-                + (one.takenUp() ? ", recovered after a restart of the service" : "") + "; "
+                + (one.recovered() ? ", recovered after a restart of the service" : "") + "; "
                 + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
     }
 

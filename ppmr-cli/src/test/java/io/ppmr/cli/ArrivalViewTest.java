@@ -43,7 +43,7 @@ class ArrivalViewTest {
 
     @Test
     void shouldSayWhatIsKnownWhenItWasTakenUpAgain() {
-        Arrival takenUp = new Arrival("abc", "", "", Arrival.ArrivalStep.HELD, 0, 0, 0, 0, 0, 0);
-        assertEquals(List.of("migration abc, recovered: held"), new ArrivalView().lines(List.of(takenUp)));
+        Arrival recovered = new Arrival("abc", "", "", Arrival.ArrivalStep.HELD, 0, 0, 0, 0, 0, 0);
+        assertEquals(List.of("migration abc, recovered: held"), new ArrivalView().lines(List.of(recovered)));
     }
 }

@@ -12,22 +12,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A migration as operators see it, and what they say to it; the same at the source and at a target. {@link #take} and
- * {@link #open} may be called by any thread, the others are for the migration's.
+ * A migration from the view of operators, with their decisions, at the source and at a target. Any thread may call
+ * {@link #submit} and {@link #open}. The migration's thread calls the other methods.
  */
 public final class OperatorView {
     private static final Logger LOG = LoggerFactory.getLogger(OperatorView.class);
-    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final long REFRESH_NS = TimeUnit.SECONDS.toNanos(1);
 
-    /** The questions to the migration, on its thread. */
+    /** The queries to the migration, on its thread. */
     public interface ViewedMigration extends OperatorInbox.DecidableMigration {
-        /** The phase that it is in, as operators are told it. */
+        /** Returns the name of the migration's phase, for operators. */
         String phase();
 
-        /** Since when it waits, as the clock of the view has it. */
+        /** Returns the time from which the migration has been waiting, on the view's clock. */
         long waitsSinceNs();
 
-        /** Looks which ranks are proved to be held just now. The look may end later, and is the same until it does. */
+        /**
+         * Lists the ranks that are proved to be held now. The proof may end later. Until then, a further call returns
+         * the same future.
+         */
         Future<List<Integer>> heldRanks();
     }
 
@@ -35,14 +38,14 @@ public final class OperatorView {
     private final ViewedMigration migration;
     private final OperatorInbox inbox;
     private final LongSupplier clock;
-    private boolean takenUp;
-    private long lookedNs;
-    private String looked = "";
-    private Optional<Future<List<Integer>>> look = Optional.empty();
+    private boolean recovered;
+    private long refreshedNs;
+    private String shownPhase = "";
+    private Optional<Future<List<Integer>>> proof = Optional.empty();
     private List<Integer> held = List.of();
     private volatile OpenMigration open;
 
-    /** @param clock the migration's own, in nanoseconds */
+    /** @param clock the migration's clock, in nanoseconds */
     public OperatorView(String migrationId, ViewedMigration migration, LongSupplier clock) {
         this.clock = clock;
         this.id = migrationId;
@@ -50,45 +53,48 @@ public final class OperatorView {
         this.inbox = new OperatorInbox(migrationId, migration);
     }
 
-    /** Takes an operator's word; false once the migration's thread has ended. */
-    public boolean take(OperatorInbox.PendingDecision call) {
-        return inbox.take(call);
+    /** Adds an operator's decision. Returns false once the migration's thread has ended. */
+    public boolean submit(OperatorInbox.PendingDecision call) {
+        return inbox.submit(call);
     }
 
-    /** Returns true while an operator waits for an answer, which has its time. */
-    public boolean isAsked() {
-        return inbox.isAsked();
+    /** Returns true while an operator waits for an answer. */
+    public boolean hasPending() {
+        return inbox.hasPending();
     }
 
-    /** Returns the state of the migration, if an operator should know of it. */
+    /** Returns the state of the migration, if an operator should see it. */
     public Optional<OpenMigration> open() {
         return Optional.ofNullable(open);
     }
 
-    /** An earlier run of the service has begun it. */
-    public void takenUp() {
-        takenUp = true;
+    /** Notes that an earlier run of the service began the migration. */
+    public void markRecovered() {
+        recovered = true;
     }
 
-    /** Hears operators, and notes where the migration stands; not at each step, as that has processes looked at. */
-    public void work() {
-        inbox.work(clock.getAsLong());
+    /**
+     * Handles operators' decisions, and updates the shown state. The state is not updated at each step, because each
+     * update scans processes.
+     */
+    public void process() {
+        inbox.process(clock.getAsLong());
         String phase = migration.phase();
-        if (!phase.equals(looked) || clock.getAsLong() - lookedNs >= LOOK_NS) {
-            looked = phase;
-            lookedNs = clock.getAsLong();
-            if (migration.isOver() || (migration.waitsFor() == null && !takenUp)) {
+        if (!phase.equals(shownPhase) || clock.getAsLong() - refreshedNs >= REFRESH_NS) {
+            shownPhase = phase;
+            refreshedNs = clock.getAsLong();
+            if (migration.isOver() || (migration.waitsFor() == null && !recovered)) {
                 open = null;
-                look = Optional.empty();
+                proof = Optional.empty();
                 return;
             }
-            // One that has not ended in time is not waited for: what was found last is shown.
-            look.ifPresent(late -> show(held));
-            look = Optional.of(migration.heldRanks());
+            // A proof that is late is not awaited. The last result is shown instead.
+            proof.ifPresent(late -> show(held));
+            proof = Optional.of(migration.heldRanks());
         }
-        if (look.isPresent() && look.get().isDone()) {
-            held = found(look.get());
-            look = Optional.empty();
+        if (proof.isPresent() && proof.get().isDone()) {
+            held = resultOf(proof.get());
+            proof = Optional.empty();
             show(held);
         }
     }
@@ -98,24 +104,24 @@ public final class OperatorView {
         open = new OpenMigration(
                 id,
                 migration.phase(),
-                takenUp,
+                recovered,
                 ranks,
                 System.currentTimeMillis() - waitedMs,
                 migration.isOver() ? null : migration.waitsFor());
     }
 
-    private List<Integer> found(Future<List<Integer>> ended) {
+    private List<Integer> resultOf(Future<List<Integer>> ended) {
         try {
             return ended.get();
         } catch (ExecutionException e) {
-            LOG.error("migration {}: which ranks are held cannot be said", id, e.getCause());
+            LOG.error("migration {}: the held ranks could not be determined", id, e.getCause());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
         return held;
     }
 
-    /** The migration's thread ends. */
+    /** Ends the view, because the migration's thread ends. */
     public void close() {
         open = null;
         inbox.close();

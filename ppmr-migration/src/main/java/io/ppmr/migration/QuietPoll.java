@@ -3,20 +3,19 @@ package io.ppmr.migration;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
-/**
- * The time that a migration's thread may sleep while nothing is under way: an open migration must not keep a node busy.
- */
+/** The time for which an idle migration's thread may sleep. An open migration must not keep a node busy. */
 public final class QuietPoll {
     private static final long LONGEST_MS = TimeUnit.SECONDS.toMillis(10);
 
     private QuietPoll() {}
 
     /**
-     * Gives the milliseconds until something is due, within bounds.
+     * Returns the milliseconds until the next work, within bounds.
      *
-     * @param dueNs in how many nanoseconds it is
-     * @param leastMs what is given at least, so that something that cannot be done does not make it spin
-     * @param silenceLimit after which a thread that did not run counts as frozen; half of it is given at most
+     * @param dueNs nanoseconds until the next work
+     * @param leastMs lower bound, so that work that fails does not make the thread spin
+     * @param silenceLimit time after which a thread that did not run counts as frozen; half of it is the upper
+     *     bound
      */
     public static long clampMs(long dueNs, long leastMs, Duration silenceLimit) {
         long mostMs = Math.min(LONGEST_MS, silenceLimit.toMillis() / 2);

@@ -12,86 +12,91 @@ import java.util.Collection;
 import java.util.List;
 
 /**
- * Keeps what lies around ranks: network, root directory and limits, and a record of each, which is on the disk before
- * anything of it is made or taken away. An optional part of the services keeps them. A rank with surroundings is called
- * a pod here, as in the messages of the protocol ({@link PodFacts}), which say what such a rank needs at the target.
+ * Manages the surroundings of ranks: network, root directory and limits. An optional part of the services implements
+ * it. Its record of each is on the disk before any of it is made or removed. Such a rank is called a pod here, as in
+ * the protocol. {@link PodFacts} has its needs at the target.
  *
- * <p>A migration calls it at its fixed points; each call may be repeated, also by the next run of the service. {@code
- * move} names the migration at the source, and migration and attempt (ID.ATTEMPT) at a target; all pods of a job take
- * part in one. Safe for any thread; each call may take some seconds.
+ * <p>A migration calls it at fixed points. Each call may be repeated, also by the next run of the service. {@code move}
+ * names the migration at the source, and migration and attempt (ID.ATTEMPT) at a target. All pods of a job take part in
+ * one move. Safe for any thread. Each call may take some seconds.
  */
 public interface RankSurroundings {
-    /** A node on which no part keeps surroundings of ranks. */
+    /** The implementation for a node without pods. */
     RankSurroundings NONE = new None();
 
     // ---- source ------------------------------------------------------------------------------------------------
 
-    /** Throws, and names the cause and the remedy, if something of the pod cannot be moved; touches nothing. */
+    /** Throws, with the cause and the remedy, if the pod cannot be moved. Changes nothing. */
     void requireMovable(ProcessIdentity init) throws IOException, CheckpointException;
 
     /**
-     * Pulls the pod's cable at the node's end, and undoes what an earlier checkpoint has left in its sockets.
+     * Disconnects the pod's network at the node's end, and undoes changes of an earlier checkpoint to its sockets.
      *
-     * @param secret the migration's, by which nodes believe that the address is back
-     * @return how it is checkpointed
+     * @param secret the migration's secret, which proves to peers that the address is back
+     * @return the enclosure for the checkpoint
      */
     Enclosure detach(String move, MigrationSecret secret, ProcessIdentity init) throws IOException;
 
-    /** Takes the pods' cables away for good: copies may live, and this kernel must acknowledge nothing more. */
+    /**
+     * Removes the pods' network links for good. Copies may live, and this kernel must not acknowledge further packets.
+     */
     void disconnect(String move) throws IOException;
 
-    /** Takes away what is left of the pods, whose processes are ended. What cannot be is taken away later. */
+    /**
+     * Removes the pods' remaining resources after their processes ended. Resources that cannot be removed now are
+     * removed later.
+     */
     void ended(String move) throws IOException;
 
     // ---- target ------------------------------------------------------------------------------------------------
 
-    /** Says what speaks for and against taking each of a job's pods, as the checks of {@code ppmr doctor} do. */
+    /** Returns findings for and against receiving each of a job's pods, as {@code ppmr doctor} does. */
     List<Finding> findings(Collection<PodFacts> job);
 
     /**
-     * Makes what the pod is restored into: a network with its address, whose cable is out, its root directory, its
-     * cgroup.
+     * Makes the pod's surroundings for the restore: a disconnected network with its address, its root directory, and
+     * its cgroup.
      *
-     * @param secret the migration's, by which nodes believe that the address is back
-     * @return how it is restored
+     * @param secret the migration's secret, which proves to peers that the address is back
+     * @return the enclosure for the restore
      */
     Enclosure prepare(String move, MigrationSecret secret, PodFacts pod) throws IOException;
 
     /** Notes the first process of a pod's copy, which is held. */
     void restored(String move, PodFacts pod, ProcessIdentity init) throws IOException;
 
-    /** Ends what is left of copies, and takes away what was made for them. */
+    /** Kills the remaining processes of the copies, and removes their surroundings. */
     void discard(String move) throws IOException;
 
     // ---- peers -------------------------------------------------------------------------------------------------
 
     /**
-     * Hears from a service that has the key that a pod's address is away, or back.
+     * Handles an authenticated service's message that a pod's address is away, or back.
      *
-     * @return how many pods of this node are its peers
-     * @throws RequestException if nothing is done about that address here
+     * @return number of this node's pods that are its peers
+     * @throws RequestException if this node ignores that address
      */
-    int hearOf(ControlMessage.AddressAway away) throws IOException, RequestException;
+    int noteAddressAway(ControlMessage.AddressAway away) throws IOException, RequestException;
 
     // ---- either ------------------------------------------------------------------------------------------------
 
     /** Returns true if a pod of this node takes part in that move. */
     boolean has(String move) throws IOException;
 
-    /** Lists the moves, by migration and attempt, for which something was made here that does not run yet. */
+    /** Lists the moves, by migration and attempt, whose pods were made here and do not run yet. */
     List<String> arriving() throws IOException;
 
     /**
-     * Plugs the cables in, undoes what checkpoints have left in the pods' sockets, and announces the addresses; the
-     * pods are this node's from then on, and may be continued. Where it fails at one, it continues there when it is
-     * repeated.
+     * Connects the pods' networks, undoes changes of checkpoints to their sockets, and announces their addresses. From
+     * then on the pods belong to this node, and may be continued. If it fails at one pod, a repeated call continues
+     * there.
      */
     void attach(String move) throws IOException;
 
     /** Refuses every pod. */
     final class None implements RankSurroundings {
         private static final String NO_PODS =
-                "no part of this node's services keeps what lies around ranks. Remedy: install ppmr with its part"
+                "this node's services have no part that manages pods. Remedy: install ppmr with its part"
                         + " ppmr-pods";
 
         private None() {}
@@ -117,7 +122,7 @@ public interface RankSurroundings {
             return job.stream()
                     .map(pod -> Finding.fail(
                             Finding.PODS,
-                            "no part of this node's services takes pods",
+                            "this node's services have no part that receives pods",
                             "install ppmr with its part ppmr-pods"))
                     .toList();
         }
@@ -134,7 +139,7 @@ public interface RankSurroundings {
         public void discard(String move) {}
 
         @Override
-        public int hearOf(ControlMessage.AddressAway away) throws RequestException {
+        public int noteAddressAway(ControlMessage.AddressAway away) throws RequestException {
             throw new RequestException(NO_PODS);
         }
 

@@ -19,9 +19,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Carries messages about a migration to a target with which there is no session: connects when there is something to
- * say, and again when that connection is lost. What cannot be said is dropped; who needs an answer says it again. Has a
- * thread of its own until it is closed.
+ * Sends messages about a migration to a target without a session. It connects when there is a message, and again if
+ * that connection is lost. Messages that cannot be sent are dropped, because the sender repeats those that need an
+ * answer. It has its own thread until it is closed.
  */
 public final class ReconnectingLink implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ReconnectingLink.class);
@@ -29,13 +29,13 @@ public final class ReconnectingLink implements AutoCloseable {
     private static final long AGENT_SLEEP_MS = 500;
     private static final long JOIN_MS = 10_000;
 
-    /** Takes the target's messages, on another thread. */
+    /** Receives the target's messages, on another thread. */
     @FunctionalInterface
     public interface ReplyListener {
         /**
          * Handles a message of this many bytes on the wire.
          *
-         * @throws ProtocolException if the target sends more than is dealt with: the connection ends
+         * @throws ProtocolException if the target sends too much. The connection ends then.
          */
         void onReply(Message message, int lengthBytes) throws ProtocolException;
     }
@@ -46,18 +46,19 @@ public final class ReconnectingLink implements AutoCloseable {
     private final long silenceLimitNs;
     private final ControlMessage.Participation introduction;
     private final ReplyListener answers;
-    /** The messages to send; empty to have its thread look whether it is closed or the connection lost. */
-    private final BlockingQueue<Optional<Message>> toSay = new LinkedBlockingQueue<>();
+    /** The messages to send. An empty element makes the thread check for a close or a lost connection. */
+    private final BlockingQueue<Optional<Message>> outgoing = new LinkedBlockingQueue<>();
 
     private final Thread thread;
     private volatile boolean closed;
 
     /**
-     * @param connector asked on the link's own thread for each connection, as a name may have to be looked up
+     * @param connector called on the link's own thread for each connection, because it may look up a name
+     *
      * @param target its name, for messages
-     * @param attempt stands in every frame
-     * @param introduction who speaks, said first on every connection
-     * @param answers told what the target says, on another thread
+     * @param attempt number in every frame
+     * @param introduction first message on every connection
+     * @param answers listener for the target's messages, on another thread
      */
     public ReconnectingLink(
             Supplier<Connector> connector,
@@ -76,69 +77,69 @@ public final class ReconnectingLink implements AutoCloseable {
         thread.start();
     }
 
-    /** Says it as soon as it can; dropped if much waits already. */
+    /** Sends the message as soon as possible, or drops it if too many wait already. */
     public void send(Message message) {
-        if (toSay.size() < WAITING_MESSAGES) {
-            toSay.add(Optional.of(message));
+        if (outgoing.size() < WAITING_MESSAGES) {
+            outgoing.add(Optional.of(message));
         } else {
-            LOG.debug("{} for {} is dropped: it will be said again", message, target);
+            LOG.debug("{} for {} dropped; its sender repeats it", message, target);
         }
     }
 
     private void run() {
         try {
             while (!closed) {
-                Optional<Message> message = toSay.take();
+                Optional<Message> message = outgoing.take();
                 if (message.isPresent()) {
-                    talk(message.get());
+                    useConnection(message.get());
                 }
             }
-            // Messages that were handed over before the close are still sent: the last one may end a migration.
-            Message last = nextLeft();
+            // Messages that were added before the close are still sent, because the last one may end a migration.
+            Message last = nextRemaining();
             if (last != null) {
-                talk(last);
+                useConnection(last);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
     }
 
-    /** Gives what is left to be said, or null. */
-    private Message nextLeft() {
+    /** Returns the next remaining message, or null. */
+    private Message nextRemaining() {
         Optional<Message> left = Optional.empty();
         while (left != null && left.isEmpty()) {
-            left = toSay.poll();
+            left = outgoing.poll();
         }
         return left == null ? null : left.get();
     }
 
-    /** One connection, from the message that it is made for until it is lost. */
-    private void talk(Message first) throws InterruptedException {
+    /** Uses one connection, from its first message until it is lost. */
+    private void useConnection(Message first) throws InterruptedException {
         try (ControlLink link = new ControlLink(connector.get().control().channel(), attempt, silenceLimitNs)) {
-            Talk talk = new Talk();
-            SessionAgent agent = new SessionAgent("ppmr-courier-link", link, ControlMessage::read, talk);
+            Conversation useConnection = new Conversation();
+            SessionAgent agent = new SessionAgent("ppmr-courier-link", link, ControlMessage::read, useConnection);
             agent.start();
             try {
                 link.send(introduction);
                 Message message = first;
-                while ((message != null || !closed) && !talk.lost) {
+                while ((message != null || !closed) && !useConnection.lost) {
                     if (message != null) {
                         link.send(message);
                     }
-                    message = closed ? nextLeft() : toSay.take().orElse(null);
+                    message = closed ? nextRemaining() : outgoing.take().orElse(null);
                 }
             } finally {
                 agent.stop();
             }
         } catch (IOException e) {
-            LOG.warn("{} has not reached {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
+            LOG.warn("{} could not be sent to {}: {}", first.getClass().getSimpleName(), target, e.getMessage());
         }
     }
 
     @Override
     public void close() {
         closed = true;
-        look();
+        wakeThread();
         try {
             thread.join(JOIN_MS);
         } catch (InterruptedException e) {
@@ -146,12 +147,12 @@ public final class ReconnectingLink implements AutoCloseable {
         }
     }
 
-    private void look() {
-        toSay.add(Optional.empty());
+    private void wakeThread() {
+        outgoing.add(Optional.empty());
     }
 
-    /** One connection, as long as it is not lost; its thread is the agent's. */
-    private final class Talk implements SessionAgent.End {
+    /** One connection, until it is lost. Its thread is the agent's. */
+    private final class Conversation implements SessionAgent.End {
         private volatile boolean lost;
 
         @Override
@@ -183,7 +184,7 @@ public final class ReconnectingLink implements AutoCloseable {
         public void onLost(String reason) {
             LOG.debug("the connection to {} is lost: {}", target, reason);
             lost = true;
-            look();
+            wakeThread();
         }
     }
 }

@@ -1,6 +1,9 @@
 package io.ppmr.migration;
 
-/** A request that is refused, as for a migration, a restart or a pod: nothing is done. Returns why, and what to do. */
+/**
+ * A refused request, for example for a migration, a restart or a pod. Nothing was changed. The message has the cause
+ * and the remedy.
+ */
 public final class RequestException extends Exception {
     public RequestException(String message) {
         super(message);

@@ -1,2 +1,2 @@
-/** Migrations of whole jobs: what joins the data plane, the checkpointers and the transaction. */
+/** Migrations of whole jobs. This package joins the data plane, the checkpointers and the transaction. */
 package io.ppmr.migration;

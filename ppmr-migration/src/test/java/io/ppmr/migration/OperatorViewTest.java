@@ -11,12 +11,12 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** The view that operators have of a migration whose processes are looked at for long. */
+/** Tests the operators' view of a migration whose processes take long to scan. */
 class OperatorViewTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
     private static final class Waiting implements OperatorView.ViewedMigration {
-        private CompletableFuture<List<Integer>> look = new CompletableFuture<>();
+        private CompletableFuture<List<Integer>> scan = new CompletableFuture<>();
         private String waitsFor = "it waits for a target";
 
         @Override
@@ -31,17 +31,17 @@ class OperatorViewTest {
 
         @Override
         public Future<List<Integer>> heldRanks() {
-            return look;
+            return scan;
         }
 
         @Override
-        public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
-            throw new AssertionError("nobody asks");
+        public OperatorDecision.DecisionPreview preview(OperatorDecision word) {
+            throw new AssertionError("no question is expected");
         }
 
         @Override
         public void resolve(OperatorDecision word) {
-            throw new AssertionError("nobody decides");
+            throw new AssertionError("no decision is expected");
         }
 
         @Override
@@ -50,7 +50,7 @@ class OperatorViewTest {
         }
 
         @Override
-        public String ending() {
+        public String describeEnd() {
             return "";
         }
 
@@ -60,7 +60,7 @@ class OperatorViewTest {
         }
 
         @Override
-        public boolean seeksProof() {
+        public boolean isSeekingProof() {
             return false;
         }
     }
@@ -74,38 +74,38 @@ class OperatorViewTest {
     }
 
     @Test
-    void shouldShowTheMigrationWithinASecondWhenTheLookHangs() {
-        view.work();
-        assertEquals(Optional.empty(), shown(), "the look may end in a moment");
+    void shouldShowTheMigrationWithinASecondWhenTheScanHangs() {
+        view.process();
+        assertEquals(Optional.empty(), shown(), "the scan may end in a moment");
         nowNs += SECOND;
-        view.work();
+        view.process();
         assertEquals(Optional.of(List.of()), shown());
-        migration.look.complete(List.of(3));
-        view.work();
+        migration.scan.complete(List.of(3));
+        view.process();
         assertEquals(Optional.of(List.of(3)), shown());
-        migration.look = new CompletableFuture<>();
+        migration.scan = new CompletableFuture<>();
         nowNs += 2 * SECOND;
-        view.work();
+        view.process();
         nowNs += SECOND;
-        view.work();
+        view.process();
         assertEquals(Optional.of(List.of(3)), shown(), "what was found last");
     }
 
     @Test
-    void shouldShowNothingAnyMoreWhenNobodyIsWaitedFor() {
-        migration.look.complete(List.of(1));
-        view.work();
+    void shouldShowNothingWhenNoRankIsAwaited() {
+        migration.scan.complete(List.of(1));
+        view.process();
         assertEquals(Optional.of(List.of(1)), shown());
         migration.waitsFor = null;
         nowNs += SECOND;
-        view.work();
+        view.process();
         assertEquals(Optional.empty(), shown());
     }
 
     @Test
-    void shouldShowWhatIsKnownWhenTheLookFails() {
-        migration.look.completeExceptionally(new IllegalStateException("a defect"));
-        view.work();
+    void shouldShowWhatIsKnownWhenTheScanFails() {
+        migration.scan.completeExceptionally(new IllegalStateException("a defect"));
+        view.process();
         assertEquals(Optional.of(List.of()), shown());
     }
 }

@@ -493,7 +493,7 @@ final class PodMoves implements RankSurroundings {
     // ---- peers -------------------------------------------------------------------------------------------------
 
     @Override
-    public int hearOf(ControlMessage.AddressAway away) throws IOException, RequestException {
+    public int noteAddressAway(ControlMessage.AddressAway away) throws IOException, RequestException {
         return peers.onNotice(away);
     }
 

@@ -770,7 +770,7 @@ class PodMoveIT {
                 my $one = IO::Socket::INET->new("127.0.0.1:7000") or die; print "open\\n"; sleep 600;
                 """);
         a.await(pod, "open");
-        requireRefusal("has connections waiting that it has not accepted");
+        requireRefusal("has connections that wait to be accepted");
     }
 
     @Tag("soak")

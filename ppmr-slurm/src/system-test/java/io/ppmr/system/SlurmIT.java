@@ -245,7 +245,7 @@ class SlurmIT {
             Files.delete(asked);
         }
         String log = Files.readString(cluster.folder().resolve("source.err"));
-        assertTrue(log.contains("is asked for by the health command"), log);
+        assertTrue(log.contains("requested by the health command"), log);
     }
 
     @Tag("soak")

@@ -80,7 +80,7 @@ class KernelTableFuzzTest {
 
     private static void sockets(byte[] input) throws IOException {
         InternetSockets sockets = new InternetSockets(WANTED, 0);
-        sockets.read("tcp", reader(input), new LookDeadline(Duration.ofMinutes(1)));
+        sockets.read("tcp", reader(input), new ScanDeadline(Duration.ofMinutes(1)));
         for (long inode : WANTED) {
             sockets.of(inode).ifPresent(sockets::hasAccepted);
         }

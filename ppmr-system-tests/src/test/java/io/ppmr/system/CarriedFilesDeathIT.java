@@ -204,7 +204,7 @@ class CarriedFilesDeathIT {
         job.start(1, "scratch/a/1", "4<" + job.local() + "/scratch/a/0");
         String said = job.migrate();
         assertTrue(said.contains("the job was not stopped: rank "), said);
-        assertTrue(said.contains("which is of rank "), said);
+        assertTrue(said.contains("which belongs to rank "), said);
         job.requireTurns();
     }
 }

@@ -119,16 +119,16 @@ class CarriedFilesIT {
         "user, true, root, mount -t tmpfs -o ro none scratch/a, '', Read-only file system",
         "user, true, user, rmdir scratch/a; mkdir b; ln -s ../b scratch/a, '', Not a directory",
         "user, true, user, mkfifo scratch/a/out, '', a file of another type",
-        "user, true, user, ln -s /none scratch/a/out, '', no regular file of the user's",
-        "user, true, root, echo x >scratch/a/out, '', no regular file of the user's",
-        "user, true, root, echo x >o; ln o scratch/a/out, '', no regular file of the user's",
+        "user, true, user, ln -s /none scratch/a/out, '', no regular file of the user",
+        "user, true, root, echo x >scratch/a/out, '', no regular file of the user",
+        "user, true, root, echo x >o; ln o scratch/a/out, '', no regular file of the user",
         "user, head -c 9m /dev/zero >scratch/a/x, user, true, 4<scratch/a/x, copy_limit allows 8388608",
         "user, head -c 17m /dev/zero >scratch/a/x, user, true, 4<scratch/a/x, copy_limit allows 16777216",
         "user, head -c 4m /dev/zero >scratch/a/x, root, mount -t tmpfs -o size=1m none scratch/a; chmod 777 scratch/a,"
                 + " 4<scratch/a/x, ' left'",
         "user, touch scratch/a/out; ln scratch/a/out scratch/b, user, true, '', has 2 names",
         "root, echo x >scratch/a/x; chmod 644 scratch/a/x, user, true, 4<scratch/a/x, belongs to user 0",
-        "user, mkdir o; touch o/x, user, mkdir o, 4<o/x, lets no file be put there",
+        "user, mkdir o; touch o/x, user, mkdir o, 4<o/x, does not allow a file there",
         "user, truncate -s 2T scratch/a/x, user, true, 4<scratch/a/x, has a length of",
     })
     void shouldRefuseAJobBeforeThePauseWhenAFileCannotTravel(

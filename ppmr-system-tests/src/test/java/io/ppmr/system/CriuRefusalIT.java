@@ -80,7 +80,7 @@ class CriuRefusalIT {
                 Arguments.of(
                         "orphan",
                         perl("setsid ", "if(!fork){ if(!fork){ sleep 1 while 1 } exit } wait;"),
-                        List.of("(perl) belongs to session", "no more from", "PR_SET_CHILD_SUBREAPER")));
+                        List.of("(perl) belongs to session", "no longer from", "PR_SET_CHILD_SUBREAPER")));
     }
 
     private ServicePair pair(Checkpointer criu) throws IOException, InterruptedException {

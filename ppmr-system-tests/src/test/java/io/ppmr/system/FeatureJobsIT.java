@@ -53,7 +53,7 @@ class FeatureJobsIT {
     private static final List<String> BY_CRIU_ALONE = List.of(
             // criu/sk-inet.c, 185: the job connects to itself, and was stopped between connect(2) and accept(2). A look
             // before that finds no such connection, or another one that is accepted a moment later.
-            "a connection waits that it has not accepted");
+            "a connection waits to be accepted");
 
     private JobNodes nodes;
 

@@ -263,7 +263,8 @@ class FieldCasesIT {
             MigrationReport report = nodes.migrate("one");
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
             assertTrue(
-                    report.reason().contains("has no security label, its original was confined as solver (enforce)"),
+                    report.reason()
+                            .contains("has no security label, but its original was confined as solver" + " (enforce)"),
                     report.reason());
             job.requireTurns();
         }

@@ -60,7 +60,7 @@ class HookDeathIT {
         pair.start(SOURCE);
         Conditions.until(
                 "the source waits for the hook",
-                () -> pair.service(SOURCE).log().contains("a hook that the service before has started still runs"));
+                () -> pair.service(SOURCE).log().contains("a hook of the previous service run still runs"));
         job.runsHere();
         return id;
     }

@@ -93,12 +93,12 @@ enum JobFeature {
     ESTABLISHED("TCP connection"),
     LOCAL_WRITE("feature-job.out"),
     LOCAL_FOLDER("/feature-job"),
-    PIPE_OUT("what it writes is read by PID"),
-    PIPE_IN("what it reads is written by PID"),
-    FIFO_OUT("what it writes is read by PID"),
-    PAIR_OUT("its other side belongs to PID"),
-    STREAM_OUT("its other side belongs to PID"),
-    LOG_OUT("its other side belongs to PID"),
+    PIPE_OUT("its data is read by PID"),
+    PIPE_IN("its data is written by PID"),
+    FIFO_OUT("its data is read by PID"),
+    PAIR_OUT("its other end belongs to PID"),
+    STREAM_OUT("its other end belongs to PID"),
+    LOG_OUT("its other end belongs to PID"),
     ANON_OUT("the same memory belongs to PID"),
     MEMFD_OUT("the same memory belongs to PID"),
     MAPPED_OUT("the same memory belongs to PID"),
@@ -110,8 +110,8 @@ enum JobFeature {
     TCP_OUT("the same socket is open in PID"),
     PIDFD_OUT("has a pidfd of PID"),
     TRACED("is traced"),
-    RANK_FILE("which is of rank 1"),
-    RANK_PIPE("which is of rank 1");
+    RANK_FILE("which belongs to rank 1"),
+    RANK_PIPE("which belongs to rank 1");
 
     /** They take long, or are about what is said of them: they have tests of their own. */
     private static final Set<JobFeature> ALONE = EnumSet.of(LONG_MAPS, CROWD, TEBIBYTES, FORGED);

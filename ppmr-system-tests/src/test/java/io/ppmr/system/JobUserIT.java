@@ -287,7 +287,7 @@ class JobUserIT {
     void shouldRollBackWhenTheCopyHasRootsFileOpenForWriting() throws Exception {
         Path secret = Files.writeString(directory.resolve("roots"), "root's\n");
         copy(AS_USER, "exec 9>>" + secret);
-        rollsBack("it has " + secret + " (of user 0) open for writing", "user 20001 cannot open it so");
+        rollsBack("it has " + secret + " (of user 0) open for writing", "user 20001 cannot open it in this mode");
         assertEquals("root's\n", Files.readString(secret));
     }
 
@@ -322,7 +322,7 @@ class JobUserIT {
             }
         }
         copy("chroot --userspec=20001:20001 --groups=20001 " + root + " ", "");
-        rollsBack("its root directory is " + root + ", its original's was [/]");
+        rollsBack("its root directory is " + root + ", but its original's was [/]");
     }
 
     private static void put(Path file, Path root) throws IOException {
@@ -341,7 +341,7 @@ class JobUserIT {
                 "perl -e 'my $pidfd = syscall 434, 1, 0; $pidfd >= 0 or exit 1; open my $file, qq{<&=$pidfd};"
                         + " fcntl $file, 2, 0; exec @ARGV' " + AS_USER,
                 "");
-        rollsBack("it has a descriptor of kind ", "pidfd", ", its original had none");
+        rollsBack("it has a descriptor of kind ", "pidfd", ", but its original had none");
     }
 
     /** As root: maps a file shared, closes it, becomes the user and stops. */
@@ -358,7 +358,9 @@ class JobUserIT {
     void shouldRollBackWhenTheCopyHasRootsFileMappedSharedAndWritable(int protection) throws Exception {
         Path file = Files.writeString(directory.resolve("roots"), "root's\n".repeat(1000));
         copy(mapping(file, protection), "");
-        rollsBack("it has " + file + " (of user 0) open for reading and writing", "user 20001 cannot open it so");
+        rollsBack(
+                "it has " + file + " (of user 0) open for reading and writing",
+                "user 20001 cannot open it in" + " this mode");
     }
 
     @Tag("soak")
@@ -368,7 +370,7 @@ class JobUserIT {
         Files.copy(Path.of("/usr/bin/perl").toRealPath(), program);
         Files.setPosixFilePermissions(program, PosixFilePermissions.fromString("rwx------"));
         copy(program + " -e '$( = $) = qq{20001 20001}; $< = $> = 20001; kill STOP => $$; sleep 600' ", "");
-        rollsBack("it has " + program + " (of user 0) open for reading", "user 20001 cannot open it so");
+        rollsBack("it has " + program + " (of user 0) open for reading", "user 20001 cannot open it in this mode");
     }
 
     /** Returns what a shell does before it becomes the copy, with mounts of its own. */
@@ -381,7 +383,7 @@ class JobUserIT {
         Path secret = Files.writeString(directory.resolve("roots"), "root's\n");
         Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
         copy(inMountsOfItsOwn("mount --bind " + secret + " /etc/hostname; exec 9</etc/hostname"), "");
-        rollsBack("it has /etc/hostname (of user 0) open for reading;", "user 20001 cannot open it so");
+        rollsBack("it has /etc/hostname (of user 0) open for reading;", "user 20001 cannot open it in this mode");
     }
 
     @Tag("soak")

@@ -314,14 +314,14 @@ class LeftOutStateIT {
                 Refused.of("mapped-ring", "anon_inode:[io_uring] mapped"),
                 Refused.of("faults", "anon_inode:[userfaultfd] open as descriptor"),
                 Refused.of("counter", "anon_inode:[perf_event] open as descriptor"),
-                Refused.of("guest-socket", "CRIU writes no socket of the protocol AF_VSOCK"),
+                Refused.of("guest-socket", "CRIU cannot write a socket of the protocol AF_VSOCK"),
                 Refused.of("rules", "anon_inode:[landlock-ruleset] open as descriptor"),
                 Refused.of("secret", "CRIU cannot read secret memory"),
-                Refused.of("message-queue", "CRIU writes no POSIX message queue"),
-                Refused.of("device", "CRIU writes no device of that kind (10:229)"),
+                Refused.of("message-queue", "CRIU cannot write a POSIX message queue"),
+                Refused.of("device", "CRIU cannot write a device of that kind (10:229)"),
                 Refused.of("mapped-scratch", "job/scratch (deleted) mapped"),
                 Refused.of("renamed", "--link-remap"),
-                Refused.of("unicast-interface", "sends by an interface that it has chosen"),
+                Refused.of("unicast-interface", "sends by an interface of its own choice"),
                 Refused.of("member6", "is a member of the multicast group ff15:0:0:0:0:0:0:5007")));
     }
 

@@ -142,8 +142,8 @@ class LocalFilesIT {
     @ParameterizedTest
     @CsvSource({
         "'echo one >f', 'rm -f f', <>, which is missing at the target",
-        "'echo one >f', 'echo one >f', <>, own: the target has another",
-        "'echo one >f', 'echo one >f', >>, own: the target has another",
+        "'echo one >f', 'echo one >f', <>, node: the target has another",
+        "'echo one >f', 'echo one >f', >>, node: the target has another",
         "'echo one >f', 'echo two >f', <, has other content",
         "'echo one >f', 'echo three >f', <, 'which has 4 bytes here and 6 '",
         "'echo one >f', 'echo one >f; chmod 600 f', <, 'with mode 644 here'",
@@ -174,7 +174,7 @@ class LocalFilesIT {
         asUser(nodes.a(), "mkdir -p closed; echo one >closed/f");
         shell(nodes.b(), "mkdir -p secret; echo one >secret/f; chmod 700 secret; ln -sfn secret closed");
         start("", "<", "closed/f");
-        requireRefused("which its user cannot look at at the target: Permission denied");
+        requireRefused("which its user cannot access at the target: Permission denied");
     }
 
     @Test

@@ -84,7 +84,7 @@ final class Nodes implements AutoCloseable {
                         Optional.empty(),
                         TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
-                        RightsBounds.USUAL_FILES),
+                        RightsBounds.DEFAULT_FILES),
                 TransportChoice.tcp(),
                 probe::facts,
                 new SimpleMeterRegistry(),
@@ -115,7 +115,7 @@ final class Nodes implements AutoCloseable {
                 new MigrationLimits(
                         Duration.ofMinutes(5), Duration.ofMinutes(5), Duration.ofSeconds(60), pauseBudget, 3, 1 << 20),
                 SourceSettings.USUAL_RATE_TIME,
-                RightsBounds.USUAL_FILES,
+                RightsBounds.DEFAULT_FILES,
                 Optional.empty(),
                 JobFiles.USUAL));
         services.push(source::close);

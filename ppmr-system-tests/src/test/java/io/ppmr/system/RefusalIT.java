@@ -74,7 +74,7 @@ class RefusalIT {
         try (ReplayJob job = job();
                 ServicePair pair =
                         pair(ServicePair.Options.with(job.checkpointer()).knownUsers())) {
-            job.fails(pair, Outcome.REFUSED, "user database knows no user 20001", "set unknown_users = true");
+            job.fails(pair, Outcome.REFUSED, "user database has no user 20001", "set unknown_users = true");
         }
     }
 
@@ -94,7 +94,7 @@ class RefusalIT {
             MigrationReport report = job.migrateAs(pair, claimed, original.pid());
             assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
             assertTrue(
-                    report.reason().contains("gives user " + NOBODY + " the group " + group + ", which this node's"),
+                    report.reason().contains("assigns user " + NOBODY + " to group " + group + ", but this node's"),
                     report.reason());
         } finally {
             original.destroyForcibly();
@@ -107,7 +107,7 @@ class RefusalIT {
                 ServicePair pair = pair(ServicePair.Options.with(job.checkpointer()))) {
             MigrationReport report = job.migrateAs(pair, new JobUser(ReplayJob.USER.uid(), 0), job.pid(0));
             assertEquals(Outcome.REFUSED, report.outcome(), report.reason());
-            assertTrue(report.reason().contains("believes any group but root's"), report.reason());
+            assertTrue(report.reason().contains("group except root's"), report.reason());
         }
     }
 

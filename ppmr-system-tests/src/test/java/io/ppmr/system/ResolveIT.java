@@ -163,7 +163,7 @@ class ResolveIT {
             OpenMigration held = awaitHeld(pair, TARGET, id);
             assertEquals(List.of(0, 1), held.heldRanks());
             says(held.waitsFor(), "ppmr resolve " + id + " --commit --source-is-off");
-            says(pair.service(TARGET).log(), "IN DOUBT: the copies here are held, the source (127.0.0.1)");
+            says(pair.service(TARGET).log(), "IN DOUBT: the copies here are held, because the source (127.0.0.1)");
             says(
                     ppmr(OK, pair, TARGET, "status", "--json"),
                     "\"open\":[{\"id\":\"" + id + "\",\"phase\":\"PREPARED\"",
@@ -200,7 +200,7 @@ class ResolveIT {
                     () -> pair.service(TARGET).log().contains("does not prove the source off"));
             says(
                     ppmr(IN_DOUBT, pair, TARGET, "resolve", id, "--commit", "--yes"),
-                    "it may cut the power",
+                    "It may cut the power",
                     "was not proved off");
             job.standsStill();
             Files.createFile(proof);
@@ -223,7 +223,7 @@ class ResolveIT {
             pair.service(SOURCE).kill();
             pair.start(SOURCE);
             OpenMigration held = awaitHeld(pair, SOURCE, id);
-            assertTrue(held.takenUp());
+            assertTrue(held.recovered());
             assertEquals(List.of(0, 1), held.heldRanks());
             says(held.waitsFor(), pair.targetName(), "--rollback --target-is-off");
             says(refused(pair, SOURCE, id, FinalOutcome.ROLLED_BACK), "--target-is-off " + pair.targetName());

@@ -107,7 +107,7 @@ class RestartIT {
             refused(restart(copy.toString()), "rank-1/image", "CRC32C");
             flip(image, 700_001);
             assertEquals(0, job.livingCopies(0), "a refused restart starts nothing");
-            refused(restart(copies.toString()), "Name one of those in it", copy.toString());
+            refused(restart(copies.toString()), "Use one of the copies in it", copy.toString());
             PpmrCommand restarted = restart(copy.toString());
             assertEquals(0, restarted.exitCode(), restarted.said());
             assertTrue(restarted.said().contains("computes twice"), restarted.said());
@@ -199,8 +199,8 @@ class RestartIT {
                 LedgerJob job = new LedgerJob(directory.resolve("job"), 2)) {
             String copy = keptAndGone(nodes, job);
             Path former = exchangeKey();
-            refused(restart(copy), "not one that a service with this node's key has written", "--key-file");
-            refused(restart(copy, "--without-digest"), "not one that a service with this node's key has written");
+            refused(restart(copy), "no service with this node's key has written", "--key-file");
+            refused(restart(copy, "--without-digest"), "no service with this node's key has written");
             assertEquals(0, job.livingCopies(0) + job.livingCopies(1), "a refused restart starts nothing");
             PpmrCommand restarted = restart(copy, "--key-file", former.toString());
             assertEquals(0, restarted.exitCode(), restarted.said());

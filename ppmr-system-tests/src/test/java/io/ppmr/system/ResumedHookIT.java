@@ -83,7 +83,7 @@ class ResumedHookIT {
             pair.awaitRecord(SOURCE, id, TransactionRecord.Done.class);
             job.runsThere();
             String log = pair.service(TARGET).log();
-            assertTrue(log.contains("may not be told that it has moved"), log);
+            assertTrue(log.contains("may not receive the new place of its ranks"), log);
         }
     }
 

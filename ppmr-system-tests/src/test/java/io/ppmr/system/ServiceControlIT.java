@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ServiceControlIT {
     private static final Duration PATIENCE = Patience.of(Duration.ofSeconds(60));
-    private static final String ASKED = "is asked for by the health command";
+    private static final String ASKED = "requested by the health command";
 
     @TempDir
     private Path directory;

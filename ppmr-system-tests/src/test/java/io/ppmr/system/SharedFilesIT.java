@@ -129,7 +129,7 @@ class SharedFilesIT {
         try (JobNodes.Running job = job("append", net.resolve("out"))) {
             tell(nodes.a(), "lose");
             job.requireTurns();
-            requireRolledBack(job, "net/out", "does not arrive there");
+            requireRolledBack(job, "net/out", "do not arrive at the target");
         }
     }
 
@@ -171,7 +171,7 @@ class SharedFilesIT {
         nodes.shell(nodes.a(), user + "sh -c 'printf one >" + file + "'");
         nodes.shell(nodes.b(), user + "sh -c 'printf " + there + " >" + file + "'");
         try (JobNodes.Running job = job(kind, file)) {
-            requireRolledBack(job, "it has come to open this while it was being moved", "has other content");
+            requireRolledBack(job, "the rank opened this during the migration", "has other content");
         }
     }
 }

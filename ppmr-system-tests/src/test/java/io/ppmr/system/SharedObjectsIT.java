@@ -73,8 +73,8 @@ class SharedObjectsIT {
 
     @ParameterizedTest
     @CsvSource({
-        "pipe-out, what it writes is read by PID",
-        "stream, its other side belongs to PID",
+        "pipe-out, its data is read by PID",
+        "stream, its other end belongs to PID",
         "anonymous, the same memory belongs to PID",
         "terminal, its other end belongs to PID",
         "traced, is traced",
@@ -86,11 +86,11 @@ class SharedObjectsIT {
     @Tag("soak")
     @ParameterizedTest
     @CsvSource({
-        "pipe-in, what it reads is written by PID",
-        "fifo, what it writes is read by PID",
-        "pair, its other side belongs to PID",
-        "log, its other side belongs to PID",
-        "served, its other side belongs to PID",
+        "pipe-in, its data is written by PID",
+        "fifo, its data is read by PID",
+        "pair, its other end belongs to PID",
+        "log, its other end belongs to PID",
+        "served, its other end belongs to PID",
         "tcp, the same socket is open in PID",
         "memfd, the same memory belongs to PID",
         "mapped, the same memory belongs to PID",
@@ -143,7 +143,7 @@ class SharedObjectsIT {
             List<Integer> ranks = List.of(rank(job, "pid"), rank(job, "pid.1"));
             job.requireTurns();
             MigrationReport apart = CriuJob.migrateRanks(pair, criu, ranks);
-            requireRefused(apart, "which is of rank 1", "Remedy: name PID " + job.pid() + " (sharing-job)");
+            requireRefused(apart, "which belongs to rank 1", "Remedy: name PID " + job.pid() + " (sharing-job)");
             job.requireTurns();
             MigrationReport together = job.migrate(pair, criu);
             assertEquals(Outcome.COMMITTED, together.outcome(), together.reason());
@@ -162,7 +162,7 @@ class SharedObjectsIT {
             job.requireTurns();
             MigrationReport report = job.migrate(pair, criu, root);
             assertEquals(Outcome.ROLLED_BACK, report.outcome(), report.reason());
-            assertTrue(report.reason().contains("has come to share something"), report.reason());
+            assertTrue(report.reason().contains("came to share an object"), report.reason());
             job.requireTurns();
         }
     }

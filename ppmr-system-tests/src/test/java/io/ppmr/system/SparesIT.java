@@ -110,7 +110,7 @@ class SparesIT {
             job.fails(
                     pair,
                     Outcome.ROLLED_BACK,
-                    "no spare node takes it",
+                    "no spare node accepts the job",
                     "cannot be reached",
                     "refuses: this node is not configured to restore");
         }

@@ -83,7 +83,7 @@ class SuspendedMachineIT {
                         Optional.of(new Fence(List.of("touch", fenced.toString()), DELAY, DEADLINE)),
                         TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
-                        RightsBounds.USUAL_FILES),
+                        RightsBounds.DEFAULT_FILES),
                 TransportChoice.tcp(),
                 probe::facts,
                 new SimpleMeterRegistry(),

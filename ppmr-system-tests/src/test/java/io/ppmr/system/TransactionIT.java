@@ -354,7 +354,7 @@ class TransactionIT {
                     begin(source, job.job(job.checkpointer(), Map.of(), hooks(ends))),
                     Outcome.ROLLED_BACK,
                     "the originals of ranks [0] are gone",
-                    "they have ended by themselves");
+                    "they ended by themselves");
             job.runsHere(1);
             assertTrue(job.saved(1).isEmpty(), "no checkpoint was made");
             assertFalse(nodes.journal("source").stream().anyMatch(TransactionRecord.Broken.class::isInstance));

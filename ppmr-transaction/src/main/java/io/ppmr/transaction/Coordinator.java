@@ -24,22 +24,22 @@ import java.util.Set;
 import java.util.function.BooleanSupplier;
 
 /**
- * Runs {@link CoordinatorRules} for one migration: holds the state, hands effects to the source's {@link
- * EffectExecutor}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
- * reached for long enough. docs/transaction.md.
+ * Runs {@link CoordinatorRules} for one migration. It holds the state, hands effects to the source's
+ * {@link EffectExecutor}, and sends unanswered messages again. It also keeps the pause budget, and fences a participant
+ * that was unreachable for long enough. See docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
- * that continues while the machine is suspended, as the participants' windows do.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. The clock continues while
+ * the machine is suspended, because the participants' windows do.
  */
 public final class Coordinator extends TransactionDriver<CoordinatorState> {
-    /** Since when a participant has not been reached; absent while it is. */
+    /** Time at which each unreachable participant was lost. */
     private final Map<String, Long> downSinceNs = new HashMap<>();
 
     private final Map<String, Long> nextFenceNs = new HashMap<>();
     private final Set<String> fencing = new HashSet<>();
     private long pauseEndNs = NEVER;
-    /** The time at which it was last found to have been frozen. */
-    private long thawedNs = Long.MIN_VALUE;
+    /** The time at which this service was last found to have been frozen. */
+    private long lastFrozenNs = Long.MIN_VALUE;
 
     private boolean calledOff;
 
@@ -47,128 +47,142 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         super(migrationId, times, executor, CoordinatorState.fresh(migrationId));
     }
 
-    /** Begins the migration: its first attempt is in the journal before anything is said or started. */
+    /**
+     * Begins the migration. The first attempt is in the journal before any message is sent or any process is started.
+     */
     public void start(List<String> participants, List<PlannedRank> originals, long now) {
         on(new CoordinatorEvent.Start(participants, originals), now);
     }
 
     /**
-     * Goes on after a restart of the service.
+     * Continues after a restart of the service.
      *
-     * @param records those of this migration, oldest first
+     * @param records this migration's records, oldest first
      */
     public void recover(List<TransactionRecord> records, long now) {
-        at(now);
+        advanceTo(now);
         CoordinatorRules.replay(migrationId, records).participants().forEach(name -> downSinceNs.put(name, now));
-        takeWith(new Effect.Recover(records));
+        enqueueEffect(new Effect.Recover(records));
     }
 
-    /** The originals were proved for {@link Effect.Recover}. Called while the executor carries that out. */
-    public void recovered(Effect.Recover recover, OriginalsState originals) {
-        found(recover, () -> CoordinatorRules.recover(migrationId, recover.records(), originals));
+    /** Accepts the proof for {@link Effect.Recover}. Called while the executor carries out that effect. */
+    public void originalsProvedForRecovery(Effect.Recover recover, OriginalsState originals) {
+        enqueueResult(recover, () -> CoordinatorRules.recover(migrationId, recover.records(), originals));
     }
 
     /**
-     * The originals were proved for {@link Effect.ProveOriginals}. Called while the executor carries that out.
+     * Accepts the proof for {@link Effect.ProveOriginals}. Called while the executor carries out that effect.
      *
      * @param whyNotHeld names an original that is not held, for people
      */
     public void proved(OriginalsState originals, String whyNotHeld) {
-        found(
+        enqueueResult(
                 new Effect.ProveOriginals(),
                 () -> CoordinatorRules.apply(state, new CoordinatorEvent.Proved(originals, whyNotHeld)));
     }
 
-    /** Returns whether another attempt may follow a failure, as far as it is known here. */
-    public boolean mayTryAgain(Effect.Judge judge) {
-        // Asked once for each attempt: a failure that follows from the first would use up the next spare.
+    /** Returns whether another attempt may follow a failure, by the knowledge of this coordinator. */
+    public boolean mayTryAgain(Effect.EvaluateFailure failure) {
+        // The executor queries this once for each attempt. A second failure that follows from the first would use up
+        // the next spare.
         return isOpen()
                 && !calledOff
                 && nowNs < pauseEndNs
-                && !judge.participant().isEmpty();
+                && !failure.participant().isEmpty();
     }
 
     /**
-     * The originals were proved for {@link Effect.Judge}. Called while the executor carries that out.
+     * Accepts the proof for {@link Effect.EvaluateFailure}. Called while the executor carries out that effect.
      *
-     * @param next the participants of another attempt, to be sought only where {@link #mayTryAgain}; empty if there is
-     *     to be none
+     * @param next participants of another attempt, empty for none. The executor looks for them only if
+     *     {@link #mayTryAgain}.
      */
-    public void judged(Effect.Judge judge, OriginalsState originals, List<String> next) {
-        found(
-                judge,
+    public void failureEvaluated(Effect.EvaluateFailure failure, OriginalsState originals, List<String> next) {
+        enqueueResult(
+                failure,
                 () -> CoordinatorRules.apply(
                         state,
                         new CoordinatorEvent.AttemptFailure(
-                                judge.reason(), judge.copiesGone(), originals, mayTryAgain(judge) ? next : List.of())));
+                                failure.reason(),
+                                failure.copiesGone(),
+                                originals,
+                                mayTryAgain(failure) ? next : List.of())));
     }
 
-    /** An event; messages by {@link #heard}, failures by {@link #fail}. */
+    /** Accepts an event. Messages arrive by {@link #onMessage}, failures by {@link #fail}. */
     public void on(CoordinatorEvent event, long now) {
-        at(now);
-        take(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.ParticipantMessage);
-    }
-
-    /** An event of one attempt. While an effect takes its time it waits, and is nothing to the attempt that follows. */
-    public void onAttempt(int attempt, CoordinatorEvent event, long now) {
-        at(now);
-        take(() -> attempt == state.attempt() ? CoordinatorRules.apply(state, event) : Transition.stay(state), false);
-    }
-
-    /** A message came on the link that is up. One of a participant that is just being fenced is not heard. */
-    public void heard(String participant, int attempt, ControlMessage message, long now) {
-        heard(participant, attempt, message, () -> true, now);
+        advanceTo(now);
+        enqueue(() -> CoordinatorRules.apply(state, event), event instanceof CoordinatorEvent.ParticipantMessage);
     }
 
     /**
-     * The same.
-     *
-     * @param mayDecide asked before the last vote is heard, from which the decision to commit may follow: where it
-     *     gives false the vote is not heard
+     * Accepts an event of one attempt. The event may have to wait for an effect. If another attempt begins first, the
+     * event is ignored.
      */
-    public void heard(String participant, int attempt, ControlMessage message, BooleanSupplier mayDecide, long now) {
+    public void onAttempt(int attempt, CoordinatorEvent event, long now) {
+        advanceTo(now);
+        enqueue(
+                () -> attempt == state.attempt() ? CoordinatorRules.apply(state, event) : Transition.stay(state),
+                false);
+    }
+
+    /** Accepts a message from the current link. Messages of a participant whose fence command runs are ignored. */
+    public void onMessage(String participant, int attempt, ControlMessage message, long now) {
+        onMessage(participant, attempt, message, () -> true, now);
+    }
+
+    /**
+     * Accepts a message, and may ignore the last vote, because the decision to commit may follow from it.
+     *
+     * @param mayDecide returns false if the last vote must be ignored
+     */
+    public void onMessage(
+            String participant, int attempt, ControlMessage message, BooleanSupplier mayDecide, long now) {
         if (fencing.contains(participant)) {
-            // It may be off in a moment, so it is not to be let go now and to take part in another attempt.
+            // The fence may switch the participant off soon. The participant must not be released now and join another
+            // attempt.
             return;
         }
-        at(now);
-        CoordinatorEvent.ParticipantMessage heard =
+        advanceTo(now);
+        CoordinatorEvent.ParticipantMessage event =
                 new CoordinatorEvent.ParticipantMessage(participant, attempt, message);
-        take(
-                () -> CoordinatorRules.isLastVote(state, heard) && !mayDecide.getAsBoolean()
+        enqueue(
+                () -> CoordinatorRules.isLastVote(state, event) && !mayDecide.getAsBoolean()
                         ? Transition.stay(state)
-                        : CoordinatorRules.apply(state, heard),
+                        : CoordinatorRules.apply(state, event),
                 true);
     }
 
     /**
-     * Something has failed in the attempt that is under way. While an effect takes its time the failure waits, and is
-     * nothing to the attempt that may have followed by then.
+     * Reports a failure of the current attempt. The failure may have to wait for an effect. If another attempt begins
+     * first, the failure is ignored.
      *
-     * @param participant whose failure it is, or empty
+     * @param participant the participant that failed, or empty
      */
     public void fail(String reason, String participant, long now) {
-        at(now);
+        advanceTo(now);
         int attempt = state.attempt();
-        take(() -> attempt == state.attempt() ? judge(reason, participant) : Transition.stay(state), false);
+        enqueue(
+                () -> attempt == state.attempt() ? evaluateFailure(reason, participant) : Transition.stay(state),
+                false);
     }
 
-    /** Calls the migration off, if it is not decided. */
+    /** Calls the migration off, if nothing is decided yet. */
     public void callOff(String reason, long now) {
         calledOff = true;
-        at(now);
-        take(() -> judge(reason, ""), false);
+        advanceTo(now);
+        enqueue(() -> evaluateFailure(reason, ""), false);
         on(new CoordinatorEvent.NoMoreAttempts(reason), now);
     }
 
-    /** The originals are being held from now on: the pause budget runs. */
+    /** Starts the pause budget. The originals are held from now on. */
     public void suspended(long now) {
         pauseEndNs = times.pauseBudgetNs() == 0 ? NEVER : now + times.pauseBudgetNs();
     }
 
-    /** A link to the participant is up, both sides have spoken on it. */
+    /** Notes that the link to the participant is up, and both sides have received a message on it. */
     public void linkUp(String participant, long now) {
-        at(now);
+        advanceTo(now);
         downSinceNs.remove(participant);
         nextFenceNs.remove(participant);
         CoordinatorRules.unanswered(state).stream()
@@ -176,27 +190,27 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
                 .forEach(this::carryOut);
     }
 
-    /** The link to the participant is lost, and nothing more is said on it. */
+    /** Notes that the link to the participant is lost. No more messages arrive on it. */
     public void linkDown(String participant, long now) {
-        at(now);
+        advanceTo(now);
         downSinceNs.putIfAbsent(participant, now);
     }
 
-    /** The fence command for the participant has ended. */
+    /** Notes the end of the fence command for the participant. */
     public void fenceEnded(String participant, boolean off, long now) {
-        at(now);
+        advanceTo(now);
         fencing.remove(participant);
-        nextFenceNs.put(participant, now + times.sayNs());
+        nextFenceNs.put(participant, now + times.reportNs());
         if (off) {
             on(new CoordinatorEvent.Off(participant), now);
         } else {
-            send("the fence command does not prove " + participant + " off; " + held());
+            report("the fence command does not prove " + participant + " off; " + describeHeld());
         }
     }
 
     /**
-     * Returns whether nothing is missing but answers of participants that are reached: it takes its time, and nothing
-     * is in doubt.
+     * Returns true if only answers of reachable participants are missing. The migration needs time, and nothing is in
+     * doubt.
      */
     public boolean isSettledByReached() {
         List<String> awaited = Explanations.awaited(state);
@@ -204,21 +218,21 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     /** Returns whether {@link #resolve} would follow an operator's decision, and what it would mean. */
-    public OperatorDecision.DecisionPreview ruling(OperatorDecision word, boolean hasFence) {
-        return OperatorRules.ofCoordinator(writtenState(), word, downSinceNs.keySet(), hasFence);
+    public OperatorDecision.DecisionPreview preview(OperatorDecision decision, boolean hasFence) {
+        return OperatorRules.ofCoordinator(writtenState(), decision, downSinceNs.keySet(), hasFence);
     }
 
-    /** An operator decides. To be called only where {@link #ruling} allows it. */
-    public void resolve(OperatorDecision word, long now) {
-        if (word.outcome() == FinalOutcome.ROLLED_BACK) {
-            callOff("an operator has decided so", now);
+    /** Follows an operator's decision. Call it only if {@link #preview} allows the decision. */
+    public void resolve(OperatorDecision decision, long now) {
+        if (decision.outcome() == FinalOutcome.ROLLED_BACK) {
+            callOff("an operator decided", now);
         }
-        on(new CoordinatorEvent.CoordinatorDecision(word.outcome()), now);
-        word.targetsOff().forEach(name -> on(new CoordinatorEvent.Off(name), now));
+        on(new CoordinatorEvent.CoordinatorDecision(decision.outcome()), now);
+        decision.targetsOff().forEach(name -> on(new CoordinatorEvent.Off(name), now));
     }
 
     @Override
-    void before(Effect effect) {
+    void beforeEffect(Effect effect) {
         if (effect instanceof Effect.FenceParticipant fence) {
             fencing.add(fence.participant());
             nextFenceNs.put(fence.participant(), NEVER);
@@ -228,7 +242,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     @Override
-    void done(Effect effect) {
+    void afterEffect(Effect effect) {
         if (effect instanceof Effect.Persist persist
                 && (persist.record() instanceof TransactionRecord.CommitDecided
                         || persist.record() instanceof TransactionRecord.Broken)) {
@@ -241,16 +255,19 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         return state.phase() == CoordinatorPhase.PREPARING || state.phase() == CoordinatorPhase.CONFIRMING;
     }
 
-    private Transition<CoordinatorState> judge(String reason, String participant) {
+    private Transition<CoordinatorState> evaluateFailure(String reason, String participant) {
         return isOpen()
-                ? new Transition<>(state, List.of(new Effect.Judge(reason, participant, false)))
+                ? new Transition<>(state, List.of(new Effect.EvaluateFailure(reason, participant, false)))
                 : Transition.stay(state);
     }
 
-    /** There is no command for {@link Effect.FenceParticipant}. Called while the executor carries that out. */
+    /**
+     * Notes that there is no command for {@link Effect.FenceParticipant}. Called while the executor carries out that
+     * effect.
+     */
     public void notFenced(String participant) {
         fencing.remove(participant);
-        send("there is no fence command to prove " + participant + " off; " + held());
+        report("there is no fence command to prove " + participant + " off; " + describeHeld());
     }
 
     @Override
@@ -261,19 +278,19 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
 
     /** After a suspension, a target may be about to fence this node before the lost link is detected here. */
     @Override
-    void woke(long now) {
+    void onClock(long now) {
         if (wasFrozen(now)) {
-            thawedNs = now;
+            lastFrozenNs = now;
         }
     }
 
-    private void at(long now) {
-        woke(now);
+    private void advanceTo(long now) {
+        onClock(now);
         nowNs = now;
     }
 
     @Override
-    void timers() {
+    void runTimers() {
         if (nowNs >= pauseEndNs) {
             pauseEndNs = NEVER;
             callOff("the pause budget is used up", nowNs);
@@ -286,7 +303,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         }
     }
 
-    /** Returns the time from which the member may be fenced, as far as it is known now. */
+    /** Returns the time from which the member may be fenced, by the present knowledge of this coordinator. */
     private long fenceDueNs(Member member) {
         boolean wanted = state.phase() == CoordinatorPhase.ROLLING_BACK
                 && member.sealed()
@@ -295,10 +312,10 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         if (!wanted) {
             return NEVER;
         }
-        // The first one may be about to fence this node because it counts on the others' promises.
+        // The first participant may be about to fence this node, because it relies on the others' promises.
         Member first = state.members().get(0);
-        boolean firstMayShoot = first.sealed() && !first.answered() && downSinceNs.containsKey(first.name());
-        long dueNs = firstMayShoot ? Math.max(harmlessNs(first), harmlessNs(member)) : harmlessNs(member);
+        boolean firstMayFence = first.sealed() && !first.answered() && downSinceNs.containsKey(first.name());
+        long dueNs = firstMayFence ? Math.max(harmlessNs(first), harmlessNs(member)) : harmlessNs(member);
         return Math.max(dueNs, nextFenceNs.getOrDefault(member.name(), 0L));
     }
 
@@ -311,7 +328,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
         long windowNs =
                 state.members().stream().mapToLong(Member::fenceWindowNs).max().orElse(0);
         long waitNs = windowNs + member.silenceLimitNs() + times.silenceLimitNs();
-        return Math.max(sinceNs, thawedNs) + waitNs + waitNs / 4;
+        return Math.max(sinceNs, lastFrozenNs) + waitNs + waitNs / 4;
     }
 
     @Override
@@ -324,7 +341,7 @@ public final class Coordinator extends TransactionDriver<CoordinatorState> {
     }
 
     @Override
-    String held() {
+    String describeHeld() {
         return Explanations.heldAtCoordinator(state, downSinceNs.keySet());
     }
 }

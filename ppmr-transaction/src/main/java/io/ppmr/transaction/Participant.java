@@ -18,22 +18,22 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Runs {@link ParticipantRules} for one migration at one target: holds the state, hands effects to the target's {@link
- * EffectExecutor}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ * Runs {@link ParticipantRules} for one migration at one target. It holds the state, hands effects to the target's
+ * {@link EffectExecutor}, and sends unanswered messages again. It also keeps the fence window and the promises. See
+ * docs/transaction.md.
  *
- * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
- * that continues while the machine is suspended: what is promised to other nodes, and the window in which one may be
- * fenced, end for them, too.
+ * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. The clock continues while
+ * the machine is suspended. Promises to other nodes and fence windows end at those nodes in that time, too.
  */
 public final class Participant extends TransactionDriver<ParticipantState> {
     private String source = "";
     private boolean linked;
-    private long heardNs;
-    /** Since when the source is lost, on the safe side; NEVER while it is not. */
+    private long lastContactNs;
+    /** Time at which the source was lost, rounded to the safe side, or NEVER while the link is up. */
     private long lostNs = NEVER;
 
     private boolean windowUsed;
-    /** The promise, or the fence command's time, is over; the source has to show that it lives. */
+    /** The promise or the fence command's time is over. Only a new link proves that the source lives. */
     private boolean promiseOver;
 
     private boolean fenceOver;
@@ -41,15 +41,15 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     private long fenceEndNs = NEVER;
 
     public Participant(String migrationId, TransactionTimes times, EffectExecutor executor) {
-        super(migrationId, times, executor, ParticipantState.nothing(migrationId));
+        super(migrationId, times, executor, ParticipantState.fresh(migrationId));
     }
 
     /**
-     * Goes on after a restart of the service. The source counts as lost from when it was last heard for certain.
+     * Continues after a restart of the service. The source counts as lost from its last certain message.
      *
-     * @param records those of this migration, oldest first
-     * @param suspendedNs how long this machine has been suspended since its boot, by which earlier releases' times are
-     *     behind {@code now}'s clock at most
+     * @param records this migration's records, oldest first
+     * @param suspendedNs time for which this machine was suspended since its boot. The times of earlier releases
+     *     are behind {@code now}'s clock by at most that.
      */
     public void recover(List<TransactionRecord> records, long now, long suspendedNs) {
         nowNs = now;
@@ -58,7 +58,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         for (TransactionRecord record : records) {
             if (record instanceof TransactionRecord.PreparedHere prepared) {
                 source = prepared.source();
-                lostNs = prepared.heardNs();
+                lostNs = prepared.lastContactNs();
                 sinceKnown = prepared.clock() == RecordedClock.BOOT;
             } else if (record instanceof TransactionRecord.LostSource lost) {
                 lostNs = lost.atNs();
@@ -69,112 +69,119 @@ public final class Participant extends TransactionDriver<ParticipantState> {
                 fenceEndNs = latestNs(fence.untilNs(), fence.clock(), suspendedNs);
             }
         }
-        // A clock of an earlier boot says nothing, and one that has been stopped not enough: the window counts as past.
+        // A time of an earlier boot has no meaning, and a stopped clock does not suffice. Then the window counts as
+        // past.
         windowUsed = lostNs > now || !sinceKnown || fenceEndNs != NEVER;
-        // A boot that is over has ended its copies, its promises and its fence commands. One of this boot ends when it
-        // was promised to, also where this target's own window is shorter than that of who asked for it.
+        // A reboot has ended the copies, the promises and the fence commands. A promise of this boot keeps its own end,
+        // even if the window of its requester is longer than this target's.
         boolean earlierBoot = promiseEndNs != NEVER && promiseEndNs - now > TransactionTimes.LONGEST_PROMISE_NS;
         promiseEndNs = earlierBoot ? now : promiseEndNs;
         fenceEndNs = fenceEndNs == NEVER ? NEVER : Math.min(fenceEndNs, now + times.fenceWindowNs());
         if (lostNs > now) {
             lostNs = now;
         }
-        take(() -> ParticipantRules.recover(migrationId, records), false);
+        enqueue(() -> ParticipantRules.recover(migrationId, records), false);
         long atNs = lostNs;
-        take(() -> ParticipantRules.apply(state, new ParticipantEvent.SourceLost(atNs)), false);
+        enqueue(() -> ParticipantRules.apply(state, new ParticipantEvent.SourceLost(atNs)), false);
     }
 
-    /** A time on the clock of this release, and no earlier than was meant: that of an earlier one may have stopped. */
+    /**
+     * Returns a recorded time on this release's clock, and never an earlier one. The clock of an earlier release may
+     * have stopped.
+     */
     private static long latestNs(long untilNs, RecordedClock clock, long suspendedNs) {
         return clock == RecordedClock.BOOT ? untilNs : untilNs + suspendedNs;
     }
 
-    /** An event; messages by {@link #heard} and {@link #heardPeer}. */
+    /** Accepts an event. Messages arrive by {@link #onMessage} and {@link #onPeerMessage}. */
     public void on(ParticipantEvent event, long now) {
-        woke(now);
+        onClock(now);
         nowNs = now;
         boolean message =
                 event instanceof ParticipantEvent.CoordinatorMessage || event instanceof ParticipantEvent.PeerMessage;
-        take(() -> ParticipantRules.apply(state, event), message);
+        enqueue(() -> ParticipantRules.apply(state, event), message);
     }
 
     /**
-     * A message of the coordinator, on the link that is up. Not to be called for what comes late on a link that is down
-     * or was dropped.
+     * Accepts a message from the coordinator on the current link. Late messages of a link that is down or was dropped
+     * must not be passed.
      */
-    public void heard(int attempt, ControlMessage message, long now) {
-        woke(now);
+    public void onMessage(int attempt, ControlMessage message, long now) {
+        onClock(now);
         nowNs = now;
         if (!linked && !isStale()) {
             linkUp(now);
         }
         if (linked) {
-            heardNs = now;
+            lastContactNs = now;
             on(new ParticipantEvent.CoordinatorMessage(attempt, message), now);
         }
     }
 
-    /** A message of another participant. */
-    public void heardPeer(String participant, int attempt, ControlMessage message, long now) {
-        woke(now);
+    /** Accepts a message from another participant. */
+    public void onPeerMessage(String participant, int attempt, ControlMessage message, long now) {
+        onClock(now);
         nowNs = now;
         // The event may be queued behind a full journal, so preconditions are checked when it is processed.
-        take(() -> hearPeer(new ParticipantEvent.PeerMessage(participant, attempt, message, now)), true);
+        enqueue(() -> handlePeerMessage(new ParticipantEvent.PeerMessage(participant, attempt, message, now)), true);
     }
 
-    private Transition<ParticipantState> hearPeer(ParticipantEvent.PeerMessage heard) {
-        boolean promises = heard.message() instanceof ControlMessage.StatusQuery ask
+    private Transition<ParticipantState> handlePeerMessage(ParticipantEvent.PeerMessage question) {
+        boolean promises = question.message() instanceof ControlMessage.StatusQuery ask
                 && ask.round() != 0
                 && state.phase() == Phase.PREPARED;
-        // A promise asserts that the copies are held; the source may be fenced on the strength of it.
+        // A promise asserts that the copies are held. The source may be fenced on the strength of it.
         return promises
-                ? new Transition<>(state, List.of(new Effect.ProveForPromise(heard)))
-                : ParticipantRules.apply(state, heard);
+                ? new Transition<>(state, List.of(new Effect.ProveForPromise(question)))
+                : ParticipantRules.apply(state, question);
     }
 
     /**
-     * The copies were proved for {@link Effect.ProveForPromise}. Called while the executor carries that out.
+     * Accepts the proof for {@link Effect.ProveForPromise}. Called while the executor carries out that effect.
      *
-     * @param whyNotHeld names a copy that is not held; empty if all are
+     * @param whyNotHeld names a copy that is not held, or empty if all are
      */
     public void promiseProved(Effect.ProveForPromise effect, String whyNotHeld) {
-        ParticipantEvent.PeerMessage heard = effect.heard();
+        ParticipantEvent.PeerMessage question = effect.question();
         if (!whyNotHeld.isEmpty()) {
-            send("no promise is given to " + heard.participant() + ", since the copies here are not held: "
+            report("no promise is given to " + question.participant() + ", since the copies here are not held: "
                     + whyNotHeld);
             return;
         }
-        found(effect, () -> ParticipantRules.apply(state, heard));
+        enqueueResult(effect, () -> ParticipantRules.apply(state, question));
     }
 
     /**
-     * The copies were proved for {@link Effect.ProveCopies}. Called while the executor carries that out.
+     * Accepts the proof for {@link Effect.ProveCopies}. Called while the executor carries out that effect.
      *
-     * @param whyNotHeld names a copy that is not held; empty if all are
+     * @param whyNotHeld names a copy that is not held, or empty if all are
      */
     public void copiesProved(String whyNotHeld) {
-        found(
+        enqueueResult(
                 new Effect.ProveCopies(),
                 () -> ParticipantRules.apply(state, new ParticipantEvent.CopiesProved(whyNotHeld)));
     }
 
-    /** All copies are restored and held, all bytes accounted for: the vote. */
+    /** Votes: all copies are restored and held, and all bytes are accounted for. */
     public void copiesHeld(String sourceAddress, List<PlannedRank> copies, long now) {
-        woke(now);
+        onClock(now);
         source = sourceAddress;
-        on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, lostForTheJournalNs(heardNs)), now);
+        on(new ParticipantEvent.CopiesHeld(sourceAddress, copies, lostForTheJournalNs(lastContactNs)), now);
     }
 
-    /** A service that was frozen does not know since when: for one that recovers after it the window is past, too. */
+    /**
+     * Returns the time of the loss for the journal. A frozen service does not know when the loss was. The window is
+     * over also for a service that recovers from this record.
+     */
     private long lostForTheJournalNs(long sinceNs) {
         return windowUsed ? sinceNs - times.fenceWindowNs() : sinceNs;
     }
 
-    /** A new link to the source is up: both sides have just proved on it that they are alive. */
+    /** Notes a new link to the source. Both sides have just proved on it that they are alive. */
     public void linkUp(long now) {
-        woke(now);
+        onClock(now);
         nowNs = now;
-        heardNs = now;
+        lastContactNs = now;
         linked = true;
         lostNs = NEVER;
         windowUsed = false;
@@ -189,7 +196,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         on(new ParticipantEvent.SourceBack(), now);
     }
 
-    /** Returns true if words of the source may be older than a fence that may have shot it. */
+    /** Returns true if the source's messages may be older than a fence that may have switched it off. */
     private boolean isStale() {
         return promiseOver || fenceOver;
     }
@@ -199,9 +206,9 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         linkDown(nowNs);
     }
 
-    /** The link to the source is lost. */
+    /** Notes that the link to the source is lost. */
     public void linkDown(long now) {
-        woke(now);
+        onClock(now);
         nowNs = now;
         if (linked) {
             linked = false;
@@ -210,7 +217,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         }
     }
 
-    /** The fence command has ended. {@code off}: it proves the source off. */
+    /** Notes the end of the fence command. {@code off} means that it proves the source off. */
     public void fenceEnded(boolean off, long now) {
         nowNs = now;
         fenceEndNs = NEVER;
@@ -219,58 +226,58 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             on(new ParticipantEvent.FenceEnded(true), now);
             return;
         }
-        // It may have shot all the same: the source is believed again on a new link only.
+        // The fence may have worked all the same. The source's messages count again only on a new link.
         fenceOver = true;
         dropLink();
-        String text = held();
-        send("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
+        String text = describeHeld();
+        report("the fence command does not prove the source off" + (text == null ? "" : "; " + text));
     }
 
     /** Returns whether {@link #resolve} would follow an operator's decision, and what it would mean. */
-    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
-        return OperatorRules.ofParticipant(state, word, source, times.fenceWindowNs() != 0);
+    public OperatorDecision.DecisionPreview preview(OperatorDecision decision) {
+        return OperatorRules.ofParticipant(state, decision, source, times.fenceWindowNs() != 0);
     }
 
     /**
-     * An operator decides. To be called only where {@link #ruling} allows it. Where it wants the fence's proof, a fence
-     * window is opened for it: the others are asked for their promise, then the command is run, and what follows from
-     * its success is a commit.
+     * Follows an operator's decision. Call it only if {@link #preview} allows the decision. If the decision needs the
+     * fence's proof, a fence window opens: the others are queried for their promise, then the command runs. Its success
+     * leads to a commit.
      */
-    public void resolve(OperatorDecision word, long now) {
-        if (ruling(word).how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
+    public void resolve(OperatorDecision decision, long now) {
+        if (preview(decision).how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
             seekProof(now);
             return;
         }
-        on(new ParticipantEvent.ParticipantDecision(word.outcome(), word.firstOff()), now);
-        word.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
+        on(new ParticipantEvent.ParticipantDecision(decision.outcome(), decision.firstOff()), now);
+        decision.targetsOff().forEach(name -> on(new ParticipantEvent.PeerOff(name), now));
     }
 
     private void seekProof(long now) {
         nowNs = now;
         if (state.fencing() && !fenceOver) {
-            // It may be running already.
+            // The command may be running already.
             return;
         }
         windowUsed = true;
         if (state.fencing()) {
-            // The last one has proved nothing. The source is believed on a new link only, as before.
+            // The last command proved nothing. As before, the source's messages count only on a new link.
             on(new ParticipantEvent.FenceEnded(false), now);
         }
         long endNs = now + times.fenceWindowNs();
         on(new ParticipantEvent.SourceFenceDue(endNs, promiseNs(endNs)), now);
     }
 
-    /** Returns true if a fence window is open: the others' promises are awaited, or the command runs. */
-    public boolean seeksProof() {
+    /** Returns true if a fence window is open. The others' promises are missing, or the command runs. */
+    public boolean isSeekingProof() {
         return state.phase() == Phase.PREPARED && (state.fencing() ? !fenceOver : state.round() != 0);
     }
 
     @Override
-    void before(Effect effect) {
+    void beforeEffect(Effect effect) {
         if (effect instanceof Effect.StartRestore start) {
             long fenceWindowMs = TimeUnit.NANOSECONDS.toMillis(times.fenceWindowNs());
             long silenceLimitMs = TimeUnit.NANOSECONDS.toMillis(times.silenceLimitNs());
-            // Said first: however many restarts there are to start, the source waits for none of them.
+            // Accept is sent first, so that the source does not wait until all restarts are started.
             carryOut(
                     new Effect.Reply(start.attempt(), new ControlMessage.Accept(nowNs, fenceWindowMs, silenceLimitMs)));
         } else if (effect instanceof Effect.FenceSource) {
@@ -280,7 +287,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     @Override
-    void done(Effect effect) {
+    void afterEffect(Effect effect) {
         if (effect instanceof Effect.Persist persist
                 && persist.record() instanceof TransactionRecord.Promised promised) {
             promiseEndNs = promiseEndNs == NEVER ? promised.untilNs() : Math.max(promiseEndNs, promised.untilNs());
@@ -292,29 +299,31 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         return source;
     }
 
-    /** Returns the time after which that command is no longer started, to be looked at right before its start. */
+    /** Returns the time after which that command must not be started. Check it right before the start. */
     public long fenceEndNs() {
         return fenceEndNs;
     }
 
     /**
-     * The command of {@link Effect.FenceSource} was not started. Called while the executor carries that out.
+     * Notes that the command of {@link Effect.FenceSource} was not started. Called while the executor carries out that
+     * effect.
      *
-     * @param whyNotHeld names a copy that is not held; empty if there is no command
+     * @param whyNotHeld names a copy that is not held, or empty if there is no command
      */
     public void notFenced(String whyNotHeld) {
         if (!whyNotHeld.isEmpty()) {
-            send("the source is not fenced, since the copies here are no longer held: " + whyNotHeld);
+            report("the source is not fenced, because the copies here are no longer held: " + whyNotHeld);
         }
         fenceEndNs = NEVER;
-        found(new Effect.FenceSource(), () -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
+        enqueueResult(
+                new Effect.FenceSource(), () -> ParticipantRules.apply(state, new ParticipantEvent.FenceEnded(false)));
     }
 
     @Override
     boolean resend() {
         ParticipantRules.unanswered(state).forEach(this::carryOut);
         if (state.phase() == Phase.PREPARED && state.round() != 0 && !state.fencing()) {
-            // A peer that answered already is asked again: its promise must not be older than the window.
+            // A peer that answered already is queried again, because its promise must not be older than the window.
             state.silent()
                     .forEach(name ->
                             carryOut(ParticipantRules.ask(state, name, state.round(), promiseNs(state.round()))));
@@ -322,16 +331,19 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         return state.phase() == Phase.PREPARED || state.phase() == Phase.TAKEN_OVER || !state.done();
     }
 
-    /** A service that was frozen does not know since when the source is lost: no fence until a new link. */
+    /**
+     * Closes the fence window after a freeze. A frozen service does not know when the source was lost, so a fence needs
+     * a new link.
+     */
     @Override
-    void woke(long now) {
+    void onClock(long now) {
         if (wasFrozen(now) && !state.done()) {
             windowUsed = true;
         }
     }
 
     @Override
-    void timers() {
+    void runTimers() {
         if (nowNs >= promiseEndNs) {
             promiseEndNs = NEVER;
             promiseOver = true;
@@ -346,12 +358,12 @@ public final class Participant extends TransactionDriver<ParticipantState> {
             on(new ParticipantEvent.FenceWindowOver(), nowNs);
         }
         if (state.fencing() && !fenceOver && nowNs - times.silenceLimitNs() >= fenceEndNs) {
-            // The command has had its time, and this service may have been restarted since it was started.
+            // The command's time is over. This service may have been restarted since the command's start.
             fenceEnded(false, nowNs);
         }
     }
 
-    /** Returns the time from which this participant may fence the source: within its window only, once in each. */
+    /** Returns the time from which this participant may fence the source: within its window only, and once in each. */
     private long windowOpenNs() {
         boolean mayFence = state.phase() == Phase.PREPARED
                 && state.isFirst()
@@ -363,7 +375,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
         return mayFence ? lostNs + times.fenceDelayNs() : NEVER;
     }
 
-    /** The rest of the window and a quarter more, for clocks that do not run alike. */
+    /** Returns the rest of the window and a quarter more, because clocks differ. */
     private long promiseNs(long endNs) {
         long leftNs = Math.max(0, endNs - nowNs) + times.silenceLimitNs();
         return leftNs + leftNs / 4;
@@ -387,7 +399,7 @@ public final class Participant extends TransactionDriver<ParticipantState> {
     }
 
     @Override
-    String held() {
+    String describeHeld() {
         return Explanations.heldAtParticipant(state, source, times.fenceWindowNs() != 0);
     }
 }

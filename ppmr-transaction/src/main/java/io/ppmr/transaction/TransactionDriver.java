@@ -14,27 +14,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Hands the effects of the rules to their executor, one after the other. An effect that is not carried out yet (a
- * process that does not end, a full disk, a look at processes that is under way) stays at the head and is handed over
- * again; events that come meanwhile wait behind it. So is one whose executor throws, by a defect of the service: what
- * is decided must be done.
+ * Hands the effects of the rules to their executor, one after the other. An effect that cannot be carried out yet stays
+ * at the head and is handed over again. Examples are a process that does not end, a full disk, and a scan of processes
+ * that still runs. Events that arrive in the meantime wait behind the effect. An effect whose executor throws is tried
+ * again, too, because decisions must be carried out.
  *
  * @param <S> the state
  */
 abstract class TransactionDriver<S> {
-    /** An effect that is under way for longer is named to people: what it needs may hang. */
-    private static final long LONGEST_WORK_NS = TimeUnit.MINUTES.toNanos(2);
+    /** Time after which a running effect is reported, because a resource that it needs may hang. */
+    private static final long LONGEST_EFFECT_NS = TimeUnit.MINUTES.toNanos(2);
 
     private static final Logger LOG = LoggerFactory.getLogger(TransactionDriver.class);
-    /** Messages beyond this are dropped while an effect hangs: they are said again. */
+    /**
+     * Maximum number of events that wait for an effect. Further messages are dropped, because peers send them again.
+     */
     private static final int MOST_WAITING = 512;
 
-    /** A peer that has not answered for some time is asked again after a sixth of it, at most after ten intervals. */
+    /** Share of a peer's silence after which a message is sent again, at most after ten intervals. */
     private static final int QUIET_SHARE = 6;
 
     private static final int MOST_RESEND_INTERVALS = 10;
 
-    /** Never, as a time. */
+    /** A time that never comes. */
     protected static final long NEVER = Long.MAX_VALUE;
 
     protected final String migrationId;
@@ -46,21 +48,21 @@ abstract class TransactionDriver<S> {
     protected long nowNs;
     private long retryNs = NEVER;
     private long resendNs = NEVER;
-    private long sayNs = NEVER;
-    private long sayFullNs;
-    private long sayDefectNs;
+    private long reportNs = NEVER;
+    private long reportJournalNs;
+    private long reportDefectNs;
     /** The time of the last event. */
-    private long quietSinceNs;
+    private long lastEventNs;
 
     private long heldSinceNs = NEVER;
     private boolean running;
     /** The effect at the head is being carried out on another thread. */
     private boolean underWay;
-    /** The event of which no effect has been carried out yet, and the state before it. */
+    /** The event of which no effect has been carried out yet. {@link #before} is the state before it. */
     private Supplier<Transition<S>> untouched;
 
     private S before;
-    /** Since when the effect at the head waits to be done; NEVER where none does. */
+    /** Time from which the effect at the head has been waiting, or NEVER if none waits. */
     private long headSinceNs = NEVER;
 
     private boolean hasHeadFailed;
@@ -72,41 +74,41 @@ abstract class TransactionDriver<S> {
         this.state = state;
     }
 
-    /** Notes what the role has to know of an effect before the executor has it; not again while it is under way. */
-    abstract void before(Effect effect);
+    /** Prepares the role for an effect that goes to the executor. Not called again while the effect is under way. */
+    abstract void beforeEffect(Effect effect);
 
     /** Notes that an effect was carried out. */
-    abstract void done(Effect effect);
+    abstract void afterEffect(Effect effect);
 
-    /** Says again what waits for an answer; whether anything does. */
+    /** Sends messages without an answer again. Returns true if there may be more of them later. */
     abstract boolean resend();
 
     /** Describes the ranks that are held here and why, or null if none are. */
-    abstract String held();
+    abstract String describeHeld();
 
-    /** Tells people. */
-    final void send(String text) {
-        carryOut(new Effect.Say(text));
+    /** Reports a text to operators. */
+    final void report(String text) {
+        carryOut(new Effect.Report(text));
     }
 
-    /** Takes an event; it is made when its turn has come, so that what it proves is fresh. */
-    final void take(Supplier<Transition<S>> event, boolean droppable) {
+    /** Accepts an event. Its rules run only when its turn comes, so that their proofs are fresh. */
+    final void enqueue(Supplier<Transition<S>> event, boolean droppable) {
         if (droppable && waiting.size() >= MOST_WAITING) {
             return;
         }
-        quietSinceNs = nowNs;
+        lastEventNs = nowNs;
         if (resendNs != NEVER) {
             resendNs = Math.min(resendNs, nowNs + times.resendNs());
         }
         waiting.add(event);
-        run();
+        carryOutPending();
     }
 
     /**
-     * Takes what an effect has brought to light, before all that waits. Where the event has to be looked at again, the
-     * effect is carried out once more, since what it had found may no longer hold by then.
+     * Accepts the result of an effect, before all waiting events. If the event must be repeated, the effect is carried
+     * out once more, because its result may be out of date by then.
      */
-    final void found(Effect effect, Supplier<Transition<S>> event) {
+    final void enqueueResult(Effect effect, Supplier<Transition<S>> event) {
         waiting.addFirst(new Supplier<>() {
             private boolean used;
 
@@ -119,20 +121,20 @@ abstract class TransactionDriver<S> {
         });
     }
 
-    /** Takes an event that is to have this effect first. */
-    final void takeWith(Effect effect) {
-        take(() -> new Transition<>(state, List.of(effect)), false);
+    /** Accepts an event whose first effect is the given one. */
+    final void enqueueEffect(Effect effect) {
+        enqueue(() -> new Transition<>(state, List.of(effect)), false);
     }
 
-    /** Carries out what can be carried out now: what was under way on another thread may have ended. */
+    /** Continues, because an effect on another thread may have ended. */
     public final void wake(long now) {
-        woke(now);
+        onClock(now);
         nowNs = now;
-        run();
+        carryOutPending();
     }
 
-    /** Carries out what can be carried out. */
-    final void run() {
+    /** Carries out all effects and events that need not wait. */
+    final void carryOutPending() {
         if (running) {
             return;
         }
@@ -149,20 +151,23 @@ abstract class TransactionDriver<S> {
             running = false;
         }
         if (pending.isEmpty()) {
-            plan();
+            scheduleTimers();
         }
     }
 
-    /** Hands an effect over. Where the executor throws, only what is said again anyway counts as done. */
+    /**
+     * Hands an effect over. If the executor throws, only a message counts as done, because messages are sent again
+     * anyway.
+     */
     final Execution carryOut(Effect effect) {
         try {
-            // What it has brought to light may have been taken already, by the time that its end is asked for.
+            // A repeated call only collects the result of a running effect, which was announced to the role already.
             if (!(underWay && effect == pending.peek())) {
-                before(effect);
+                beforeEffect(effect);
             }
             Execution execution = executor.carryOut(effect);
             if (execution == Execution.DONE) {
-                done(effect);
+                afterEffect(effect);
             }
             return execution;
         } catch (IOException e) {
@@ -175,8 +180,8 @@ abstract class TransactionDriver<S> {
     }
 
     private void logDefect(String what, RuntimeException e) {
-        if (nowNs >= sayDefectNs) {
-            sayDefectNs = nowNs + times.sayNs();
+        if (nowNs >= reportDefectNs) {
+            reportDefectNs = nowNs + times.reportNs();
             LOG.error(
                     "migration {}: a defect of this service; please report it: {} waits and is tried again",
                     migrationId,
@@ -194,7 +199,7 @@ abstract class TransactionDriver<S> {
                 headSinceNs = headSinceNs == NEVER ? nowNs : headSinceNs;
                 if (execution == Execution.FAILED) {
                     hasHeadFailed = true;
-                    takeBack();
+                    revertStep();
                 }
                 return false;
             }
@@ -209,10 +214,10 @@ abstract class TransactionDriver<S> {
     }
 
     /**
-     * A step whose first record cannot be written is not taken: the event is looked at again later, since what it has
-     * proved may no longer hold by then.
+     * Undoes a step whose first record cannot be written. The rules handle its event again later, because its proofs
+     * may be out of date by then.
      */
-    private void takeBack() {
+    private void revertStep() {
         if (untouched != null && pending.peek() instanceof Effect.Persist) {
             pending.clear();
             state = before;
@@ -222,108 +227,120 @@ abstract class TransactionDriver<S> {
     }
 
     private void logNotWritten(Effect effect, IOException e) {
-        if (nowNs >= sayFullNs) {
-            sayFullNs = nowNs + times.sayNs();
+        if (nowNs >= reportJournalNs) {
+            reportJournalNs = nowNs + times.reportNs();
             String what = effect instanceof Effect.Persist persist
                     ? persist.record().getClass().getSimpleName()
                     : effect.getClass().getSimpleName();
-            send("the journal cannot be written, so " + what + " waits; make room or mend the disk: " + e.getMessage());
+            report("the journal cannot be written, so " + what + " waits; make room or mend the disk: "
+                    + e.getMessage());
         }
         LOG.debug("journal", e);
     }
 
-    private void plan() {
+    private void scheduleTimers() {
         if (resendNs == NEVER) {
             resendNs = nowNs + times.resendNs();
         }
-        String held = held();
+        String held = describeHeld();
         if (held == null) {
-            sayNs = NEVER;
+            reportNs = NEVER;
             heldSinceNs = NEVER;
-        } else if (sayNs == NEVER) {
-            sayNs = nowNs;
+        } else if (reportNs == NEVER) {
+            reportNs = nowNs;
             heldSinceNs = nowNs;
         }
     }
 
-    /** Time passes: what is due is done. */
+    /** Runs the timers that are due. */
     public final void tick(long now) {
-        woke(now);
+        onClock(now);
         nowNs = now;
         if (now >= retryNs) {
-            run();
+            carryOutPending();
         }
         if (pending.isEmpty()) {
-            timers();
+            runTimers();
             if (now >= resendNs) {
                 resendNs = resend() ? now + resendIntervalNs() : NEVER;
             }
         }
-        if (now >= sayNs) {
+        if (now >= reportNs) {
             String waits = waitsFor();
             if (waits != null) {
-                send(waits);
+                report(waits);
             }
-            sayNs = waits == null && pending.isEmpty() ? NEVER : now + times.sayNs();
+            reportNs = waits == null && pending.isEmpty() ? NEVER : now + times.reportNs();
         }
     }
 
-    /** A service that waits for a node that is gone for good must not keep its own node busy. */
+    /**
+     * Returns the time until the next repetition. A service that waits for a node that is gone for good must not keep
+     * its own node busy.
+     */
     private long resendIntervalNs() {
-        long quietNs = nowNs - quietSinceNs;
+        long quietNs = nowNs - lastEventNs;
         return Math.min(Math.max(times.resendNs(), quietNs / QUIET_SHARE), MOST_RESEND_INTERVALS * times.resendNs());
     }
 
-    /** Called before anything else at each call, with the time of the last one still in {@link #nowNs}. */
-    abstract void woke(long now);
+    /**
+     * Compares the clock with the last call's. Each call starts with it, while {@link #nowNs} still has the time of the
+     * last one.
+     */
+    abstract void onClock(long now);
 
-    /** Lets the role's own timers run. */
-    abstract void timers();
+    /** Runs the role's own timers that are due. */
+    abstract void runTimers();
 
-    /** Returns the time at which one of those is due next. */
+    /** Returns the time at which the role's next timer is due. */
     abstract long ownDeadlineNs();
 
     /**
-     * Returns the time of the next call of {@link #tick}, on the clock of its caller: when it has something to do, and
-     * so often that a gap between two calls shows that the service was frozen.
+     * Returns the time of the next call of {@link #tick}, on the caller's clock. Calls are frequent enough that a gap
+     * between two of them shows a freeze of the service.
      */
     public final long nextDeadlineNs() {
-        // While an effect waits nothing is said again and no timer of the role runs, so that neither is due.
+        // While an effect waits, nothing is sent again and no timer of the role runs. Neither counts here.
         long nextNs = pending.isEmpty()
-                ? Math.min(Math.min(retryNs, resendNs), Math.min(sayNs, ownDeadlineNs()))
-                : Math.min(retryNs, sayNs);
+                ? Math.min(Math.min(retryNs, resendNs), Math.min(reportNs, ownDeadlineNs()))
+                : Math.min(retryNs, reportNs);
         return resendNs == NEVER ? nextNs : Math.min(nextNs, nowNs + times.silenceLimitNs());
     }
 
-    /** Returns true if this was not called for a time after which the peers may consider this service lost. */
+    /** Returns true if the last call is so old that the peers may consider this service lost. */
     final boolean wasFrozen(long now) {
         return nowNs != 0 && now - nowNs > times.silenceLimitNs() + 2 * times.resendNs();
     }
 
-    /** Describes the unreachable peer and the remedy while ranks are held for it; or null. */
+    /** Describes the unreachable peer and the remedy while ranks are held for it, or returns null. */
     public final String waitsFor() {
         if (!pending.isEmpty() && !isBusy()) {
-            return "it waits to carry out " + pending.peek();
+            return "waiting to carry out " + pending.peek();
         }
-        return isUnwritten() ? null : held();
+        return isUnwritten() ? null : describeHeld();
     }
 
-    /** Returns true while an effect is under way that has not failed, and has not taken longer than people wait. */
+    /** Returns true while an effect is under way that has neither failed nor exceeded its time limit. */
     public final boolean isBusy() {
-        return underWay && !hasHeadFailed && nowNs - headSinceNs < LONGEST_WORK_NS;
+        return underWay && !hasHeadFailed && nowNs - headSinceNs < LONGEST_EFFECT_NS;
     }
 
-    /** Returns true while the record of the state is being written: people may not act on that state yet. */
+    /** Returns true while the record of the state is being written. Operators must not act on that state yet. */
     private boolean isUnwritten() {
         return underWay && untouched != null && pending.peek() instanceof Effect.Persist;
     }
 
-    /** Returns its state as it is in the journal, for people: while a record is being written, the state before. */
+    /**
+     * Returns the state in the journal, for operators. While a record is being written, that is the state before it.
+     */
     public final S writtenState() {
         return isUnwritten() ? before : state;
     }
 
-    /** Since when it waits, on the clock of its caller; the last event's time where it does not. */
+    /**
+     * Returns the time from which this migration has been waiting, on the caller's clock. Without a wait, it is the
+     * time of the last call.
+     */
     public final long waitsSinceNs() {
         return heldSinceNs == NEVER ? nowNs : Math.min(heldSinceNs, startOfHoldNs());
     }
@@ -332,7 +349,7 @@ abstract class TransactionDriver<S> {
         return heldSinceNs;
     }
 
-    /** Returns its state. */
+    /** Returns the current state. */
     public final S state() {
         return state;
     }

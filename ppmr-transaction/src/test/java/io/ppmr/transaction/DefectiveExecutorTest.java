@@ -18,16 +18,16 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** An executor that throws once, by a defect of the service: what was decided is carried out all the same. */
+/** Tests an executor that throws once, by a defect of the service. Decisions must be carried out all the same. */
 class DefectiveExecutorTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
     private final List<String> calls = new ArrayList<>();
     private final Set<String> threw = new HashSet<>();
-    private final TransactionTimes times = TransactionTimes.usual(15 * SECOND, 0);
+    private final TransactionTimes times = TransactionTimes.standard(15 * SECOND, 0);
     private long nowNs = 1000 * SECOND;
 
-    /** An executor that notes effects and succeeds, except for the first of this name. */
+    /** Notes effects and succeeds, except for the first one of a given name. */
     private final class Executor implements EffectExecutor {
         private final String throwsOnce;
         private Coordinator coordinator;
@@ -54,12 +54,12 @@ class DefectiveExecutorTest {
                 throw new IllegalStateException("a defect of " + name);
             }
             calls.add(name);
-            if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, OriginalsState.HELD, List.of());
+            if (effect instanceof Effect.EvaluateFailure judge) {
+                coordinator.failureEvaluated(judge, OriginalsState.HELD, List.of());
             } else if (effect instanceof Effect.ProveOriginals) {
                 coordinator.proved(OriginalsState.HELD, "");
             } else if (effect instanceof Effect.Recover recover) {
-                coordinator.recovered(recover, OriginalsState.HELD);
+                coordinator.originalsProvedForRecovery(recover, OriginalsState.HELD);
             } else if (effect instanceof Effect.ProveCopies) {
                 participant.copiesProved("");
             }
@@ -76,7 +76,7 @@ class DefectiveExecutorTest {
     }
 
     private void requireEnded(TransactionDriver<?> driver, String effect, String before) {
-        assertTrue(threw.contains(effect), () -> "nothing has asked for " + effect + ", except for " + calls);
+        assertTrue(threw.contains(effect), () -> "missing effect: " + effect + "; effects: " + calls);
         assertTrue(driver.isSettled(), calls::toString);
         assertEquals(1, calls.stream().filter("Finished"::equals).count(), calls::toString);
         assertTrue(calls.indexOf(before) >= 0 && calls.indexOf(before) < calls.indexOf("Finished"), calls::toString);
@@ -86,7 +86,7 @@ class DefectiveExecutorTest {
         Coordinator coordinator = new Executor(throwsOnce).coordinator(new InMemoryJournal());
         coordinator.start(List.of("a"), List.of(), nowNs);
         pass(coordinator);
-        coordinator.heard("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
         pass(coordinator);
         return coordinator;
@@ -96,11 +96,11 @@ class DefectiveExecutorTest {
     @ValueSource(strings = {"StartAttempt", "Seal", "Send", "ProveOriginals", "EndOriginals", "Reconnect", "Finished"})
     void shouldCommitAtTheSourceWhenTheExecutorThrowsOnce(String effect) {
         Coordinator coordinator = sealed(effect);
-        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
         pass(coordinator);
-        coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.StillHeld("m"), nowNs);
         pass(coordinator);
-        coordinator.heard("a", 1, new ControlMessage.Committed("m"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Committed("m"), nowNs);
         pass(coordinator);
         requireEnded(coordinator, effect, "EndOriginals");
     }
@@ -108,7 +108,7 @@ class DefectiveExecutorTest {
     @ParameterizedTest
     @ValueSource(
             strings = {
-                "Judge",
+                "EvaluateFailure",
                 "ProveOriginals",
                 "StopAttempt",
                 "Send",
@@ -120,7 +120,7 @@ class DefectiveExecutorTest {
         Coordinator coordinator = sealed(effect);
         coordinator.fail("link lost", "a", nowNs);
         pass(coordinator);
-        coordinator.heard("a", 1, new ControlMessage.RolledBack("m", ""), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.RolledBack("m", ""), nowNs);
         pass(coordinator);
         requireEnded(coordinator, effect, "ContinueOriginals");
     }
@@ -140,7 +140,7 @@ class DefectiveExecutorTest {
     private Participant begun(String throwsOnce) {
         Participant participant = new Executor(throwsOnce).participant();
         participant.linkUp(nowNs);
-        participant.heard(1, Begins.of("m", List.of("a"), "a"), nowNs);
+        participant.onMessage(1, Begins.of("m", List.of("a"), "a"), nowNs);
         pass(participant);
         return participant;
     }
@@ -151,9 +151,9 @@ class DefectiveExecutorTest {
         Participant participant = begun(effect);
         participant.copiesHeld("s", Begins.copies("a"), nowNs);
         pass(participant);
-        participant.heard(1, new ControlMessage.Confirm("m"), nowNs);
+        participant.onMessage(1, new ControlMessage.Confirm("m"), nowNs);
         pass(participant);
-        participant.heard(1, new ControlMessage.Commit("m"), nowNs);
+        participant.onMessage(1, new ControlMessage.Commit("m"), nowNs);
         pass(participant);
         requireEnded(participant, effect, "ReleaseCopies");
     }
@@ -162,7 +162,7 @@ class DefectiveExecutorTest {
     @ValueSource(strings = {"EndCopies", "Reply", "Finished"})
     void shouldRollBackAtATargetWhenTheExecutorThrowsOnce(String effect) {
         Participant participant = begun(effect);
-        participant.heard(1, new ControlMessage.RollBack("m", "called off"), nowNs);
+        participant.onMessage(1, new ControlMessage.RollBack("m", "called off"), nowNs);
         pass(participant);
         requireEnded(participant, effect, "EndCopies");
     }

@@ -15,14 +15,14 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** A source that rolls back and was frozen meanwhile, by the clock. */
+/** Tests a source that was frozen during a rollback, in virtual time. */
 class FrozenCoordinatorTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
-    /** An executor that only notes. */
+    /** An executor that only notes effects. */
     private final class Notes implements EffectExecutor {
         private final List<String> fenced = new ArrayList<>();
-        private final List<String> told = new ArrayList<>();
+        private final List<String> reports = new ArrayList<>();
         private boolean fencesLater;
 
         @Override
@@ -34,24 +34,24 @@ class FrozenCoordinatorTest {
                 fenced.add(fence.participant());
             } else if (effect instanceof Effect.ProveOriginals) {
                 coordinator.proved(OriginalsState.HELD, "");
-            } else if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, OriginalsState.HELD, List.of());
+            } else if (effect instanceof Effect.EvaluateFailure judge) {
+                coordinator.failureEvaluated(judge, OriginalsState.HELD, List.of());
             } else {
-                told.add(effect.toString());
+                reports.add(effect.toString());
             }
             return Execution.DONE;
         }
     }
 
     private final Notes notes = new Notes();
-    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.usual(SECOND, 0), notes);
+    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.standard(SECOND, 0), notes);
     private long nowNs = 1000 * SECOND;
 
-    /** Both targets may have voted, the second one is lost, and the source rolls back. */
+    /** Rolls back after both targets may have voted and the second one is lost. */
     private void rollBackWithoutTheSecond() {
         coordinator.start(List.of("a", "b"), List.of(), nowNs);
         for (String target : List.of("a", "b")) {
-            coordinator.heard(target, 1, new ControlMessage.Accept(0, 20_000, 1_000), nowNs);
+            coordinator.onMessage(target, 1, new ControlMessage.Accept(0, 20_000, 1_000), nowNs);
             coordinator.on(new CoordinatorEvent.ImageComplete(target, List.of()), nowNs);
         }
         coordinator.linkDown("b", nowNs);
@@ -67,7 +67,7 @@ class FrozenCoordinatorTest {
     }
 
     @Test
-    void shouldBeInDoubtOnlyWhileATargetThatIsWaitedForIsNotReached() {
+    void shouldBeInDoubtOnlyWhileAnAwaitedTargetIsUnreachable() {
         assertFalse(coordinator.isSettledByReached());
         rollBackWithoutTheSecond();
         assertFalse(coordinator.isSettledByReached(), "b is not reached");
@@ -77,21 +77,21 @@ class FrozenCoordinatorTest {
         assertTrue(coordinator.isSettledByReached(), "however long they take");
         coordinator.linkDown("a", nowNs);
         assertFalse(coordinator.isSettledByReached(), "a is not reached");
-        coordinator.heard("a", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
         assertTrue(coordinator.isSettledByReached(), "a has answered");
-        coordinator.heard("b", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+        coordinator.onMessage("b", 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
         assertFalse(coordinator.isSettledByReached(), "it is over");
     }
 
     @Test
-    void shouldFenceOneThatIsNotReachedWhenItCannotFenceThisNodeAnyMore() {
+    void shouldFenceAnUnreachableTargetOnlyWhenItCanNoLongerFenceThisNode() {
         rollBackWithoutTheSecond();
         passSeconds(60);
-        assertEquals(List.of("b"), notes.fenced, notes.told::toString);
+        assertEquals(List.of("b"), notes.fenced, notes.reports::toString);
     }
 
     @Test
-    void shouldHearOneAgainWhenItsFenceEndedBeforeTheEffectCountedAsDone() {
+    void shouldAcceptMessagesAgainWhenTheFenceEndedBeforeTheEffectCountedAsDone() {
         rollBackWithoutTheSecond();
         notes.fencesLater = true;
         passSeconds(60);
@@ -100,31 +100,31 @@ class FrozenCoordinatorTest {
         coordinator.wake(nowNs);
         coordinator.linkUp("b", nowNs);
         for (String target : List.of("a", "b")) {
-            coordinator.heard(target, 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
+            coordinator.onMessage(target, 1, new ControlMessage.RolledBack("m", "gone"), nowNs);
         }
-        assertTrue(coordinator.state().isOver(), notes.told::toString);
+        assertTrue(coordinator.state().isOver(), notes.reports::toString);
     }
 
     @Test
-    void shouldFenceNobodyWhenTheFirstOneMayHaveLostAFrozenSource() {
+    void shouldNotFenceWhenTheFirstTargetMayHaveLostAFrozenSource() {
         rollBackWithoutTheSecond();
-        // The first one has lost the source meanwhile, and may be about to have it shot.
+        // The first target has lost the source in the meantime, and may be about to fence it.
         nowNs += 80 * SECOND;
         coordinator.tick(nowNs);
-        assertEquals(List.of(), notes.fenced, notes.told::toString);
+        assertEquals(List.of(), notes.fenced, notes.reports::toString);
         coordinator.linkDown("a", nowNs);
         passSeconds(20);
-        assertEquals(List.of(), notes.fenced, notes.told::toString);
+        assertEquals(List.of(), notes.fenced, notes.reports::toString);
         passSeconds(60);
-        assertEquals(Set.of("b", "a"), Set.copyOf(notes.fenced), notes.told::toString);
+        assertEquals(Set.of("b", "a"), Set.copyOf(notes.fenced), notes.reports::toString);
     }
 
     @Test
-    void shouldFenceNobodyWhenAMessageIsTheFirstThatAFrozenSourceSees() {
+    void shouldNotFenceWhenAFrozenSourceWakesWithAMessage() {
         rollBackWithoutTheSecond();
         nowNs += 80 * SECOND;
         coordinator.linkUp("a", nowNs);
         coordinator.tick(nowNs);
-        assertEquals(List.of(), notes.fenced, notes.told::toString);
+        assertEquals(List.of(), notes.fenced, notes.reports::toString);
     }
 }

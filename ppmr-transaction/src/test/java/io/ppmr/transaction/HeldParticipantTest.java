@@ -21,14 +21,14 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** A target that has voted and whose source is gone, by the clock. */
+/** Tests a target that has voted and whose source is gone, in virtual time. */
 class HeldParticipantTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
     private static final OperatorDecision COMMIT = new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), false, false);
 
-    /** An executor that only notes. */
+    /** An executor that only notes effects. */
     static final class Notes implements EffectExecutor {
-        private final List<String> said = new ArrayList<>();
+        private final List<String> reports = new ArrayList<>();
         private final List<String> beginning = new ArrayList<>();
         private Participant participant;
         private int fences;
@@ -67,22 +67,23 @@ class HeldParticipantTest {
             } else if (effect instanceof Effect.Reconnect) {
                 reconnects++;
             } else if (effect instanceof Effect.DropSourceLink) {
-                said.add("the link is dropped");
-            } else if (effect instanceof Effect.Say text) {
-                said.add(text.text());
+                reports.add("the link is dropped");
+            } else if (effect instanceof Effect.Report text) {
+                reports.add(text.text());
             }
             return Execution.DONE;
         }
 
         private long loud() {
-            return said.stream().filter(text -> text.contains("IN DOUBT")).count();
+            return reports.stream().filter(text -> text.contains("IN DOUBT")).count();
         }
     }
 
     private static final long HOUR = 3600 * SECOND;
 
     private final Notes notes = new Notes();
-    private final TransactionTimes times = TransactionTimes.usual(5 * SECOND, 0).withFence(SECOND, 4 * SECOND);
+    private final TransactionTimes times =
+            TransactionTimes.standard(5 * SECOND, 0).withFence(SECOND, 4 * SECOND);
     private long now = 100 * SECOND;
 
     private final InMemoryJournal journal = new InMemoryJournal();
@@ -94,7 +95,7 @@ class HeldParticipantTest {
     private Participant held(TransactionTimes with, List<String> participants, String self) {
         Participant participant = notes.participant(with, journal);
         participant.linkUp(now);
-        participant.heard(1, Begins.of("m", participants, self), now);
+        participant.onMessage(1, Begins.of("m", participants, self), now);
         participant.copiesHeld("s", Begins.copies("a"), now);
         participant.linkDown(now);
         return participant;
@@ -114,25 +115,25 @@ class HeldParticipantTest {
     }
 
     @Test
-    void shouldAskLessOftenWhenAPeerDoesNotAnswerForLong() {
+    void shouldResendLessOftenWhenAPeerIsSilentForLong() {
         Participant participant = held(times, List.of("a", "b"), "a");
         participant.resolve(COMMIT, now);
         passes(participant, 10);
-        assertTrue(notes.sent >= 8, "asked " + notes.sent + " times in the first 10 s");
+        assertTrue(notes.sent >= 8, "sent " + notes.sent + " times in the first 10 s");
         passes(participant, 50);
         notes.sent = 0;
         passes(participant, 600);
-        assertTrue(notes.sent >= 55 && notes.sent <= 61, "asked " + notes.sent + " times in the next 600 s");
-        // Whatever happens, it is asked each second again.
+        assertTrue(notes.sent >= 55 && notes.sent <= 61, "sent " + notes.sent + " times in the next 600 s");
+        // After any event, the interval is one second again.
         participant.resolve(COMMIT, now);
         notes.sent = 0;
         passes(participant, 5);
-        assertTrue(notes.sent >= 4, "asked " + notes.sent + " times in 5 s after an event");
+        assertTrue(notes.sent >= 4, "sent " + notes.sent + " times in 5 s after an event");
     }
 
     @Test
-    void shouldSayWhatIsHeldAtOnceAndEvery30SecondsAsLongAsItLasts() {
-        Participant participant = held(TransactionTimes.usual(5 * SECOND, 0));
+    void shouldReportHeldRanksAtOnceAndEvery30Seconds() {
+        Participant participant = held(TransactionTimes.standard(5 * SECOND, 0));
         long sinceNs = now;
         passes(participant, 1);
         assertEquals(1, notes.loud());
@@ -142,7 +143,7 @@ class HeldParticipantTest {
         participant.linkUp(now);
         assertEquals(null, participant.waitsFor());
         passes(participant, 100);
-        assertEquals(11, notes.loud(), "nothing is held any more");
+        assertEquals(11, notes.loud(), "nothing is held now");
     }
 
     @Test
@@ -151,20 +152,20 @@ class HeldParticipantTest {
         passes(participant, 2);
         assertEquals(1, notes.fences, "its own window");
         participant.fenceEnded(false, now);
-        assertFalse(participant.seeksProof());
+        assertFalse(participant.isSeekingProof());
         passes(participant, 60);
         assertEquals(1, notes.fences, "never after the window by itself");
         assertEquals(
                 OperatorDecision.DecisionPreview.How.AFTER_FENCE,
-                participant.ruling(COMMIT).how());
+                participant.preview(COMMIT).how());
         participant.resolve(COMMIT, now);
-        assertTrue(participant.seeksProof());
+        assertTrue(participant.isSeekingProof());
         assertEquals(2, notes.fences);
         assertEquals(0, notes.releases);
         participant.fenceEnded(true, now);
         assertEquals(1, notes.releases);
-        assertEquals(1, notes.reconnects, "there is no source to do it");
-        assertFalse(participant.ruling(COMMIT).allows());
+        assertEquals(1, notes.reconnects, "there is no source to run the hook");
+        assertFalse(participant.preview(COMMIT).allows());
     }
 
     @Test
@@ -174,37 +175,37 @@ class HeldParticipantTest {
         participant.fenceEnded(false, now);
         participant.resolve(COMMIT, now);
         participant.fenceEnded(false, now);
-        assertFalse(participant.seeksProof());
+        assertFalse(participant.isSeekingProof());
         assertEquals(0, notes.releases);
         assertNotNull(participant.waitsFor());
-        assertTrue(participant.ruling(COMMIT).allows(), "it may be tried again");
+        assertTrue(participant.preview(COMMIT).allows(), "it may be tried again");
     }
 
     @Test
     void shouldLeaveTheReconnectToTheSourceWhenTheSourceHasDecided() {
         Participant participant = held(times);
         participant.linkUp(now);
-        participant.heard(1, new ControlMessage.Commit("m"), now);
+        participant.onMessage(1, new ControlMessage.Commit("m"), now);
         assertEquals(1, notes.releases);
         assertEquals(0, notes.reconnects);
     }
 
     @Test
-    void shouldPromiseNothingWhenACopyDiesWhileThePromiseWaitsForRoomInTheJournal() {
+    void shouldPromiseNothingWhenACopyDiesDuringAFullJournal() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
+        second.onPeerMessage("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
         notes.copies = "a copy is dead";
         journal.full(false);
         passes(second, 10);
-        assertEquals(0, notes.promises, "who asks may have the source shot on a promise");
+        assertEquals(0, notes.promises, "the requester may fence the source on a promise");
     }
 
     @Test
     void shouldPromiseOnceThereIsRoomInTheJournalWhenTheCopiesAreHeld() {
         journal.full(true);
         Participant second = held(times, List.of("a", "b"), "b");
-        second.heardPeer("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
+        second.onPeerMessage("a", 1, new ControlMessage.StatusQuery("m", 7, 60_000), now);
         passes(second, 10);
         assertEquals(0, notes.promises);
         journal.full(false);
@@ -216,16 +217,16 @@ class HeldParticipantTest {
     void shouldNotFenceAfterARestartEitherWhenItWasFrozenAsItLostTheSource() {
         Participant frozen = notes.participant(times, journal);
         frozen.linkUp(now);
-        frozen.heard(1, Begins.of("m", List.of("a"), "a"), now);
+        frozen.onMessage(1, Begins.of("m", List.of("a"), "a"), now);
         frozen.copiesHeld("s", Begins.copies("a"), now);
         now += 60 * SECOND;
         frozen.linkDown(now);
         passes(frozen, 2);
-        assertEquals(0, notes.fences, "it does not know since when the source is lost");
+        assertEquals(0, notes.fences, "the time of the source's loss is unknown");
         Participant again = notes.participant(times, journal);
         again.recover(journal.records("m"), now, 0);
         passes(again, 10);
-        assertEquals(0, notes.fences, "nor does the one that was started after it");
+        assertEquals(0, notes.fences, "the time is unknown after the restart, too");
     }
 
     @Test
@@ -237,7 +238,9 @@ class HeldParticipantTest {
         assertEquals(1, notes.fences);
     }
 
-    /** Records of an earlier release, of a machine that has been suspended since its boot, at an unknown time. */
+    /**
+     * Recovers from an earlier release's records, on a machine that was suspended since its boot at an unknown time.
+     */
     private Participant recovered(TransactionRecord... more) throws Exception {
         journal.appendSynced(new TransactionRecord.PreparedHere(
                 "m", 1, List.of("a"), "a", "s", List.of(), now - HOUR, RecordedClock.AWAKE));
@@ -252,7 +255,7 @@ class HeldParticipantTest {
     @Test
     void shouldNotFenceWhenAnEarlierReleaseHasWrittenSinceWhenTheSourceIsLost() throws Exception {
         now += 2 * HOUR;
-        // By the clock that was stopped it may be lost for less than the delay, or for more than the window.
+        // By the stopped clock, the source may have been lost for less than the delay, or for more than the window.
         Participant again = recovered(new TransactionRecord.LostSource("m", 1, now - 2 * SECOND, RecordedClock.AWAKE));
         passes(again, 60);
         assertEquals(0, notes.fences);
@@ -268,9 +271,9 @@ class HeldParticipantTest {
         Participant again =
                 recovered(new TransactionRecord.Promised("m", 1, now - HOUR + 30 * SECOND, RecordedClock.AWAKE));
         passes(again, 29);
-        assertFalse(notes.said.contains("the link is dropped"));
+        assertFalse(notes.reports.contains("the link is dropped"));
         passes(again, 2);
-        assertTrue(notes.said.contains("the link is dropped"));
+        assertTrue(notes.reports.contains("the link is dropped"));
     }
 
     @Test

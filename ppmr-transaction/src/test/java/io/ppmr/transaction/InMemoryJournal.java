@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A journal in memory: what was not synced is lost when the node is. Any thread. */
+/** A journal in memory. Records that were not synced are lost with the node. Any thread. */
 final class InMemoryJournal implements TransactionJournal {
     private final List<TransactionRecord> records = new ArrayList<>();
     private int synced;
@@ -26,12 +26,12 @@ final class InMemoryJournal implements TransactionJournal {
         synced = records.size();
     }
 
-    /** The disk is full, or has room again. */
+    /** Makes the disk full, or makes room again. */
     public synchronized void full(boolean now) {
         full = now;
     }
 
-    /** The node has lost its power. */
+    /** Cuts the node's power. */
     public synchronized void crash() {
         records.subList(synced, records.size()).clear();
     }
@@ -50,6 +50,6 @@ final class InMemoryJournal implements TransactionJournal {
 
     @Override
     public void close() {
-        // It holds nothing but memory.
+        // There is no resource to release.
     }
 }

@@ -4,11 +4,11 @@ import io.ppmr.transaction.EffectExecutor.Execution;
 import io.ppmr.transaction.journal.TransactionJournal;
 import io.ppmr.transaction.rules.Effect;
 
-/** Executors of tests that have a journal. */
+/** Executors for tests that have a journal. */
 final class Journalled {
     private Journalled() {}
 
-    /** Writes records into the journal, and leaves all other effects to the executor. */
+    /** Returns an executor that writes records into the journal, and passes all other effects on. */
     static EffectExecutor in(TransactionJournal journal, EffectExecutor others) {
         return effect -> {
             if (effect instanceof Effect.Persist persist) {

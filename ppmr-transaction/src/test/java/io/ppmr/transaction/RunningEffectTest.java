@@ -18,11 +18,11 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
-/** Effects that another thread works at: what comes meanwhile waits, and keeps its order. */
+/** Tests effects that another thread carries out. Events that arrive in the meantime wait, and keep their order. */
 class RunningEffectTest {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
 
-    /** An executor for which another thread works at each effect of one class, as long as the test wants. */
+    /** An executor whose effects of one class run on another thread until the test ends them. */
     private final class Slow implements EffectExecutor {
         private final List<String> calls = new ArrayList<>();
         private Class<? extends Effect> slow = Effect.Recover.class;
@@ -37,8 +37,8 @@ class RunningEffectTest {
             calls.add(effect.getClass().getSimpleName());
             if (effect instanceof Effect.Persist persist) {
                 journal.persist(persist.record());
-            } else if (effect instanceof Effect.Judge judge) {
-                coordinator.judged(judge, originals, next);
+            } else if (effect instanceof Effect.EvaluateFailure judge) {
+                coordinator.failureEvaluated(judge, originals, next);
             } else if (effect instanceof Effect.ProveOriginals) {
                 coordinator.proved(originals, "it runs");
             }
@@ -52,23 +52,23 @@ class RunningEffectTest {
 
     private final Slow slow = new Slow();
     private final InMemoryJournal journal = new InMemoryJournal();
-    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.usual(15 * SECOND, 0), slow);
+    private final Coordinator coordinator = new Coordinator("m", TransactionTimes.standard(15 * SECOND, 0), slow);
     private long nowNs = 1000 * SECOND;
 
     private void begin() {
         slow.none();
         coordinator.start(List.of("a"), List.of(), nowNs);
-        coordinator.heard("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Accept(0, 0, 1_000), nowNs);
     }
 
     private void vote() {
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
-        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
-        coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.StillHeld("m"), nowNs);
     }
 
     @Test
-    void shouldTakeWhatHasComeInItsOrderWhenTheEffectHasEnded() {
+    void shouldHandleWaitingEventsInOrderWhenTheEffectEnds() {
         begin();
         slow.slow = Effect.Seal.class;
         vote();
@@ -81,7 +81,7 @@ class RunningEffectTest {
     }
 
     @Test
-    void shouldNotSayThatItWaitsForAnEffectThatIsUnderWay() {
+    void shouldReportNoWaitWhileAnEffectIsUnderWay() {
         slow.slow = Effect.StartAttempt.class;
         coordinator.start(List.of("a"), List.of(), nowNs);
         nowNs += 60 * SECOND;
@@ -90,16 +90,16 @@ class RunningEffectTest {
         assertFalse(slow.calls.contains("Say"), slow.calls::toString);
         nowNs += 120 * SECOND;
         coordinator.tick(nowNs);
-        assertTrue(coordinator.waitsFor().startsWith("it waits to carry out StartAttempt"), coordinator.waitsFor());
+        assertTrue(coordinator.waitsFor().startsWith("waiting to carry out StartAttempt"), coordinator.waitsFor());
     }
 
     @Test
-    void shouldShowPeopleTheStateBeforeWhileTheDecisionIsBeingWritten() {
+    void shouldShowTheOldStateWhileTheDecisionIsBeingWritten() {
         begin();
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
-        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
         slow.slow = Effect.Persist.class;
-        coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.StillHeld("m"), nowNs);
         assertEquals(CoordinatorPhase.COMMITTING, coordinator.state().phase());
         assertEquals(CoordinatorPhase.CONFIRMING, coordinator.writtenState().phase());
         slow.none();
@@ -108,23 +108,22 @@ class RunningEffectTest {
     }
 
     @Test
-    void shouldProveTheOriginalsAnewWhenTheJournalHadNoRoomForTheDecision() {
+    void shouldProveTheOriginalsAgainWhenTheJournalHadNoRoomForTheDecision() {
         begin();
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
-        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), nowNs);
         journal.full(true);
-        coordinator.heard("a", 1, new ControlMessage.StillHeld("m"), nowNs);
+        coordinator.onMessage("a", 1, new ControlMessage.StillHeld("m"), nowNs);
         assertEquals(CoordinatorPhase.CONFIRMING, coordinator.state().phase());
         slow.originals = OriginalsState.ALIVE;
         journal.full(false);
         nowNs += 10 * SECOND;
         coordinator.tick(nowNs);
-        assertEquals(
-                CoordinatorPhase.ROLLING_BACK, coordinator.state().phase(), "what was proved before holds no more");
+        assertEquals(CoordinatorPhase.ROLLING_BACK, coordinator.state().phase(), "the earlier proof is out of date");
     }
 
     @Test
-    void shouldNotTakeAnImageOfAnEarlierAttemptForOneOfTheNext() {
+    void shouldIgnoreAnImageOfAnEarlierAttempt() {
         begin();
         slow.slow = Effect.Persist.class;
         slow.next = List.of("a");
@@ -137,30 +136,31 @@ class RunningEffectTest {
     }
 
     @Test
-    void shouldAskWhetherTheLastVoteMayDecideWhenItsTurnHasCome() {
+    void shouldCheckTheLastVoteWhenItIsHandled() {
         begin();
         slow.slow = Effect.Seal.class;
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
-        List<String> asked = new ArrayList<>();
-        coordinator.heard("a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), () -> !asked.add("asked"), nowNs);
-        assertEquals(List.of(), asked, "the image is not sealed yet");
+        List<String> evaluated = new ArrayList<>();
+        coordinator.onMessage(
+                "a", 1, new ControlMessage.Prepared(TransferReport.EMPTY), () -> !evaluated.add("asked"), nowNs);
+        assertEquals(List.of(), evaluated, "the image is not sealed yet");
         slow.none();
         coordinator.wake(nowNs);
-        assertEquals(List.of("asked"), asked);
+        assertEquals(List.of("asked"), evaluated);
         assertEquals(CoordinatorPhase.PREPARING, coordinator.state().phase(), "it was called off before");
     }
 
     @Test
-    void shouldNotAskWhetherAVoteMayDecideWhenNothingFollowsFromIt() {
+    void shouldNotCheckAVoteWhenNoDecisionFollows() {
         begin();
-        List<String> asked = new ArrayList<>();
+        List<String> evaluated = new ArrayList<>();
         ControlMessage vote = new ControlMessage.Prepared(TransferReport.EMPTY);
-        coordinator.heard("a", 1, vote, () -> asked.add("its image is not whole"), nowNs);
+        coordinator.onMessage("a", 1, vote, () -> evaluated.add("its image is not whole"), nowNs);
         coordinator.on(new CoordinatorEvent.ImageComplete("a", List.of()), nowNs);
-        coordinator.heard("b", 1, vote, () -> asked.add("nobody knows it"), nowNs);
-        coordinator.heard("a", 1, vote, () -> asked.add("its vote"), nowNs);
-        coordinator.heard("a", 1, vote, () -> asked.add("all have voted"), nowNs);
-        assertEquals(List.of("its vote"), asked);
+        coordinator.onMessage("b", 1, vote, () -> evaluated.add("it is not a participant"), nowNs);
+        coordinator.onMessage("a", 1, vote, () -> evaluated.add("its vote"), nowNs);
+        coordinator.onMessage("a", 1, vote, () -> evaluated.add("all have voted"), nowNs);
+        assertEquals(List.of("its vote"), evaluated);
         assertEquals(CoordinatorPhase.CONFIRMING, coordinator.state().phase());
     }
 }

@@ -4,11 +4,11 @@ import java.util.Comparator;
 import java.util.PriorityQueue;
 import java.util.concurrent.TimeUnit;
 
-/** Virtual time: what is to happen, in order; what is due at once happens in the order in which it was put in. */
+/** Virtual time with a queue of actions. Actions of one time run in the order in which they were added. */
 final class SimClock {
     private record Due(long atNs, long number, Runnable action) {}
 
-    /** Not 0, as of a machine that has been up for a while. */
+    /** Not 0, like the clock of a machine that was booted some time ago. */
     long nowNs = TimeUnit.HOURS.toNanos(1);
 
     private final PriorityQueue<Due> queue =
@@ -23,7 +23,7 @@ final class SimClock {
         at(nowNs + delayNs, action);
     }
 
-    /** Lets the next thing happen; false if there is none before that time. */
+    /** Runs the next action. Returns false if there is none before that time. */
     boolean step(long untilNs) {
         Due due = queue.peek();
         if (due == null || due.atNs() > untilNs) {

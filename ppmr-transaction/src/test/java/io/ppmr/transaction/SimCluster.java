@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** One run: a source, its targets, the links between them, and what goes wrong, all out of one seed. */
+/** One run with a source, its targets, the links between them, and faults, all derived from one seed. */
 final class SimCluster {
     private static final double FAULTS_S = 120;
     private static final double END_S = 400;
@@ -21,7 +21,7 @@ final class SimCluster {
     final double fenceWorks;
     final double restartFails;
     private final SimSource source;
-    /** Number of the link to a target; odd while it is up. What was sent on another number never comes. */
+    /** Number of the link to each target; odd while the link is up. Messages of an older number never arrive. */
     private final int[] link;
 
     private final boolean[] cut;
@@ -59,7 +59,7 @@ final class SimCluster {
         }
     }
 
-    /** Runs it; gives what is wrong, or null. */
+    /** Runs the schedule. Returns a description of the violation, or null. */
     String run() {
         targets.forEach(target -> target.post(participant -> participant.linkUp(world.clock.nowNs)));
         source.start();
@@ -77,7 +77,10 @@ final class SimCluster {
         return source.isOver() && targets.stream().allMatch(SimTarget::isOver);
     }
 
-    /** At the end each is over, or held and says why; and that only if something is off, or an original has died. */
+    /**
+     * Checks the end. Each node is over, or held with a reason. It may be held only if a node is off or an original
+     * died.
+     */
     private String stuck() {
         List<SimNode<?>> nodes = new ArrayList<>(targets);
         nodes.add(source);
@@ -87,7 +90,7 @@ final class SimCluster {
             if (!node.isOver()) {
                 boolean bystander = node != source && source.driver != null && !source.isOver();
                 if (node.held() == null && !bystander) {
-                    return node.name + " waits and does not say for what: "
+                    return node.name + " waits without a reason: "
                             + (node.driver == null ? "down" : node.driver.state());
                 }
                 if (!world.anyOff && !broken) {
@@ -123,7 +126,7 @@ final class SimCluster {
             case 12 -> forgedCommit(target);
             default -> source.post(coordinator -> coordinator.callOff("called off", world.clock.nowNs));
         }
-        // A crash takes the links of the service along.
+        // A crash closes the links of the service.
         for (SimTarget one : targets) {
             if (!source.isUp() || !one.isUp()) {
                 drop(one);
@@ -131,14 +134,14 @@ final class SimCluster {
         }
     }
 
-    /** A target says that it has committed, and nobody can have. */
+    /** Sends a Committed from a target, although no target can have committed. */
     private void forgedCommit(int target) {
         source.post(coordinator -> {
             boolean early = !coordinator.state().members().stream().allMatch(Member::sealed);
-            // One that waits to be looked at could come after the seals, and who has got those is believed.
+            // A message that waits could be handled after the seals. Then the sender's report would be accepted.
             if (early && coordinator.isSettled()) {
                 world.note("a forged Committed of " + SimWorld.name(target));
-                coordinator.heard(
+                coordinator.onMessage(
                         SimWorld.name(target),
                         coordinator.state().attempt(),
                         new ControlMessage.Committed(SimNode.ID),
@@ -182,7 +185,7 @@ final class SimCluster {
         return link[target] % 2 == 1;
     }
 
-    /** The link is gone; both sides notice when it has been silent for long enough, or sooner. */
+    /** Closes the link. Both sides notice after the silence limit, or sooner. */
     void drop(SimTarget target) {
         int index = target.index;
         if (!isUp(index)) {
@@ -207,7 +210,7 @@ final class SimCluster {
         reconnectLater(target);
     }
 
-    /** The source tries, until it can. */
+    /** Lets the source retry until it is connected. */
     void reconnectLater(SimTarget target) {
         if (!trying[target.index]) {
             trying[target.index] = true;
@@ -226,7 +229,7 @@ final class SimCluster {
             reconnectLater(target);
             return;
         }
-        // What was lost before is known to both by now.
+        // Both sides know now that earlier messages were lost.
         target.post(participant -> participant.linkDown(world.clock.nowNs));
         link[index]++;
         target.post(participant -> participant.linkUp(world.clock.nowNs));
@@ -254,7 +257,8 @@ final class SimCluster {
     void toSource(SimTarget from, int attempt, ControlMessage message) {
         travel(
                 from.index,
-                () -> source.post(coordinator -> coordinator.heard(from.name, attempt, message, world.clock.nowNs)));
+                () -> source.post(
+                        coordinator -> coordinator.onMessage(from.name, attempt, message, world.clock.nowNs)));
     }
 
     void toTarget(int index, int attempt, ControlMessage message) {
@@ -262,11 +266,11 @@ final class SimCluster {
         int on = link[index];
         Runnable arrives = () -> target.post(participant -> {
             if (link[index] == on) {
-                participant.heard(attempt, message, world.clock.nowNs);
+                participant.onMessage(attempt, message, world.clock.nowNs);
             }
         });
         if (message instanceof ControlMessage.Begin) {
-            // It opens the stream of the image; without it there is no attempt, which the source notices.
+            // This opens the stream of the image. Without it, there is no attempt, which the source notices.
             world.clock.after(world.between(0.001, 0.1), () -> {
                 if (link[index] == on && on % 2 == 1) {
                     arrives.run();
@@ -295,7 +299,7 @@ final class SimCluster {
         world.clock.after(world.between(0.0005, world.chance(0.05) ? 2 : 0.05), () -> {
             if (!from.off) {
                 targets.get(to)
-                        .post(participant -> participant.heardPeer(from.name, attempt, message, world.clock.nowNs));
+                        .post(participant -> participant.onPeerMessage(from.name, attempt, message, world.clock.nowNs));
             }
         });
     }

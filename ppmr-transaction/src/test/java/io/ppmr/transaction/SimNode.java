@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /**
- * A node of the simulation with its one service: up, crashed or frozen, and its journal.
+ * A node of the simulation with its one service (up, crashed or frozen) and its journal.
  *
  * @param <D> the driver
  */
@@ -25,7 +25,7 @@ abstract class SimNode<D extends TransactionDriver<?>> {
     private long frozenUntilNs;
     private final Deque<Consumer<D>> frozen = new ArrayDeque<>();
     private long tickNs = Long.MAX_VALUE;
-    int life;
+    int generation;
 
     SimNode(SimWorld world, String name, TransactionTimes times) {
         this.world = world;
@@ -41,26 +41,26 @@ abstract class SimNode<D extends TransactionDriver<?>> {
         return world.clock.nowNs < frozenUntilNs;
     }
 
-    /** Has the service do it, now or when it is no longer frozen; a later life of the service does not do it. */
+    /** Runs the action on the service, now or after its freeze. A later generation of the service does not run it. */
     void post(Consumer<D> action) {
-        int mine = life;
+        int mine = generation;
         if (!isUp()) {
             return;
         }
         if (isFrozen()) {
             frozen.add(driverThen -> {
-                if (life == mine) {
+                if (generation == mine) {
                     action.accept(driverThen);
                 }
             });
             return;
         }
         action.accept(driver);
-        plan();
+        scheduleTick();
     }
 
-    /** Ticks when the driver wants it. */
-    private void plan() {
+    /** Ticks at the driver's next deadline. */
+    private void scheduleTick() {
         if (!isUp()) {
             return;
         }
@@ -69,10 +69,10 @@ abstract class SimNode<D extends TransactionDriver<?>> {
             return;
         }
         tickNs = Math.max(nextNs, world.clock.nowNs + TimeUnit.MILLISECONDS.toNanos(1));
-        int mine = life;
+        int mine = generation;
         long dueNs = tickNs;
         world.clock.at(dueNs, () -> {
-            if (life == mine && tickNs == dueNs) {
+            if (generation == mine && tickNs == dueNs) {
                 tickNs = Long.MAX_VALUE;
                 post(driverThen -> driverThen.tick(world.clock.nowNs));
             }
@@ -94,7 +94,7 @@ abstract class SimNode<D extends TransactionDriver<?>> {
         if (isUp()) {
             driver.tick(world.clock.nowNs);
         }
-        plan();
+        scheduleTick();
     }
 
     void crash() {
@@ -115,7 +115,7 @@ abstract class SimNode<D extends TransactionDriver<?>> {
 
     private void down() {
         driver = null;
-        life++;
+        generation++;
         frozen.clear();
         tickNs = Long.MAX_VALUE;
     }
@@ -125,7 +125,7 @@ abstract class SimNode<D extends TransactionDriver<?>> {
             world.note(name + " starts again");
             List<TransactionRecord> records = journal.records(ID);
             driver = begin(records);
-            plan();
+            scheduleTick();
             started();
         }
     }

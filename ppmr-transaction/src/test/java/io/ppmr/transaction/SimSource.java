@@ -37,7 +37,7 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
         Coordinator coordinator = new Coordinator(ID, times, this);
         driver = coordinator;
         if (records.isEmpty()) {
-            // It died before anything was said; whoever asked asks again, which is no matter of this run.
+            // The service died before any message was sent. A repeated request is not part of this run.
             Arrays.fill(world.held, false);
             Arrays.fill(world.moved, false);
         } else {
@@ -53,7 +53,7 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
 
     @Override
     public Execution carryOut(Effect effect) throws IOException {
-        if (takesItsTime(effect)) {
+        if (isRunningElsewhere(effect)) {
             return Execution.RUNNING;
         }
         if (effect instanceof Effect.Persist persist) {
@@ -67,38 +67,38 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
         } else if (effect instanceof Effect.Seal seal) {
             cluster.imageGoesOut(
                     SimWorld.index(seal.participant()), driver.state().attempt());
-        } else if (effect instanceof Effect.Judge judge) {
+        } else if (effect instanceof Effect.EvaluateFailure judge) {
             List<String> next = driver.mayTryAgain(judge) ? nextAttempt(judge.participant()) : List.of();
-            driver.judged(judge, world.originals(), next);
+            driver.failureEvaluated(judge, world.originals(), next);
         } else if (effect instanceof Effect.ProveOriginals) {
             driver.proved(world.originals(), "an original has run");
         } else if (effect instanceof Effect.Recover recover) {
-            driver.recovered(recover, world.originals());
+            driver.originalsProvedForRecovery(recover, world.originals());
         } else if (effect instanceof Effect.EndOriginals) {
             return endOriginals();
         } else if (effect instanceof Effect.ContinueOriginals) {
             world.continueOriginals();
         } else if (effect instanceof Effect.FenceParticipant fence) {
             fence(fence.participant());
-        } else if (effect instanceof Effect.Say text) {
-            world.note("s says: " + text.text());
+        } else if (effect instanceof Effect.Report text) {
+            world.note("s reports: " + text.text());
         } else if (effect instanceof Effect.Finished finished) {
             finished(finished.outcome(), finished.reason());
         } else if (!(effect instanceof Effect.Resume || effect instanceof Effect.Reconnect)) {
-            // The hooks have nothing to do here.
+            // The hooks have no work here.
             throw new IllegalStateException("not a coordinator's: " + effect);
         }
         return Execution.DONE;
     }
 
-    /** Returns true while another thread works at an effect. What is looked at, it looks at when it ends. */
-    private boolean takesItsTime(Effect effect) {
-        if (effect instanceof Effect.Send || effect instanceof Effect.Say || !world.chance(0.2)) {
+    /** Returns true while another thread carries out an effect. Its result is that of its end. */
+    private boolean isRunningElsewhere(Effect effect) {
+        if (effect instanceof Effect.Send || effect instanceof Effect.Report || !world.chance(0.2)) {
             return false;
         }
-        int mine = life;
+        int mine = generation;
         world.clock.after(world.between(0.001, 0.5), () -> {
-            if (life == mine) {
+            if (generation == mine) {
                 post(coordinator -> coordinator.wake(world.clock.nowNs));
             }
         });
@@ -137,12 +137,12 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
         world.rollBackDecided = false;
         Arrays.fill(world.saidHeld, false);
         driver.suspended(world.clock.nowNs);
-        int mine = life;
+        int mine = generation;
         for (int rank = 0; rank < world.ranks; rank++) {
             int which = rank;
             String participant = participants.get(rank);
             world.clock.after(world.between(0.1, 5), () -> {
-                if (life == mine && world.alive[which] && driver.state().attempt() == attempt) {
+                if (generation == mine && world.alive[which] && driver.state().attempt() == attempt) {
                     if (driver.state().phase() == CoordinatorState.CoordinatorPhase.PREPARING) {
                         world.held[which] = true;
                         world.moved[which] = false;
@@ -155,10 +155,10 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
     }
 
     private Execution stopAttempt(int attempt, String reason) {
-        // The journal has the decision from here on, before anybody is told.
+        // The journal has the decision from here on, before any target receives it.
         world.rollBackDecided |= driver.state().phase() == CoordinatorState.CoordinatorPhase.ROLLING_BACK;
         if (world.chance(0.2)) {
-            // A checkpointer that writes from within its process takes its time.
+            // A checkpointer that writes from within its process needs time.
             return Execution.FAILED;
         }
         world.note("attempt " + attempt + " stops: " + reason);
@@ -170,9 +170,9 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
     }
 
     private Execution endOriginals() {
-        world.requireStoodStill();
+        world.requireNotRun();
         if (world.chance(0.2)) {
-            // One after the other, and the last takes its time.
+            // The originals end one after the other, and the last one needs time.
             world.alive[0] = false;
             return Execution.FAILED;
         }
@@ -189,12 +189,12 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
         }
         world.note("the source fences " + participant);
         boolean works = world.chance(cluster.fenceWorks);
-        int mine = life;
+        int mine = generation;
         world.clock.after(world.between(0.5, 12), () -> {
             if (works) {
                 cluster.targetOff(SimWorld.index(participant), true);
             }
-            if (life == mine) {
+            if (generation == mine) {
                 post(coordinator -> coordinator.fenceEnded(participant, works, world.clock.nowNs));
             }
         });
@@ -214,6 +214,6 @@ final class SimSource extends SimNode<Coordinator> implements EffectExecutor {
 
     @Override
     String held() {
-        return driver == null ? null : driver.held();
+        return driver == null ? null : driver.describeHeld();
     }
 }

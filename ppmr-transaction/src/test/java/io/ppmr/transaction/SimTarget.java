@@ -45,7 +45,7 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
         cluster.reconnectLater(this);
     }
 
-    /** The image is whole here; the restart takes its time. */
+    /** Notes that the image is whole here. The restart needs time. */
     void imageArrived(int attempt) {
         wholeOf = attempt;
         world.clock.after(world.between(0.1, 3), () -> post(participant -> restored(participant, attempt)));
@@ -56,13 +56,13 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
             return;
         }
         if (world.chance(cluster.restartFails)) {
-            participant.on(new ParticipantEvent.LocalFailure("the restart has failed"), world.clock.nowNs);
+            participant.on(new ParticipantEvent.LocalFailure("the restart failed"), world.clock.nowNs);
             return;
         }
         if (world.copies[index] == Copy.RESTORING) {
             world.copies[index] = Copy.HELD;
             participant.copiesHeld("s", Begins.copies("t"), world.clock.nowNs);
-            // Not if it is rolling back already, and its copies do not end at once.
+            // There is no vote if the target is rolling back already and its copies do not end at once.
             world.votedFor[index] = participant.state().phase() == ParticipantState.Phase.PREPARED ? attempt : 0;
         }
     }
@@ -89,12 +89,12 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
             fenceSource(driver.fenceEndNs());
         } else if (effect instanceof Effect.DropSourceLink) {
             cluster.drop(this);
-        } else if (effect instanceof Effect.Say text) {
-            world.note(name + " says: " + text.text());
+        } else if (effect instanceof Effect.Report text) {
+            world.note(name + " reports: " + text.text());
         } else if (effect instanceof Effect.Finished finished) {
             world.note(name + " has finished: " + finished.outcome() + " " + finished.reason());
         } else if (!(effect instanceof Effect.Reconnect)) {
-            // The hook has nothing to do here.
+            // The hook has no work here.
             throw new IllegalStateException("not a participant's: " + effect);
         }
         return Execution.DONE;
@@ -145,12 +145,12 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
         world.saidHeld[index] = true;
         long endNs = Math.min(untilNs, world.clock.nowNs + world.between(0.5, 12));
         boolean works = world.chance(cluster.fenceWorks);
-        int mine = life;
+        int mine = generation;
         world.clock.at(endNs, () -> {
             if (works) {
                 cluster.sourceOff(true);
             }
-            if (life == mine) {
+            if (generation == mine) {
                 post(participant -> participant.fenceEnded(works, world.clock.nowNs));
             }
         });
@@ -163,6 +163,6 @@ final class SimTarget extends SimNode<Participant> implements EffectExecutor {
 
     @Override
     String held() {
-        return driver == null ? null : driver.held();
+        return driver == null ? null : driver.describeHeld();
     }
 }

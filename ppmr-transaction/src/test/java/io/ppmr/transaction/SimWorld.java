@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * The processes and nodes of a simulated cluster, what has become of them, and the judge: never two, never half, none
- * only in the named cases.
+ * The processes and nodes of a simulated cluster. It checks the promise: never two, never half, none only in the named
+ * cases.
  */
 final class SimWorld {
     enum Copy {
@@ -25,12 +25,12 @@ final class SimWorld {
     final int targets;
     final boolean[] alive;
     final boolean[] held;
-    /** Originals that have run since their image was written. */
+    /** Originals that ran after their image was written. */
     final boolean[] moved;
 
     final Copy[] copies;
     final boolean[] saidHeld;
-    /** The attempt that a target has voted for last. */
+    /** The attempt of each target's last vote. */
     final int[] votedFor;
 
     int attempt;
@@ -100,7 +100,7 @@ final class SimWorld {
     }
 
     void sourceLost(boolean shot) {
-        note("the source's node is off" + (shot ? ", shot" : ""));
+        note("the source's node is off" + (shot ? ", fenced" : ""));
         if (!shot) {
             loss(!allVoted() || rollBackDecided);
         }
@@ -114,7 +114,7 @@ final class SimWorld {
     }
 
     void targetLost(int target, boolean shot) {
-        note(name(target) + "'s node is off" + (shot ? ", shot" : ""));
+        note(name(target) + "'s node is off" + (shot ? ", fenced" : ""));
         if (!shot && participants.contains(name(target))) {
             loss(saidHeld[target]);
         }
@@ -130,7 +130,7 @@ final class SimWorld {
         check();
     }
 
-    /** A held original is continued by its user, and stopped again or not. */
+    /** Continues a held original as its user, and may stop it again. */
     void originalIsContinued(int rank) {
         if (alive[rank] && held[rank]) {
             moved[rank] = true;
@@ -139,8 +139,8 @@ final class SimWorld {
         }
     }
 
-    /** The originals are about to be ended. */
-    void requireStoodStill() {
+    /** Checks the originals, which are about to be killed. */
+    void requireNotRun() {
         if (!ran && originals() == OriginalsState.ALIVE) {
             require(false, "committed although an original has run since its image was written");
         }
@@ -169,7 +169,7 @@ final class SimWorld {
             note("copies on " + name(target) + " run");
             copies[target] = Copy.RUNNING;
             ran = true;
-            require(!continued, "a copy runs after the originals have gone on");
+            require(!continued, "a copy runs after the originals have continued");
         }
         check();
     }

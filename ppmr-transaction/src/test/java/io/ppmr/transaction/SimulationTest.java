@@ -9,9 +9,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * The drivers with their timers on a network in memory, with virtual time, each run out of one seed: delays, losses,
- * duplicates, cuts, crashes, frozen services, full disks, nodes lost for good, fences that work or do not.
- * {@code -Dppmr.seed=N} repeats a run and prints it; {@code -Dppmr.simulation.seconds=N} runs as long as one likes.
+ * Runs the drivers with their timers on a network in memory, in virtual time. Each run has one seed. It covers delays,
+ * losses, duplicates, cuts, crashes, frozen services and full disks. Nodes may be lost for good, and fences may fail.
+ * {@code -Dppmr.seed=N} repeats a run and prints it. {@code -Dppmr.simulation.seconds=N} sets the time of the soak.
  */
 class SimulationTest {
     private static final int SCHEDULES = 10_000;

@@ -3,26 +3,23 @@ package io.ppmr.checkpoint.files;
 import io.ppmr.os.config.Key;
 
 /**
- * Decides which files of a node's own travel with a job. Each node has one of its own: the source's says what is sent,
- * the target's what may be written there. Immutable.
+ * Decides which files of a node move with a job. Each node has its own policy. The source's decides which files are
+ * sent, the target's which files may be written there. Immutable.
  *
  * @param copy the files, by their paths
- * @param copyLimit how many bytes a migration may carry, without the holes of the files
+ * @param copyLimit maximum size of a migration's files, without their holes
  * @param replace whether a file of the job's user at the target may be replaced
  */
 public record CarryPolicy(
         @Key(
                 value = "[]",
-                doc = "the files that travel with a job that has them open or mapped. The configurations of both"
-                        + " nodes must name them. The target writes them as the job's user"
+                doc = "files that move with a job that has them open or mapped. The configurations of both nodes must"
+                        + " name them. The target writes them as the job's user"
                         + " ([CRIU](criu.md#files-that-travel-with-the-job))",
                 example = "[\"/local/scratch/**\"]")
         PathPatterns copy,
 
-        @Key(
-                value = "1g",
-                doc = "limit of the bytes of such files in one migration; holes do not count",
-                example = "4g")
+        @Key(value = "1g", doc = "maximum size of the files of a migration, without their holes", example = "4g")
         long copyLimit,
 
         @Key(
@@ -31,19 +28,19 @@ public record CarryPolicy(
                         + " nodes must allow it. A rollback puts the replaced files back",
                 example = "true")
         boolean replace) {
-    /** The most of one rank. */
+    /** Maximum number of one rank's files. */
     public static final int MOST_FILES = 512;
 
-    /** The most of one rank's names together; a message has room for them. */
+    /** Maximum size of one rank's names together, so that they fit a message. */
     public static final int MOST_PATH_CHARS = 256 << 10;
 
-    /** The limit where nothing else is said: 1 GiB. */
+    /** The default limit: 1 GiB. */
     public static final long USUAL_LIMIT_BYTES = 1L << 30;
 
-    /** Nothing is carried. */
+    /** No file moves. */
     public static final CarryPolicy NONE = new CarryPolicy(PathPatterns.NONE, USUAL_LIMIT_BYTES, false);
 
-    /** Returns true if a file at this path is carried. */
+    /** Returns true if a file at this path moves with its job. */
     public boolean names(String path) {
         return copy.matches(path);
     }

@@ -6,19 +6,19 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The state of a file as {@code ppmr-look} has seen it. Its line comes from a process of the job's user, or from
- * another node, so each field is checked before it is believed to be one. Immutable.
+ * The state of a file from {@code ppmr-look}. Its line comes from a process of the job's user, or from another node, so
+ * each field is checked before it is accepted. Immutable.
  *
- * @param which 1 where the first of two paths led to it, 2 where the second did
- * @param identity tells it from other files
+ * @param which 1 if the first of two paths led to it, 2 if the second did
+ * @param identity distinguishes it from other files
  * @param mode its type and permissions, inode(7)
- * @param uid whose it is
+ * @param uid its owner
  * @param gid its group
  * @param lengthBytes its length
- * @param rdev of a device file, MAJOR:MINOR
- * @param links how many names it has
- * @param changed when its content and its status changed last
- * @param allocatedBytes what it takes on its disk or in memory
+ * @param rdev number of a device file, MAJOR:MINOR
+ * @param links number of its names
+ * @param changed times of the last changes of its content and its status
+ * @param allocatedBytes its size on its disk or in memory
  */
 public record FileFacts(
         int which,
@@ -41,7 +41,7 @@ public record FileFacts(
      */
     public record FileIdentity(long system, String handle, String inode, String device) {}
 
-    /** The longest line that is one; for limits of what is read. */
+    /** Maximum length of a valid line, for limits of readers. */
     public static final int LONGEST_LINE = 1024;
 
     private static final Pattern LINE = Pattern.compile("found ([12]) ([0-9a-f]{1,8}) (-|-?\\d{1,10}:[0-9a-f]{0,256})"
@@ -109,7 +109,7 @@ public record FileFacts(
             0x482bL,
             0x24051905L);
 
-    /** Reads a line; empty where it is none of a file that was found. */
+    /** Parses a line, or empty if it does not describe a file. */
     public static Optional<FileFacts> parse(String line) {
         Matcher fields = LINE.matcher(line);
         if (!fields.matches()) {
@@ -130,7 +130,7 @@ public record FileFacts(
                 Long.parseLong(fields.group(13))));
     }
 
-    /** Returns the error number of a line that says why a file cannot be looked at; 0 where it is no such line. */
+    /** Returns the error number of a line about a file that cannot be inspected; 0 for any other line. */
     public static int error(String line) {
         Matcher fields = ERROR.matcher(line);
         return fields.matches() ? Integer.parseInt(fields.group(1)) : 0;
@@ -163,12 +163,12 @@ public record FileFacts(
         return (mode & TYPE) == CHARACTER_DEVICE || (mode & TYPE) == BLOCK_DEVICE;
     }
 
-    /** Returns true if it is of {@code /proc}. */
+    /** Returns true if it is a file of {@code /proc}. */
     public boolean isOfProc() {
         return identity.system == PROC;
     }
 
-    /** Returns true if the kernel makes it up as {@code /sys} and cgroups are: its path says all. */
+    /** Returns true if the kernel generates the file, as in {@code /sys} and cgroups. Then its path identifies it. */
     public boolean isOfKernel() {
         return OF_KERNEL.contains(identity.system);
     }
@@ -178,12 +178,12 @@ public record FileFacts(
         return identity.system == DEVPTS;
     }
 
-    /** Returns the permissions with the bits for other users' rights. */
+    /** Returns the permissions with the set-user-ID, set-group-ID and sticky bits. */
     public int permissions() {
         return mode & PERMISSIONS;
     }
 
-    /** Returns when its content changed last, {@code SECONDS.NANOSECONDS}. */
+    /** Returns the time of its last change of content, {@code SECONDS.NANOSECONDS}. */
     public String modified() {
         return changed.substring(0, changed.indexOf(' '));
     }
@@ -193,14 +193,14 @@ public record FileFacts(
         return (mode & TYPE) == (other.mode & TYPE);
     }
 
-    /** Returns true if its filesystem belongs to one node, however alike those of two nodes are. */
+    /** Returns true if its filesystem belongs to one node, however similar those of two nodes are. */
     public boolean isOfOneNode() {
         return OF_ONE_NODE.contains(identity.system);
     }
 
     /**
-     * Returns true if two that are the same object cannot be two files of one number. A server of FUSE may number its
-     * files in the order in which they were looked up, so length and times have to agree as well.
+     * Returns true if two equal objects cannot be two files with one number. A FUSE server may number its files in the
+     * order of their lookups, so length and times must agree as well.
      */
     boolean isSurelySame(FileFacts other) {
         return identity.system != FUSE
@@ -209,11 +209,11 @@ public record FileFacts(
     }
 
     /**
-     * Returns true if both are the same object, seen from two nodes. Nodes whose disks were copied from one image have
-     * files with the same handles, so what lies on a disk of one node is the same only if one kernel shows both. FUSE
-     * makes handles up, so there the number counts that the filesystem's server gives.
+     * Returns true if both are the same object, from two nodes. Nodes whose disks were copied from one image have files
+     * with the same handles. Therefore files on a disk of one node are the same only if one kernel shows both. FUSE
+     * invents handles, so for FUSE the number from the filesystem's server counts.
      *
-     * @param sameKernel whether one kernel has looked at both
+     * @param sameKernel whether one kernel has inspected both
      */
     public boolean isSameObject(FileFacts other, boolean sameKernel) {
         if (identity.system != other.identity.system || !isOfTypeOf(other) || mode != other.mode || uid != other.uid) {

@@ -9,21 +9,21 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Decides by what was seen of a file at both nodes whether a copy would have the same one. Pure; for any thread.
+ * Decides from the facts of both nodes whether a copy would have the same file. Pure; for any thread.
  *
- * @param equivalent files that each node has for itself and that need not have the same content
+ * @param equivalent files of each node whose content may differ
  * @param sameKernel whether one kernel shows the files of both nodes
- * @param carry which files travel with the job
+ * @param carry policy for files that move with the job
  * @param uid the job's user
  */
 public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy carry, long uid) {
-    /** Files of a node's own are read on both nodes to be compared, up to 64 GiB. */
+    /** Maximum size of a node's own files for a comparison of their contents on both nodes. */
     private static final long MOST_CONTENT_BYTES = 64L << 30;
 
     private static final Pattern OF_PROCESS = Pattern.compile("/proc/(\\d{1,10})(/.*)?", Pattern.DOTALL);
     private static final int MISSING = 2;
     private static final int DENIED = 13;
-    /** No filesystem that is in use has smaller files; a carried one may have holes. */
+    /** Maximum length of a moved file. Every filesystem in use supports larger ones, and the file may have holes. */
     private static final long LONGEST_CARRIED_BYTES = 1L << 40;
 
     private static final String SHARE = "share the folder between both nodes";
@@ -33,33 +33,33 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
     public sealed interface FileDecision {}
 
     /**
-     * A copy has the same.
+     * A copy has the same file.
      *
-     * @param shared whether it is one object that another kernel shows, too: its length can be seen late there
+     * @param shared whether it is one object that another kernel shows, too; its length can be delayed there
      */
     public record Same(boolean shared) implements FileDecision {}
 
-    /** Each node has one of its own: their contents must be compared. */
+    /** Each node has its own file, so their contents must be compared. */
     public record CompareContent() implements FileDecision {}
 
     /**
-     * It travels with the job.
+     * The file moves with the job.
      *
-     * @param replaces whether the target has a file of the job's user there
+     * @param replaces whether the target has a file of the job's user at its path
      */
     public record Carried(boolean replaces) implements FileDecision {}
 
-    /** It cannot move. */
+    /** The rank cannot move because of the file. */
     public record Refused(Refusal refusal) implements FileDecision {}
 
     private static final FileDecision FINE = new Same(false);
 
     /**
-     * Decides what can be decided without the other node; empty if it has to be asked.
+     * Decides without the other node, or empty if it must be queried.
      *
-     * @param rank of the process
-     * @param here what was seen of it
-     * @param pids of the rank's processes, as they see themselves
+     * @param rank rank of the process
+     * @param here facts of the file
+     * @param pids PIDs of the rank's processes in their own PID namespaces
      */
     public Optional<FileDecision> alone(int rank, OpenedFile file, FileFacts here, Set<String> pids) {
         if (here.isTerminal()) {
@@ -78,11 +78,11 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
                         : refused(
                                 rank,
                                 file,
-                                "which tells of a process that is not moved with it",
+                                "which describes a process that is not moved with it",
                                 "have the job close it before it is moved"));
     }
 
-    /** Decides where a file cannot be looked at, at one of the nodes. */
+    /** Decides about a file that cannot be inspected at one of the nodes. */
     public FileDecision unseen(int rank, OpenedFile file, int error, boolean there) {
         String node = there ? "at the target" : "here";
         if (error == MISSING) {
@@ -100,18 +100,20 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         return refused(
                 rank,
                 file,
-                "which its user cannot look at " + node + ": " + LibC.describe(error),
+                "which its user cannot access " + node + ": " + LibC.describe(error),
                 error == DENIED
-                        ? "let the job's user pass the folders above it"
-                        : "mend the filesystem there, or have the job close it");
+                        ? "let the job's user enter the folders above it"
+                        : "repair the filesystem there, or have the job close it");
     }
 
-    /** Decides where the target has nothing at a file's path. */
+    /** Decides about a file whose path does not exist at the target. */
     public FileDecision missing(int rank, OpenedFile file, FileFacts here) {
         return carried(rank, file, here, false).orElseGet(() -> unseen(rank, file, MISSING, true));
     }
 
-    /** A file that another node has not, or not so, travels with the job where that is configured. */
+    /**
+     * Decides whether a file that the target lacks, or has in another form, moves with the job by the configuration.
+     */
     private Optional<FileDecision> carried(int rank, OpenedFile file, FileFacts here, boolean replaces) {
         if (!here.isRegular() || !carry.names(file.pathElsewhere(here.which()))) {
             return Optional.empty();
@@ -120,35 +122,34 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
             return Optional.of(refused(
                     rank,
                     file,
-                    "which belongs to user " + here.uid() + ", and only files of the job's user are carried",
+                    "which belongs to user " + here.uid() + ", and only files of the job's user move with it",
                     SAME));
         }
         if (here.links() > 1) {
             return Optional.of(refused(
                     rank,
                     file,
-                    "which has " + here.links() + " names, and a file is carried under one name",
+                    "which has " + here.links() + " names, and only a file with one name moves with a job",
                     "have the job remove the others, or " + SHARE));
         }
         if (here.lengthBytes() > LONGEST_CARRIED_BYTES) {
             return Optional.of(refused(
                     rank,
                     file,
-                    "which has a length of " + here.lengthBytes() + " bytes, and files of up to "
-                            + LONGEST_CARRIED_BYTES + " are carried",
+                    "which has a length of " + here.lengthBytes() + " bytes, and the limit is " + LONGEST_CARRIED_BYTES,
                     SHARE));
         }
         if (replaces && !carry.replace()) {
             return Optional.of(refused(
                     rank,
                     file,
-                    "which is carried (files.copy), and the target has a file of that name",
+                    "which must move with the job (files.copy), and the target has a file of that name",
                     "remove that one, or set replace = true in [files] at both nodes"));
         }
         return Optional.of(new Carried(replaces));
     }
 
-    /** Compares what both nodes have at one path. */
+    /** Compares the files of both nodes at one path. */
     public FileDecision compare(int rank, OpenedFile file, FileFacts here, FileFacts there) {
         if (!here.isOfTypeOf(there)) {
             return refused(rank, file, "which is a file of another type at the target", SHARE);
@@ -156,7 +157,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         if (here.isOfProc() || here.isOfKernel()) {
             return here.system() == there.system()
                     ? FINE
-                    : refused(rank, file, "which is of another filesystem at the target", "mount the same there");
+                    : refused(rank, file, "which is on another filesystem at the target", "mount the same one there");
         }
         if (here.isDevice()) {
             return here.rdev().equals(there.rdev())
@@ -170,7 +171,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         if (here.isSameObject(there, sameKernel) && (file.writes() || here.isSurelySame(there))) {
             return new Same(here.isRegular() && !(here.isOfOneNode() && sameKernel));
         }
-        // Restarts compare mode and length, and the owner of such a file may have another number on each node.
+        // Restarts compare mode and length. The owner of such a file may have another number on each node.
         boolean alike = here.permissions() == there.permissions() && here.lengthBytes() == there.lengthBytes();
         if (alike && !file.writes() && equivalent.matches(file.path())) {
             return FINE;
@@ -196,7 +197,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
             return refused(
                     rank,
                     file,
-                    "which is this node's own: the target has another file of that name, and a copy would write to"
+                    "which belongs to this node: the target has another file of that name, and a copy would write to"
                             + " that one",
                     SHARE + ", name it in [files] copy of both nodes, or have the job write to a shared one");
         }
@@ -213,16 +214,16 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
             return refused(
                     rank,
                     file,
-                    "which is this node's own, and too large to be compared with the target's file of that name",
+                    "which belongs to this node, and is too large to be compared with the target's file of that name",
                     SHARE + ", or name it in [files] equivalent");
         }
         return new CompareContent();
     }
 
     /**
-     * Decides by the contents of two files of a node's own; each is what {@code ppmr-look} or a digest says.
+     * Decides from the contents of both nodes' own files, each as {@code ppmr-look} or a digest describes it.
      *
-     * @param facts what was seen of it here
+     * @param facts facts of the file here
      */
     public FileDecision contents(int rank, OpenedFile file, FileFacts facts, String here, String there) {
         if (here.equals(there) && !here.startsWith("error")) {
@@ -249,7 +250,7 @@ public record FileRules(PathPatterns equivalent, boolean sameKernel, CarryPolicy
         Refusal first = refusals.get(0);
         long more = refusals.stream().map(Refusal::reason).distinct().count() - 1;
         return "rank " + first.rank() + ": " + first.reason()
-                + (more == 0 ? "" : "; the same or the like holds for " + more + " more of the job's files")
+                + (more == 0 ? "" : "; " + more + " more of the job's files have similar problems")
                 + ". Remedy: " + first.remedy();
     }
 }

@@ -7,14 +7,14 @@ import io.ppmr.checkpoint.sharing.EscapedName;
  *
  * @param pid the process
  * @param process its name
- * @param place where it has it: {@code descriptor 5}
- * @param link what leads to it rather than the path: its link in {@code /proc}, or another reading of its path; may be
- *     empty
+ * @param place place in the process: {@code descriptor 5}
+ * @param link a more reliable way to it than the path: its link in {@code /proc}, or another reading of its path;
+ *     may be empty
  * @param path a character from 0 to 255 for each byte
- * @param inode its number, where the kernel shows it with the path; else empty
+ * @param inode its number, if the kernel shows it with the path; otherwise empty
  * @param reads whether it is read
  * @param writes whether it can be written
- * @param runs whether it is a program or a library whose code is run: what it is tells its build ID then
+ * @param runs whether it is a program or a library with running code, so that its build ID identifies it
  */
 public record OpenedFile(
         int pid,
@@ -29,15 +29,15 @@ public record OpenedFile(
     private static final String UNNAMED = " (deleted)";
     private static final String PROC = "/proc/";
 
-    /** Returns true if the kernel says that the name is gone; a name can also end so. */
+    /** Returns true if the kernel marks the name as removed. A real name can also have this end. */
     public boolean seemsUnnamed() {
         return path.endsWith(UNNAMED);
     }
 
     /**
-     * Returns the path by which another node has it.
+     * Returns the path of the file for another node.
      *
-     * @param which of {@link #link} and {@link #path} has led to it here, 1 or 2
+     * @param which 1 if {@link #link}, 2 if {@link #path} led to it here
      */
     public String pathElsewhere(int which) {
         return which == 1 && !link.startsWith(PROC) ? link : path;

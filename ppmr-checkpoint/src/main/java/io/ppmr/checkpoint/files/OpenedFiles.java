@@ -9,8 +9,8 @@ import java.nio.file.NoSuchFileException;
 import java.util.Optional;
 
 /**
- * Lists the files that a process has open or mapped, with its program and its working directory, out of {@code /proc}.
- * Each is read once and kept nowhere. For any thread; touches no process, and looks at no file.
+ * Lists the files that a process has open or mapped, with its program and its working directory, from {@code /proc}.
+ * Each is read once and not kept. For any thread; touches no process, and accesses no file.
  */
 public final class OpenedFiles {
     private static final int FIELDS = 6;
@@ -34,7 +34,7 @@ public final class OpenedFiles {
     private OpenedFiles() {}
 
     /**
-     * Tells those of a process; none if it has ended.
+     * Passes the files of a process, or none if it has ended.
      *
      * @param process its name
      */
@@ -56,7 +56,7 @@ public final class OpenedFiles {
         mappings.end();
     }
 
-    /** The mappings of a process, of which those of one library come one after the other: they are told as one. */
+    /** The mappings of a process. Adjacent mappings of one library are passed as one. */
     private static final class Mappings {
         private final int pid;
         private final String process;
@@ -135,8 +135,8 @@ public final class OpenedFiles {
     }
 
     /**
-     * Reads a mapping's name. In a line of mappings the kernel writes a newline as a backslash and digits, and a name
-     * can have these itself. The link of the mapping shows the name as it is.
+     * Reads a mapping's name. In a line of mappings the kernel writes a newline as a backslash and digits, but a name
+     * can contain these itself. The link of the mapping shows the real name.
      */
     private static String mappedPath(int pid, String[] fields) throws IOException {
         String shown = fields[NAME];
@@ -149,17 +149,20 @@ public final class OpenedFiles {
         return ProcFiles.link(link).filter(path -> written(path).equals(shown)).orElse(shown.replace(LINE_END, "\n"));
     }
 
-    /** {@code map_files} has the addresses without the zeros that {@code maps} puts before them. */
+    /**
+     * Removes leading zeros of an address. {@code map_files} does not have the zeros that {@code maps} puts before
+     * addresses.
+     */
     private static String plain(String address) {
         return Long.toHexString(Long.parseUnsignedLong(address, HEX));
     }
 
-    /** Writes a name as a line of mappings has it. */
+    /** Returns a name in the form of a line of mappings. */
     private static String written(String path) {
         return path.replace("\n", LINE_END);
     }
 
-    /** Memory that no path leads to. */
+    /** Returns true for memory that no path leads to. */
     private static boolean isMemory(String path) {
         return path.startsWith("/memfd:")
                 || path.startsWith("/SYSV")
@@ -168,7 +171,7 @@ public final class OpenedFiles {
                 || path.startsWith("/[");
     }
 
-    /** Returns true if the process still has the file there. */
+    /** Returns true if the process still has the file at that place. */
     public static boolean isStillThere(OpenedFile file) throws IOException {
         if (file.link().startsWith("/proc/")) {
             return ProcFiles.link(file.link()).filter(file.path()::equals).isPresent();

@@ -19,9 +19,9 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Finds processes outside of a rank that work on files which travel with it: the copy has files of its own, so what
- * others write would not reach it. One pass over the descriptors and the shared mappings in {@code /proc}; touches no
- * process. For one thread.
+ * Finds processes outside of a rank that use files which move with it. The copy has its own files, so later writes of
+ * those processes would not reach it. It reads the descriptors and the shared mappings in {@code /proc} once, and
+ * touches no process. For one thread.
  */
 public final class OutsideHolders {
     private static final String REMEDY = "share the folder between both nodes, or have one of them close the file";
@@ -36,7 +36,8 @@ public final class OutsideHolders {
 
     /**
      * @param carried each rank's files, by the paths that its processes have open
-     * @param trees the processes of all ranks of the job
+     *
+     * @param trees processes of all ranks of the job
      */
     public OutsideHolders(Map<Integer, Map<String, CarriedFile>> carried, Map<Integer, List<ProcessIdentity>> trees) {
         carried.forEach((rank, files) -> files.forEach((path, file) ->
@@ -44,7 +45,7 @@ public final class OutsideHolders {
         trees.forEach((rank, tree) -> tree.forEach(process -> ranks.put(process.pid(), rank)));
     }
 
-    /** Returns which process of this node has one of these files open; empty if none has. */
+    /** Returns a process of this node that has one of these files open, or empty if there is none. */
     public static Optional<String> holderOf(Set<String> paths) throws IOException {
         String[] names = paths.isEmpty() ? null : new File("/proc").list();
         for (String name : names == null ? new String[0] : names) {
@@ -58,7 +59,7 @@ public final class OutsideHolders {
                                 + EscapedName.text(link.get()));
                     }
                 } catch (AccessDeniedException e) {
-                    // A process with more capabilities than the service is not seen, as in every other look.
+                    // A process with more capabilities than the service is not visible, as in every other scan.
                     break;
                 }
             }
@@ -66,7 +67,7 @@ public final class OutsideHolders {
         return Optional.empty();
     }
 
-    /** Looks at all processes, and says why a rank cannot be moved; empty if none stands in the way. */
+    /** Checks all processes. Returns why a rank cannot be moved, or empty if there is no obstacle. */
     public Optional<Refusal> find() throws IOException {
         String[] names = new File("/proc").list();
         for (String name : names == null ? new String[0] : names) {
@@ -85,7 +86,7 @@ public final class OutsideHolders {
         return open.isPresent() ? open : mapped(pid);
     }
 
-    /** A mapping outlives the descriptor that it was made with. */
+    /** Checks the mappings, because one outlives the descriptor that it was made with. */
     private Optional<Refusal> mapped(int pid) throws IOException {
         List<Carried> found = new ArrayList<>();
         try {
@@ -128,13 +129,13 @@ public final class OutsideHolders {
                 }
             }
         } catch (AccessDeniedException e) {
-            // A process with more capabilities than the service is not seen, as in every other look.
+            // A process with more capabilities than the service is not visible, as in every other scan.
             return Optional.empty();
         }
         return Optional.empty();
     }
 
-    /** A rank's process may have forked one since its processes were listed: it is of that rank. */
+    /** Assigns a new process to its rank, because a rank's process may have forked it since they were listed. */
     private void noteNewProcess(int pid) {
         int ancestor = pid;
         Integer rank = ranks.get(ancestor);
@@ -153,7 +154,10 @@ public final class OutsideHolders {
         return ProcStat.read(Path.of("/proc", Integer.toString(pid), "stat")).isPresent();
     }
 
-    /** A reader outside of the job loses nothing but what comes later; another rank would have an older file. */
+    /**
+     * Returns true for an obstacle. A reader outside of the job only misses later writes. Another rank would have an
+     * older file.
+     */
     private static boolean isInTheWay(Carried one, DescriptorInfo info, Integer holder) {
         boolean same = !info.isPathOnly()
                 && info.value("ino:").map(one.file().inode()::equals).orElse(true);
@@ -176,11 +180,11 @@ public final class OutsideHolders {
                 .orElse("ended");
         return new Refusal(
                 one.rank(),
-                one.file().file() + ", which travels with the rank (files.copy), and PID " + pid + " (" + process
+                one.file().file() + ", which moves with the rank (files.copy), and PID " + pid + " (" + process
                         + ") has the same file " + how
                         + (other == null
                                 ? ", which is outside of the rank and stays on this node"
-                                : ", which is of rank " + other + ", and each rank is moved by itself"),
+                                : ", which belongs to rank " + other + ", and each rank is moved separately"),
                 REMEDY);
     }
 }

@@ -4,11 +4,11 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * Patterns for paths: {@code *} stands for any characters of one name, {@code **} at the end for everything below a
+ * Patterns for paths. {@code *} stands for any characters of one name, and {@code **} at the end for everything in a
  * folder. Names are bytes, and each byte is one character from 0 to 255. Immutable.
  */
 public final class PathPatterns {
-    /** None. */
+    /** No patterns. */
     public static final PathPatterns NONE = new PathPatterns(List.of());
 
     private final List<String> words;
@@ -16,6 +16,7 @@ public final class PathPatterns {
 
     /**
      * @param words absolute paths with {@code *} in them, by bytes
+     *
      * @throws IllegalArgumentException if one is not absolute, or has {@code ..} in it
      */
     public PathPatterns(List<String> words) {
@@ -41,7 +42,7 @@ public final class PathPatterns {
         return Pattern.compile(expression.toString(), Pattern.DOTALL);
     }
 
-    /** Returns true if there is none. */
+    /** Returns true if there are no patterns. */
     public boolean isEmpty() {
         return patterns.isEmpty();
     }

@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.limits;
 
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.BorrowedSocket;
 import io.ppmr.os.CannotBorrowException;
@@ -17,11 +17,12 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Finds sockets that are bound to an address which an interface of this node has: the copy's would be bound to the same
- * address, and another node does not have it. So are connected ones, and TCP sockets after a reset. Addresses of the
- * loopback interface are any node's. Not for pods, whose address moves with them. For one scan and one thread.
+ * Finds sockets that are bound to an address of an interface of this node. Their copies would be bound to the same
+ * address, which another node does not have. This includes connected sockets, and TCP sockets after a reset. Addresses
+ * of the loopback interface exist on any node. Not for pods, whose address moves with them. For one scan and one
+ * thread.
  */
-final class BoundSockets implements MemberLook {
+final class BoundSockets implements MemberCheck {
     private static final String SOCKET = "socket:[";
     private static final List<String> PROTOCOLS = List.of("TCP", "UDP");
 
@@ -44,20 +45,20 @@ final class BoundSockets implements MemberLook {
             findings.add(
                     open.holder(),
                     open + ", a socket of " + protocol.get() + " that is bound to " + address
-                            + ", an address of this node, which the target has not",
+                            + ", an address of this node, which the target does not have",
                     "have the job bind it to no address (0.0.0.0 or ::), or close it, in its suspend hook if need"
                             + " be; or run the job in a pod, whose address moves with it");
         }
     }
 
-    /** Empty if the socket is bound to no address, or was closed meanwhile. */
+    /** Returns the bound address, or empty if there is none, or the socket was closed in the meantime. */
     private static Optional<InetSocketAddress> boundTo(Open open) throws IOException {
         try (BorrowedSocket socket = BorrowedSocket.of(open.holder().pid(), open.number())) {
             return socket.localAddress()
                     .filter(address -> !address.getAddress().isAnyLocalAddress()
                             && !address.getAddress().isLoopbackAddress());
         } catch (CannotBorrowException e) {
-            // Then CRIU finds it, at the target.
+            // In this case CRIU finds it, at the target.
             return Optional.empty();
         } catch (IOException e) {
             if (ProcFiles.link(open.path()).filter(open.name()::equals).isEmpty()) {

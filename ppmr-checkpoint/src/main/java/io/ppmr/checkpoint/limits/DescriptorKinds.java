@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.limits;
 
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFiles.FileStatus;
@@ -12,23 +12,23 @@ import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
- * Finds descriptors and mappings of kinds that CRIU does not write: rings of io_uring, counters of perf, devices of
- * hardware, sockets of families that it does not know. For one scan and one thread.
+ * Finds descriptors and mappings of kinds that CRIU does not write: rings of io_uring, counters of perf, hardware
+ * devices, and sockets of unsupported families. For one scan and one thread.
  */
-final class DescriptorKinds implements MemberLook {
+final class DescriptorKinds implements MemberCheck {
     private static final String ANONYMOUS = "anon_inode:";
     private static final String SOCKET = "socket:[";
     private static final String SECRET = "/secretmem";
 
-    /** Kinds without a path that CRIU writes, with and without the brackets that kernels put around them. */
+    /** Kinds without a path that CRIU writes, with and without the kernel's brackets around them. */
     private static final Set<String> WRITTEN =
             Set.of("eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
-    /** The families of sockets that CRIU writes, as the names of their protocols begin. */
+    /** The families of sockets that CRIU writes, as the beginnings of their protocols' names. */
     private static final List<String> WRITTEN_PROTOCOLS =
             List.of("UNIX", "TCP", "UDP", "RAW", "PING", "PACKET", "NETLINK");
 
-    /** Linux 6.7 and later say so. */
+    /** The line for a semaphore, since Linux 6.7. */
     private static final Pattern SEMAPHORE = Pattern.compile("(?m)^eventfd-semaphore:\\s*1$");
 
     private static final long MESSAGE_QUEUES = 0x19800202L;
@@ -42,7 +42,7 @@ final class DescriptorKinds implements MemberLook {
 
     private static final String CLOSE = "have the job close it, in its suspend hook if need be";
 
-    /** A kind that programs use without their users' knowledge, and how they do without it. */
+    /** Remedies for kinds that programs use without their users' knowledge. */
     private static final Map<String, String> REMEDIES = Map.of(
             "io_uring",
             "have the program do without io_uring (for Node.js and libuv: UV_USE_IO_URING=0 in its environment), or "
@@ -53,7 +53,7 @@ final class DescriptorKinds implements MemberLook {
     private final boolean writesDevices;
     private final Findings findings = new Findings();
 
-    /** @param writesDevices whether a plugin of CRIU's may write devices */
+    /** @param writesDevices whether a plugin of CRIU may write devices */
     DescriptorKinds(boolean writesDevices) {
         this.writesDevices = writesDevices;
     }
@@ -64,7 +64,7 @@ final class DescriptorKinds implements MemberLook {
         if (name.startsWith(ANONYMOUS)) {
             String kind = kindOf(name);
             if (!WRITTEN.contains(kind)) {
-                refuse(open, "CRIU writes no descriptor of that kind", remedy(kind));
+                refuse(open, "CRIU cannot write a descriptor of that kind", remedy(kind));
             } else if (kind.equals("eventfd") && SEMAPHORE.matcher(open.info()).find()) {
                 refuse(
                         open,
@@ -75,7 +75,7 @@ final class DescriptorKinds implements MemberLook {
         } else if (name.startsWith(SOCKET)) {
             Optional<String> protocol = ProcFiles.socketProtocol(open.path());
             if (protocol.isPresent() && WRITTEN_PROTOCOLS.stream().noneMatch(protocol.get()::startsWith)) {
-                refuse(open, "CRIU writes no socket of the protocol " + protocol.get(), CLOSE);
+                refuse(open, "CRIU cannot write a socket of the protocol " + protocol.get(), CLOSE);
             }
         } else if (name.startsWith(SECRET)) {
             refuse(open, "CRIU cannot read secret memory (memfd_secret(2))", CLOSE);
@@ -86,11 +86,14 @@ final class DescriptorKinds implements MemberLook {
 
     private void file(Open open, FileStatus status) throws IOException {
         if (!open.isInOwnMount() && ProcFiles.filesystemType(open.path()).equals(Optional.of(MESSAGE_QUEUES))) {
-            refuse(open, "CRIU writes no POSIX message queue", CLOSE);
+            refuse(open, "CRIU cannot write a POSIX message queue", CLOSE);
         } else if (status.isCharacterDevice() && !isWritten(status)) {
-            refuse(open, "CRIU writes no device of that kind (" + status.major() + ":" + status.minor() + ")", CLOSE);
+            refuse(
+                    open,
+                    "CRIU cannot write a device of that kind (" + status.major() + ":" + status.minor() + ")",
+                    CLOSE);
         } else if (status.isBlockDevice()) {
-            refuse(open, "CRIU writes no block device", CLOSE);
+            refuse(open, "CRIU cannot write a block device", CLOSE);
         }
     }
 
@@ -111,7 +114,7 @@ final class DescriptorKinds implements MemberLook {
         String why = "";
         String remedy = CLOSE;
         if (name.startsWith(ANONYMOUS)) {
-            why = "CRIU writes no mapping of that kind";
+            why = "CRIU cannot write a mapping of that kind";
             remedy = remedy(kindOf(name));
         } else if (name.startsWith(SECRET)) {
             why = "CRIU cannot read secret memory (memfd_secret(2))";
@@ -120,7 +123,7 @@ final class DescriptorKinds implements MemberLook {
             why = status.isPresent()
                             && status.get().isCharacterDevice()
                             && status.get().major() != MEMORY_DEVICES
-                    ? "CRIU writes no mapping of a device of that kind"
+                    ? "CRIU cannot write a mapping of a device of that kind"
                     : "";
         }
         if (!why.isEmpty()) {
@@ -128,7 +131,10 @@ final class DescriptorKinds implements MemberLook {
         }
     }
 
-    /** Shared memory has names in there, too, and a rank can have 65,530 mappings of it. */
+    /**
+     * Returns true for a device. Shared memory has names in that folder, too, and a rank can have 65,530 mappings of
+     * it.
+     */
     private static boolean isDevice(String name) {
         return name.startsWith("/dev/") && !name.startsWith("/dev/zero") && !name.startsWith("/dev/shm/");
     }

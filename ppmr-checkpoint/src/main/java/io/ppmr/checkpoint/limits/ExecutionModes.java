@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.Holder;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcFiles;
 import java.io.IOException;
@@ -9,11 +9,11 @@ import java.util.List;
 import java.util.regex.Pattern;
 
 /**
- * Finds processes that run in a mode which CRIU does not write and only the process itself can set: an execution domain
- * of personality(2), as {@code setarch -R} gives it, and speculation that was turned off by prctl(2). Filters of system
- * calls turn that off, too, and CRIU writes these. For one scan and one thread.
+ * Finds processes in a mode that CRIU does not write and only the process itself can set. Such modes are an execution
+ * domain of personality(2), as from {@code setarch -R}, and speculation disabled by prctl(2). Filters of system calls
+ * disable that, too, and CRIU writes these. For one scan and one thread.
  */
-final class ExecutionModes implements MemberLook {
+final class ExecutionModes implements MemberCheck {
     private static final int MOST_BYTES = 4096;
     private static final Pattern TURNED_OFF =
             Pattern.compile("(?m)^Speculation\\w+:\\t(?:thread (?:force )?mitigated|conditional (?:force )?disabled)$");

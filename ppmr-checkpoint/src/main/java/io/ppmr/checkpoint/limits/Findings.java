@@ -5,7 +5,7 @@ import io.ppmr.checkpoint.sharing.Refusal;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The findings of one look; a job decides how many there are, so only the first ones are kept. For one thread. */
+/** The findings of one check. A job decides how many there are, so only the first ones are kept. For one thread. */
 final class Findings {
     private static final int MOST = 100;
 

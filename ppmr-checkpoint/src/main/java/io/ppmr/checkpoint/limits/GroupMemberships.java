@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.Holder;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.BorrowedSocket;
 import io.ppmr.os.CannotBorrowException;
@@ -21,11 +21,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds sockets that are members of multicast groups, or send by an interface that the job has chosen. CRIU writes
- * neither: the copy would never hear its group again, or send by another interface. The kernel lists the groups
- * of a network, and answers for each socket whether it is a member. For one scan and one thread.
+ * Finds sockets that are members of multicast groups, or send by an interface of the job's choice. CRIU writes neither.
+ * The copy would no longer receive from its group, or send by another interface. The kernel lists the groups of a
+ * network, and a query for each socket shows its membership. For one scan and one thread.
  */
-final class GroupMemberships implements MemberLook {
+final class GroupMemberships implements MemberCheck {
     private static final String SOCKET = "socket:[";
     private static final List<String> PROTOCOLS = List.of("UDP", "RAW", "PING");
 
@@ -33,7 +33,7 @@ final class GroupMemberships implements MemberLook {
     private static final int[][] INTERFACES = {{0, 32}, {41, 17}, {0, 50}, {41, 76}};
 
     private final long deadlineNs;
-    /** SO_MEMINFO, which gives nine numbers, the seventh of which is of the socket's options. */
+    /** SO_MEMINFO, which has nine numbers. The seventh is the memory of the socket's options. */
     private static final int SO_MEMINFO = 55;
 
     private static final int MEMORY_BYTES = 9 * Integer.BYTES;
@@ -43,7 +43,7 @@ final class GroupMemberships implements MemberLook {
     private final Findings findings = new Findings();
     private final Map<String, List<Group>> groupsOf = new HashMap<>();
 
-    /** @param deadlineNs when the look must have ended, by the monotonic clock; users decide how many groups exist */
+    /** @param deadlineNs end of the check, on the monotonic clock; users decide how many groups exist */
     GroupMemberships(long deadlineNs) {
         this.deadlineNs = deadlineNs;
     }
@@ -68,7 +68,7 @@ final class GroupMemberships implements MemberLook {
                                 + " again in its resumed hook");
             }
         } catch (CannotBorrowException e) {
-            LOG.debug("memberships in multicast groups are not looked at: {}", e.getMessage());
+            LOG.debug("memberships in multicast groups are left out: {}", e.getMessage());
         } catch (IOException e) {
             if (ProcFiles.link(open.path()).filter(open.name()::equals).isPresent()) {
                 throw e;
@@ -80,7 +80,7 @@ final class GroupMemberships implements MemberLook {
         for (int[] option : INTERFACES) {
             byte[] value = new byte[Integer.BYTES];
             if (socket.option(option[0], option[1], value) && !Arrays.equals(value, new byte[Integer.BYTES])) {
-                return Optional.of("sends by an interface that it has chosen");
+                return Optional.of("sends by an interface of its own choice");
             }
         }
         if (isMemberOfNone(socket)) {
@@ -95,7 +95,10 @@ final class GroupMemberships implements MemberLook {
         return Optional.empty();
     }
 
-    /** Memberships are charged to their socket, Linux 4.12; so the groups of all users are mostly not read. */
+    /**
+     * Returns true for a socket without groups. Since Linux 4.12 memberships are charged to their socket, so the groups
+     * of all users are mostly not read.
+     */
     private static boolean isMemberOfNone(BorrowedSocket socket) {
         ByteBuffer memory = ByteBuffer.allocate(MEMORY_BYTES).order(ByteOrder.nativeOrder());
         return socket.option(LibC.SOCKET_LEVEL, SO_MEMINFO, memory.array()) && memory.getInt(OPTIONS_OFFSET) == 0;
@@ -113,7 +116,8 @@ final class GroupMemberships implements MemberLook {
 
     private void requireTime() throws IOException {
         if (System.nanoTime() - deadlineNs > 0) {
-            throw new IOException("the multicast groups of this node are too many to ask each socket for in time");
+            throw new IOException(
+                    "the multicast groups of this node are too many to be checked for each socket in time");
         }
     }
 

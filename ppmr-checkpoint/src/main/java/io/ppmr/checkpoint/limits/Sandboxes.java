@@ -1,18 +1,18 @@
 package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.Holder;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import java.util.List;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds processes that may be in a sandbox of Landlock, which the kernel shows nowhere and CRIU does not write: the
- * copy would be out of it. To be in one a process must have given up new privileges. One that filters its system calls
- * is shown by that, and is let through, as pods are. For one scan and one thread.
+ * Finds processes that may be in a Landlock sandbox, which the kernel shows nowhere and CRIU does not write. The copy
+ * would be outside of it. A process in one must have given up new privileges. If it also filters its system calls, that
+ * explains this, and it is accepted, as pods are. For one scan and one thread.
  */
-final class Sandboxes implements MemberLook {
+final class Sandboxes implements MemberCheck {
     private static final String NO_NEW_PRIVILEGES = "\nNoNewPrivs:\t1\n";
     private static final String UNFILTERED = "\nSeccomp:\t0\n";
 
@@ -22,7 +22,7 @@ final class Sandboxes implements MemberLook {
     private final Findings findings = new Findings();
     private int lastPid;
 
-    /** @param refuses whether such a process is refused; the log says so otherwise */
+    /** @param refuses whether such a process is refused; otherwise the log has a warning */
     Sandboxes(boolean refuses) {
         this.refuses = refuses;
     }
@@ -35,7 +35,7 @@ final class Sandboxes implements MemberLook {
         lastPid = member.pid();
         String reason = member + " can gain no new privileges (NoNewPrivs, thread " + thread + ") and filters no system"
                 + " calls, so it may be in a sandbox of Landlock, which the kernel does not show and CRIU does not"
-                + " write: the copy would be out of it";
+                + " write: the copy would be outside of it";
         if (!refuses) {
             LOG.warn("rank {}: {} (landlock = \"warn\")", member.rank(), reason);
             return;

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.Holder;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcFiles;
 import java.io.IOException;
@@ -12,7 +12,7 @@ import java.util.List;
  * from outside, where that thread has another number, and does not find it. Timers of other threads move. For one scan
  * and one thread.
  */
-final class ThreadTimers implements MemberLook {
+final class ThreadTimers implements MemberCheck {
     private static final int MOST_BYTES = 16 << 20;
     private static final String OF_A_THREAD = "/tid.";
 

@@ -1,7 +1,7 @@
 package io.ppmr.checkpoint.limits;
 
 import io.ppmr.checkpoint.sharing.Holder;
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import io.ppmr.checkpoint.sharing.Refusal;
 import io.ppmr.os.ProcFiles;
 import io.ppmr.os.ProcFiles.FileStatus;
@@ -13,15 +13,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds files without a name that CRIU does not write: larger ones than its limit, and those that have another name
- * left, which it would have to link again. Memory that only looks like such a file is none. For one scan and one
- * thread.
+ * Finds unlinked files that CRIU does not write: those above its size limit, and those with another name, which it
+ * would have to link again. Memory that only looks like such a file does not count. For one scan and one thread.
  */
-final class UnlinkedFiles implements MemberLook {
+final class UnlinkedFiles implements MemberCheck {
     private static final Logger LOG = LoggerFactory.getLogger(UnlinkedFiles.class);
     private static final String UNNAMED = " (deleted)";
     private static final long MIB = 1 << 20;
-    /** A server's file that was removed by this client, and stays until it is closed. */
+    /** A file of an NFS server that this client has removed, and that stays until it is closed. */
     private static final Pattern SILLY_RENAMED = Pattern.compile("\\.nfs[0-9a-f]{16,40}");
 
     private final long mostBytes;
@@ -29,7 +28,8 @@ final class UnlinkedFiles implements MemberLook {
     private final Findings findings = new Findings();
 
     /**
-     * @param mostBytes the largest file without a name that CRIU writes ({@code --ghost-limit})
+     * @param mostBytes size of the largest unlinked file that CRIU writes ({@code --ghost-limit})
+     *
      * @param linksAgain whether it may give a file a name ({@code --link-remap})
      */
     UnlinkedFiles(long mostBytes, boolean linksAgain) {
@@ -86,7 +86,10 @@ final class UnlinkedFiles implements MemberLook {
         }
     }
 
-    /** The kernel adds a word to a name that is gone, and a name can have that word itself. */
+    /**
+     * Returns true if the name exists. The kernel appends a word to a removed name, but a real name can end with that
+     * word, too.
+     */
     private static boolean isNamed(Holder holder, String name, FileStatus status) {
         if (status.links() == 0) {
             return false;
@@ -97,7 +100,7 @@ final class UnlinkedFiles implements MemberLook {
                             found.inode() == status.inode() && found.device().equals(status.device()))
                     .isPresent();
         } catch (IOException e) {
-            LOG.debug("a name of PID {} is not looked at: {}", holder.pid(), e.toString());
+            LOG.debug("a name of PID {} is left out: {}", holder.pid(), e.toString());
             return false;
         }
     }

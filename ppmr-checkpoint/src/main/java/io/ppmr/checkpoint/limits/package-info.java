@@ -1,6 +1,6 @@
 /**
- * Looks for state that {@code criu dump} does not write, or writes as something that the target cannot make again, one
- * small look for each kind. {@link io.ppmr.checkpoint.limits.CriuLooks} makes the looks of a scan; each is a {@link
- * io.ppmr.checkpoint.sharing.MemberLook} and touches no process.
+ * Finds state that {@code criu dump} does not write, or that the target cannot restore, with one small check for each
+ * kind. {@link io.ppmr.checkpoint.limits.CriuChecks} makes the checks of a scan. Each is a
+ * {@link io.ppmr.checkpoint.sharing.MemberCheck} and touches no process.
  */
 package io.ppmr.checkpoint.limits;

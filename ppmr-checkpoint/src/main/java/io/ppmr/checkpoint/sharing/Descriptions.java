@@ -11,17 +11,17 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * The open file descriptions of a job, each by the first descriptor of it that was seen, in the kernel's order of them,
- * so that looking for one among many takes few comparisons. The kernel shows the same name for all descriptors of one
- * description, so only those of one name are compared. Names can be long, and their hashes do instead: two names of one
- * hash cost some comparisons. For one look and one thread.
+ * The open file descriptions of a job, each by its first descriptor, in the kernel's order, so that a lookup takes few
+ * comparisons. The kernel shows the same name for all descriptors of one description, so only those of one name are
+ * compared. Names can be long, so their hashes are used. Equal hashes of two names only cost some comparisons. For one
+ * scan and one thread.
  */
 final class Descriptions {
     private static final int GONE = Integer.MIN_VALUE;
 
     private final Map<Integer, List<Descriptor>> byName = new HashMap<>();
 
-    /** Returns the first descriptor of the same description; adds this one as the first if there is none. */
+    /** Returns the first descriptor of the same description. Adds this one as the first if there is none. */
     Optional<Descriptor> add(String name, Descriptor descriptor) throws IOException {
         List<Descriptor> known = byName.computeIfAbsent(name.hashCode(), unknown -> new ArrayList<>(1));
         int place = place(known, descriptor);
@@ -55,7 +55,7 @@ final class Descriptions {
                 if (Kcmp.compare(wanted, wanted).isEmpty()) {
                     return GONE;
                 }
-                // The rank has closed that one meanwhile.
+                // The rank has closed that descriptor in the meantime.
                 known.remove(middle);
                 high--;
             } else if (order.getAsInt() == 0) {

@@ -10,8 +10,8 @@ import java.util.Optional;
 /**
  * The lines of {@code /proc/PID/fdinfo/N}, proc_pid_fdinfo(5). Immutable.
  *
- * @param flags of open(2)
- * @param text all of it
+ * @param flags flags of open(2)
+ * @param text all lines
  */
 public record DescriptorInfo(long flags, String text) {
     private static final int MOST_BYTES = 64 << 20;
@@ -22,13 +22,13 @@ public record DescriptorInfo(long flags, String text) {
     private static final long APPENDS = 02000;
     private static final long PATH_ONLY = 010000000;
 
-    /** Reads it; empty if the descriptor or its process is gone. */
+    /** Reads the lines, or empty if the descriptor or its process is gone. */
     public static Optional<DescriptorInfo> read(int pid, String number) throws IOException {
         return ProcFiles.text("/proc/" + pid + "/fdinfo/" + number, MOST_BYTES).map(DescriptorInfo::of);
     }
 
     /**
-     * Reads it.
+     * Reads the lines, or empty if the descriptor or its process is gone.
      *
      * @param folder the {@code fdinfo} of a process
      */
@@ -58,7 +58,7 @@ public record DescriptorInfo(long flags, String text) {
         return (flags & PATH_ONLY) != 0;
     }
 
-    /** The value of a line; empty if there is none of that name. */
+    /** Returns the value of a line, or empty if there is none of that name. */
     public Optional<String> value(String name) {
         return value(text, name);
     }
@@ -73,7 +73,7 @@ public record DescriptorInfo(long flags, String text) {
                 .strip());
     }
 
-    /** The first words of all lines of that name. */
+    /** Returns the first words of all lines of that name. */
     public List<String> values(String name) {
         List<String> found = new ArrayList<>();
         for (int at = text.indexOf("\n" + name); at >= 0; at = text.indexOf("\n" + name, at + 1)) {

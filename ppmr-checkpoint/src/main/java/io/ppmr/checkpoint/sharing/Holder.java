@@ -1,11 +1,11 @@
 package io.ppmr.checkpoint.sharing;
 
 /**
- * A process that holds something. Immutable.
+ * A process that holds an object. Immutable.
  *
- * @param pid its number as this service sees it
- * @param name as the kernel shows it
- * @param rank the rank to which it belongs, or {@link #OUTSIDE}
+ * @param pid its number in this service's PID namespace
+ * @param name its name from the kernel
+ * @param rank its rank, or {@link #OUTSIDE}
  */
 public record Holder(int pid, String name, int rank) {
     /** Replaces the rank's number for a process that belongs to no rank of the job. */

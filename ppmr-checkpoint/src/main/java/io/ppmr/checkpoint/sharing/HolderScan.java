@@ -22,29 +22,30 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * One look at a node for all ranks of a job: what the ranks' processes hold, then which other processes hold the same
- * objects or their other sides. Each process, descriptor and mapping is read once, so the time grows with their number;
- * a deadline and a largest number of descriptors bound it. It touches no process. For one look and one thread.
+ * One scan of a node for all ranks of a job. It reads the objects that the ranks' processes hold, and then which other
+ * processes hold the same objects or their other ends. Each process, descriptor and mapping is read once, so the time
+ * grows with their number. A deadline and a maximum number of descriptors bound it. It touches no process. For one scan
+ * and one thread.
  *
- * <p>Never noted, since sharing them changes nothing: {@code /dev/null}, {@code zero}, {@code full}, {@code random},
- * {@code urandom}; files that are appended to, which both nodes have; folders; descriptors that only name a file
+ * <p>Some objects are never noted, because sharing them changes nothing: {@code /dev/null}, {@code zero}, {@code full},
+ * {@code random}, {@code urandom}; files on both nodes that are appended to; folders; descriptors that only name a file
  * (O_PATH); mappings of files that are only read.
  */
 public final class HolderScan {
-    /** Descriptors and mappings of the whole node. */
+    /** Maximum number of descriptors and mappings of the whole node. */
     private static final int MOST_SEEN = 20_000_000;
-    /** Those of a job are kept until the look ends, each in some 150 to 300 bytes. */
+    /** Maximum number of a job's entries, which are kept until the scan ends, each in some 150 to 300 bytes. */
     private static final int MOST_KEPT = 250_000;
-    /** More reasons than these need not be found. */
+    /** Maximum number of conflicts that are collected. */
     private static final int MOST_CONFLICTS = 1000;
 
-    /** So many files of epoll instances that are missing in a rank are looked for elsewhere. */
+    /** Maximum number of an epoll instance's missing files that are searched elsewhere. */
     private static final int MOST_MISSING = 16;
 
     private static final int STATUS_BYTES = 1 << 16;
     private static final int MOUNTS_BYTES = 16 << 20;
     private static final int MEMORY_DEVICES = 1;
-    /** /dev/null, zero, full, random, urandom: the minor numbers of devices without a state of their own. */
+    /** The minor numbers of /dev/null, zero, full, random, urandom, which have no state of their own. */
     private static final Set<Integer> STATELESS = Set.of(3, 5, 7, 8, 9);
 
     private static final String PIPE = "pipe:[";
@@ -56,7 +57,7 @@ public final class HolderScan {
     private final Map<Integer, Integer> rankOf;
     private final Set<String> externalFiles;
     private final boolean ownMounts;
-    private final List<MemberLook> looks;
+    private final List<MemberCheck> checks;
     private final long deadlineNs;
 
     private final Terminals terminals = new Terminals();
@@ -68,11 +69,11 @@ public final class HolderScan {
     private final Set<Long> movable = new HashSet<>();
     private final Set<String> sought = new HashSet<>();
     private final Map<String, Set<String>> fifoNames = new HashMap<>();
-    /** By name and number: maps(5) and stat(2) may number a filesystem differently. */
+    /** Memory by name and number, because maps(5) and stat(2) may number a filesystem differently. */
     private final Map<Long, KernelObject> memoryByFile = new HashMap<>();
 
     private final List<MemoryFile> memoryFiles = new ArrayList<>();
-    /** The first process of the job that has it mapped; with those for which nothing comes of sharing it. */
+    /** The first process of the job that has each memory mapped, including memory whose sharing is harmless. */
     private final Map<KernelObject, Integer> firstMapped = new HashMap<>();
 
     private final Set<KernelObject> memory = new HashSet<>();
@@ -89,10 +90,10 @@ public final class HolderScan {
     private int conflicts;
     private int unseen;
 
-    /** An epoll instance watches a file that is not found where it was added. */
+    /** An epoll instance that watches a file which is not at the place where it was added. */
     private record MissingTarget(Holder holder, Descriptor epoll, int target, int occurrence) {}
 
-    /** A descriptor of a file that is in memory alone. */
+    /** A descriptor of an in-memory file. */
     private record MemoryFile(Holder holder, int number, String name, long inode) {}
 
     private HolderScan(
@@ -100,44 +101,44 @@ public final class HolderScan {
             Map<Integer, Integer> rankOf,
             Set<String> externalFiles,
             boolean ownMounts,
-            List<MemberLook> looks,
+            List<MemberCheck> checks,
             long deadlineNs) {
         this.processes = processes;
         this.rankOf = rankOf;
         this.externalFiles = externalFiles;
         this.ownMounts = ownMounts;
-        this.looks = List.copyOf(looks);
+        this.checks = List.copyOf(checks);
         this.deadlineNs = deadlineNs;
     }
 
     /**
-     * Looks once.
+     * Scans the node once.
      *
      * @param processes all processes of the node, by PID
-     * @param rankOf the rank of each process that belongs to one, by PID
-     * @param externalSockets paths of Unix sockets whose connections are dealt with otherwise
-     * @param ownMounts whether files must be open through mounts of their processes' mount namespaces; false where the
-     *     mounts are dealt with otherwise, as those of pods
-     * @param looks further looks, which are shown each process of a rank and what it has
-     * @param deadlineNs when it must have ended, by the monotonic clock
-     * @throws IOException if a process of a rank cannot be read, or the look takes longer than it may
+     * @param rankOf rank of each process that belongs to one, by PID
+     * @param externalSockets paths of Unix sockets whose connections are handled elsewhere
+     * @param ownMounts whether files must be open through mounts of their processes' mount namespaces, or false if the
+     *     mounts are handled elsewhere, as those of pods
+     * @param checks further checks, which receive each process of a rank and its objects
+     * @param deadlineNs end of the scan, on the monotonic clock
+     * @throws IOException if a process of a rank cannot be read, or the scan exceeds its time
      */
-    public static JobHolds look(
+    public static JobHolds scan(
             Map<Integer, ProcStat> processes,
             Map<Integer, Integer> rankOf,
             List<String> externalSockets,
             boolean ownMounts,
-            List<MemberLook> looks,
+            List<MemberCheck> checks,
             long deadlineNs)
             throws IOException {
         Set<String> files = new HashSet<>();
         for (String path : externalSockets) {
             ProcFiles.status(path).ifPresent(status -> files.add(status.device() + " " + status.inode()));
         }
-        return new HolderScan(processes, rankOf, files, ownMounts, looks, deadlineNs).look();
+        return new HolderScan(processes, rankOf, files, ownMounts, checks, deadlineNs).scan();
     }
 
-    private JobHolds look() throws IOException {
+    private JobHolds scan() throws IOException {
         for (ProcStat process : processes.values()) {
             if (rankOf.containsKey(process.pid())) {
                 readMember(process);
@@ -175,20 +176,20 @@ public final class HolderScan {
     private void requireTime() throws IOException {
         seen++;
         if (seen > MOST_SEEN || System.nanoTime() - deadlineNs > 0) {
-            throw new IOException("the processes of this node have too many files open to look at them all in time; "
-                    + seen + " were seen");
+            throw new IOException("the processes of this node have too many open files to be scanned in time; " + seen
+                    + " were scanned");
         }
     }
 
     private void requireRoom() throws IOException {
         kept++;
         if (kept > MOST_KEPT) {
-            throw new IOException("the job has more than " + MOST_KEPT + " files and shared mappings open, counted in"
-                    + " all its processes");
+            throw new IOException("the job has more than " + MOST_KEPT + " open files and shared mappings in"
+                    + " all its processes together");
         }
     }
 
-    /** Notes that two processes hold one object, if they are not of one rank. */
+    /** Notes that two processes hold one object, if they belong to different ranks. */
     private void addConflict(Hold one, Hold other) {
         if (one.holder().rank() != other.holder().rank() && conflicts < MOST_CONFLICTS) {
             conflicts++;
@@ -214,8 +215,8 @@ public final class HolderScan {
             references.add(
                     new Reference(holder, Reference.ReferenceKind.LEADER, "", new Holder(0, "", Holder.OUTSIDE)));
         }
-        for (MemberLook look : looks) {
-            look.process(holder);
+        for (MemberCheck check : checks) {
+            check.process(holder);
         }
         mountSpace = ProcFiles.link(own + "/ns/mnt").orElse("");
         List<Integer> numbers = new ArrayList<>();
@@ -238,8 +239,8 @@ public final class HolderScan {
             @Override
             public void special(String range, String name) throws IOException {
                 requireTime();
-                for (MemberLook look : looks) {
-                    look.mapping(new MemberLook.Mapped(holder, range, name));
+                for (MemberCheck check : checks) {
+                    check.mapping(new MemberCheck.Mapped(holder, range, name));
                 }
             }
         });
@@ -256,8 +257,8 @@ public final class HolderScan {
         tracer(status)
                 .ifPresent(tracer -> references.add(
                         new Reference(holder, Reference.ReferenceKind.TRACED, "thread " + thread, holder(tracer))));
-        for (MemberLook look : looks) {
-            look.thread(holder, thread, status);
+        for (MemberCheck check : checks) {
+            check.thread(holder, thread, status);
         }
     }
 
@@ -281,7 +282,10 @@ public final class HolderScan {
         return new Hold(holder, "a mapping", mapping.object(), mapping.name());
     }
 
-    /** A name can be long, so its hash stands for it; the number tells files of one hash apart. */
+    /**
+     * Returns a key for a file. A name can be long, so its hash is used. The number distinguishes files with equal
+     * hashes.
+     */
     private static long fileKey(String name, long inode) {
         return inode * 31 + name.hashCode();
     }
@@ -293,16 +297,16 @@ public final class HolderScan {
                 .filter(pid -> pid != 0);
     }
 
-    private void show(MemberLook.Open open) throws IOException {
-        for (MemberLook look : looks) {
-            look.descriptor(open);
+    private void show(MemberCheck.Open open) throws IOException {
+        for (MemberCheck check : checks) {
+            check.descriptor(open);
         }
     }
 
     private void readDescriptor(Holder holder, int number, String name) throws IOException {
         String place = "descriptor " + number;
         if (name.startsWith(SOCKET)) {
-            show(new MemberLook.Open(holder, number, name, Optional.empty(), true, ""));
+            show(new MemberCheck.Open(holder, number, name, Optional.empty(), true, ""));
             requireRoom();
             holds.add(new Hold(holder, place, KernelObject.socket(numberIn(name)), name));
             return;
@@ -313,7 +317,7 @@ public final class HolderScan {
         }
         DescriptorInfo info = read.get();
         if (!name.startsWith("/")) {
-            show(new MemberLook.Open(holder, number, name, Optional.empty(), true, info.text()));
+            show(new MemberCheck.Open(holder, number, name, Optional.empty(), true, info.text()));
         }
         if (name.startsWith(PIPE)) {
             requireRoom();
@@ -346,11 +350,11 @@ public final class HolderScan {
                 name);
     }
 
-    /** Notes the ends of FIFOs and terminals; returns true for any other file whose description must not be shared. */
+    /** Notes the ends of FIFOs and terminals. Returns true for any other file whose description must not be shared. */
     private boolean countsAsFile(Holder holder, int number, String name, DescriptorInfo info) throws IOException {
         Optional<FileStatus> found = status(holder.pid(), number);
         boolean foreign = found.isPresent() && !info.isPathOnly() && inForeignMount(holder.pid(), name, info);
-        show(new MemberLook.Open(holder, number, name, found, !foreign, info.text()));
+        show(new MemberCheck.Open(holder, number, name, found, !foreign, info.text()));
         if (found.isEmpty() || info.isPathOnly()) {
             return found.isEmpty() && !info.isPathOnly();
         }
@@ -387,7 +391,7 @@ public final class HolderScan {
         return !stateless && !appended && !status.isDirectory();
     }
 
-    /** Memory that is no file of a mount is in one of the kernel's own. */
+    /** Returns true for a file in a foreign mount. Memory that is no file of a mount is in one of the kernel's own. */
     private boolean inForeignMount(int pid, String name, DescriptorInfo info) throws IOException {
         if (!ownMounts || name.startsWith("/memfd:") || name.startsWith("/dev/zero") || name.startsWith("/SYSV")) {
             return false;
@@ -409,7 +413,10 @@ public final class HolderScan {
         return !known.contains(mount.get());
     }
 
-    /** A user's own filesystem may refuse this look, or have no server: then the file's type is not known. */
+    /**
+     * Returns a file's status. A user's own filesystem may refuse it, or have no server. Then the file's type is
+     * unknown.
+     */
     private static Optional<FileStatus> status(int pid, int number) {
         try {
             return ProcFiles.status("/proc/" + pid + "/fd/" + number);
@@ -453,7 +460,7 @@ public final class HolderScan {
         }
     }
 
-    /** Leaves those targets of epoll instances that no process of the rank has open. */
+    /** Removes the targets of epoll instances that a process of the rank has open. */
     private void requireTargets() throws IOException {
         List<MissingTarget> found = new ArrayList<>();
         for (MissingTarget target : missing) {
@@ -490,7 +497,7 @@ public final class HolderScan {
         return Kcmp.isTarget(target.epoll(), target.target(), target.occurrence(), new Descriptor(pid, number));
     }
 
-    /** A kernel that does not number masters: one that a rank has is taken for that of the rank's terminals. */
+    /** On a kernel that does not number masters, treats a rank's master as that of the rank's terminals. */
     private void takeMastersForTheirTerminals() {
         for (Hold hold : List.copyOf(holds)) {
             if (hold.object().kind() == ObjectKind.TERMINAL && hold.holder().isOfJob()) {
@@ -564,7 +571,7 @@ public final class HolderScan {
                 });
             }
         } catch (AccessDeniedException e) {
-            // A process with more rights than this service, as a container's init can have.
+            // This process has more privileges than the service, for example a container's init.
             unseen++;
         }
     }
@@ -628,7 +635,7 @@ public final class HolderScan {
         }
     }
 
-    /** Notes a descriptor of memory that a rank has mapped: by it the memory can be read, written and mapped. */
+    /** Notes a descriptor of memory that a rank has mapped, because it gives access to that memory. */
     private void addMemory(MemoryFile file) {
         KernelObject mapped = memoryByFile.get(fileKey(file.name(), file.inode()));
         if (mapped != null && memory.contains(mapped)) {
@@ -638,7 +645,7 @@ public final class HolderScan {
         }
     }
 
-    /** The users of the ranks' processes and of all from which they descend. */
+    /** Returns the users of the ranks' processes and of all their ancestors. */
     private Map<Integer, Integer> users() throws IOException {
         Map<Integer, Integer> users = new HashMap<>();
         for (int member : rankOf.keySet()) {

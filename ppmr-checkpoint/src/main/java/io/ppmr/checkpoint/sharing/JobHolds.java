@@ -7,15 +7,15 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The result of one look at a node for a job, and for the processes that share something with it. Immutable.
+ * The result of one scan of a node for a job, and for the processes that share objects with it. Immutable.
  *
- * @param holds of the ranks' processes; of others those of objects that matter to a rank
- * @param references of the ranks' processes to others
+ * @param holds the objects of the ranks' processes, and of other processes those that matter to a rank
+ * @param references references of the ranks' processes to others
  * @param sockets the Unix sockets in the ranks' network namespaces, by number
  * @param processes all processes of the node, by PID
- * @param users the user of processes from which ranks descend, by PID
- * @param movableSockets numbers of sockets whose connection to the outside is dealt with otherwise
- * @param unseen how many processes may not be looked at
+ * @param users users of the ranks' ancestors, by PID
+ * @param movableSockets numbers of sockets whose connection to the outside is handled elsewhere
+ * @param unseen number of processes that cannot be inspected
  */
 public record JobHolds(
         List<Hold> holds,

@@ -1,14 +1,14 @@
 package io.ppmr.checkpoint.sharing;
 
 /**
- * Something in the kernel that several processes can hold, or one end of it. Two are equal if they are the same object.
+ * A kernel object that several processes can hold, or one end of it. Two are equal if they are the same object.
  * Immutable.
  *
- * @param kind what it is
- * @param id what tells it from others of its kind
+ * @param kind its kind
+ * @param id its identity among those of its kind
  */
 public record KernelObject(ObjectKind kind, String id) {
-    /** The kinds, with the end of those that have two. */
+    /** The kinds, with the end for those that have two. */
     public enum ObjectKind {
         /** The end of a pipe or FIFO at which it is read. */
         PIPE_OUTPUT,
@@ -25,7 +25,7 @@ public record KernelObject(ObjectKind kind, String id) {
         TERMINAL
     }
 
-    /** The number of a socket. */
+    /** Returns a socket by its number. */
     static KernelObject socket(long inode) {
         return new KernelObject(ObjectKind.SOCKET, Long.toString(inode));
     }

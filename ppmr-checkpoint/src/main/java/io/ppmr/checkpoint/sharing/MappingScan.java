@@ -7,7 +7,7 @@ import java.io.IOException;
 import java.util.Optional;
 
 /**
- * Reads the shared mappings of a process out of {@code /proc/PID/maps}, as a stream: a process can have 65,530 of them,
+ * Reads the shared mappings of a process from {@code /proc/PID/maps}, as a stream. A process can have 65,530 of them,
  * with names of some thousand bytes. For one thread.
  */
 public final class MappingScan {
@@ -27,7 +27,7 @@ public final class MappingScan {
     public interface MappingSink {
         void accept(SharedMapping mapping) throws IOException;
 
-        /** Receives, before {@link #accept}, one of a file without a name, of a device, or of no file. */
+        /** Receives, before {@link #accept}, a mapping of an unlinked file, of a device, or of no file. */
         default void special(String range, String name) throws IOException {}
     }
 
@@ -35,17 +35,17 @@ public final class MappingScan {
      * Memory that is mapped shared.
      *
      * @param object the memory
-     * @param name the file's name as the kernel shows it
+     * @param name the file's name from the kernel
      * @param inode the file's number
      * @param writes whether it may be written through this mapping
      */
     public record SharedMapping(KernelObject object, String name, long inode, boolean writes) {
-        /** Returns true if it is no file that both nodes could have: its bytes are in this node's memory alone. */
+        /** Returns true if both nodes cannot have the file, because its bytes are only in this node's memory. */
         boolean isMemoryOnly() {
             return isMemory(name);
         }
 
-        /** Returns true if what another process does with it matters; reading a file is not what it is about here. */
+        /** Returns true if another process's use of it matters. Reading a file does not. */
         boolean matters() {
             return writes || (isMemoryOnly() && name.endsWith(UNNAMED));
         }
@@ -53,7 +53,7 @@ public final class MappingScan {
 
     private MappingScan() {}
 
-    /** Returns true for the names of files whose bytes are in this node's memory alone. */
+    /** Returns true for the names of files whose bytes are only in this node's memory. */
     static boolean isMemory(String name) {
         return name.startsWith("/memfd:")
                 || name.startsWith(SYSTEM_V)
@@ -61,7 +61,7 @@ public final class MappingScan {
                 || name.startsWith("/dev/shm/");
     }
 
-    /** Reads those of a process; none if it has ended. */
+    /** Reads the mappings of a process, or none if it has ended. */
     public static void read(int pid, MappingSink sink) throws IOException {
         ProcMaps.read(pid, line -> accept(pid, line, sink));
     }
@@ -81,7 +81,7 @@ public final class MappingScan {
         if (unnamed || !isPath || fields[NAME].startsWith(DEVICES)) {
             sink.special(fields[0], fields[NAME]);
         }
-        // All that have no inode of their own, as rings of io_uring, have one in common.
+        // All objects without an inode of their own, such as rings of io_uring, have one in common.
         if (!shared || fields[INODE].equals("0") || !isPath) {
             return;
         }

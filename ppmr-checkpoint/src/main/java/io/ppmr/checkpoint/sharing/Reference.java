@@ -1,15 +1,15 @@
 package io.ppmr.checkpoint.sharing;
 
 /**
- * A process of a rank refers to another process, or to a file, in a way that is no hold. Immutable.
+ * A process of a rank refers to another process, or to a file, without holding it. Immutable.
  *
  * @param holder the process of the rank
- * @param kind how it refers
- * @param place where in it: {@code descriptor 3}, {@code thread 17}
- * @param other the process that it refers to; PID 0 where there is none
+ * @param kind the kind of the reference
+ * @param place place in the process: {@code descriptor 3}, {@code thread 17}
+ * @param other the other process; PID 0 if there is none
  */
 public record Reference(Holder holder, ReferenceKind kind, String place, Holder other) {
-    /** The ways. */
+    /** The kinds of references. */
     public enum ReferenceKind {
         /** The other process traces it, ptrace(2). */
         TRACED,

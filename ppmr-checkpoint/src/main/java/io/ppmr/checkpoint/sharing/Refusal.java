@@ -4,8 +4,8 @@ package io.ppmr.checkpoint.sharing;
  * A reason not to move a rank. Immutable.
  *
  * @param rank the rank
- * @param reason the process, what it holds, and who has the other side
- * @param remedy what the job's owner can do
+ * @param reason the process, its object, and the process with the other end
+ * @param remedy the remedy for the job's owner
  */
 public record Refusal(int rank, String reason, String remedy) {
     @Override

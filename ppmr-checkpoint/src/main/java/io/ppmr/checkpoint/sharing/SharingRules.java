@@ -12,8 +12,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Decides which ranks cannot be moved because of what they share. A rank is moved by itself: whatever a process outside
- * of it holds stays behind, and another rank is outside, too. Pure; for one look and one thread.
+ * Decides which ranks cannot be moved because of shared objects. A rank is moved separately. Objects of processes
+ * outside of it stay behind, and another rank is outside, too. Pure; for one scan and one thread.
  */
 public final class SharingRules {
     private static final String STREAM_REMEDY =
@@ -40,7 +40,7 @@ public final class SharingRules {
         }
     }
 
-    /** Returns the reasons not to move, by rank; a rank without one can be moved as far as these rules go. */
+    /** Returns the reasons not to move, by rank. A rank without one can be moved by these rules. */
     public static Map<Integer, List<Refusal>> refusals(JobHolds look) {
         return new SharingRules(look).all();
     }
@@ -64,8 +64,8 @@ public final class SharingRules {
 
     private Optional<Refusal> refusal(Hold hold) {
         return switch (hold.object().kind()) {
-            case PIPE_INPUT -> otherEnd(hold, ObjectKind.PIPE_OUTPUT, "what it writes is read by");
-            case PIPE_OUTPUT -> otherEnd(hold, ObjectKind.PIPE_INPUT, "what it reads is written by");
+            case PIPE_INPUT -> otherEnd(hold, ObjectKind.PIPE_OUTPUT, "its data is read by");
+            case PIPE_OUTPUT -> otherEnd(hold, ObjectKind.PIPE_INPUT, "its data is written by");
             case SOCKET -> socket(hold);
             case MEMORY -> memory(hold);
             case DESCRIPTION -> description(hold);
@@ -74,7 +74,7 @@ public final class SharingRules {
         };
     }
 
-    /** Finds a holder of an object outside of a rank; other ranks first, since their remedy is the better one. */
+    /** Finds a holder of an object outside of a rank. Other ranks come first, because their remedy is better. */
     private Optional<Hold> outside(KernelObject object, int rank) {
         Hold found = null;
         for (Hold other : byObject.getOrDefault(object, List.of())) {
@@ -104,7 +104,7 @@ public final class SharingRules {
 
     private static String belonging(Holder other) {
         return other.isOfJob()
-                ? "which is of rank " + other.rank() + ", and each rank is moved by itself"
+                ? "which belongs to rank " + other.rank() + ", and each rank is moved separately"
                 : "which is outside of the rank and stays on this node";
     }
 
@@ -128,7 +128,7 @@ public final class SharingRules {
                         "shared memory (" + EscapedName.text(hold.label()) + ")",
                         "the same memory belongs to",
                         other,
-                        "have the job give that memory up before it is moved"));
+                        "have the job release that memory before it is moved"));
     }
 
     private Optional<Refusal> description(Hold hold) {
@@ -138,7 +138,7 @@ public final class SharingRules {
                         EscapedName.text(hold.label()) + " open",
                         "the same open file, with one position in it, belongs to",
                         other,
-                        "open a file for each process, or append to it (>> FILE); have what needs no input read"
+                        "open a file for each process, or append to it (>> FILE); let programs without input read"
                                 + " /dev/null"));
     }
 
@@ -186,14 +186,14 @@ public final class SharingRules {
             Optional<Hold> holder = outside(KernelObject.socket(other), rank);
             if (holder.isPresent()) {
                 return Optional.of(
-                        refused(hold, named(socket), "its other side belongs to", holder.get(), remedy(socket)));
+                        refused(hold, named(socket), "its other end belongs to", holder.get(), remedy(socket)));
             }
         }
         return socket.peer() == 0 || isInside(KernelObject.socket(socket.peer()), rank)
                 ? Optional.empty()
                 : Optional.of(new Refusal(
                         rank,
-                        has(hold, named(socket)) + ", and its other side belongs to no process of the rank",
+                        has(hold, named(socket)) + ", and its other end belongs to no process of the rank",
                         remedy(socket)));
     }
 
@@ -202,7 +202,7 @@ public final class SharingRules {
         return "the Unix socket " + socket.inode() + (name.isEmpty() ? "" : ", with the address " + name);
     }
 
-    /** The address of a connection is that of the end which was bound to one. */
+    /** Returns the address of a connection, which is that of the end which was bound to one. */
     private String addressOf(UnixSocket socket) {
         UnixSocket peer = look.sockets().get(socket.peer());
         String name = !socket.name().isEmpty() || peer == null ? socket.name() : peer.name();
@@ -216,7 +216,7 @@ public final class SharingRules {
         return "have the job close that connection, in its suspend hook if need be"
                 + (name.startsWith("/")
                         ? "; or name " + name + " in external_sockets of the checkpointer, if the job copes with a"
-                                + " connection that the other side has closed"
+                                + " connection that the other end has closed"
                         : "");
     }
 
@@ -247,7 +247,7 @@ public final class SharingRules {
                                 + ") an open file that no process of the rank"
                                 + " has open under that number"
                                 + (other.pid() == 0 ? "" : "; it belongs to " + other + ", " + belonging(other)),
-                        "have the job take a file out of its epoll instance before it closes it"));
+                        "have the job remove a file from its epoll instance before it closes the file"));
             case MOUNT ->
                 Optional.of(new Refusal(
                         holder.rank(),
@@ -258,7 +258,7 @@ public final class SharingRules {
             case LEADER ->
                 Optional.of(new Refusal(
                         holder.rank(),
-                        holder + " has threads that run and a first thread that has ended, and CRIU writes no such"
+                        holder + " has threads that run and a first thread that has ended, and CRIU cannot write such a"
                                 + " process",
                         "have the program's first thread wait for the others (pthread_join(3))"));
         };
@@ -266,7 +266,7 @@ public final class SharingRules {
 
     // ---- a common ancestor ---------------------------------------------------------------------------------------
 
-    /** Names a process that can be moved as one rank with both in it, if there is one of the job's user. */
+    /** Names a process of the job's user that can be moved as one rank with both in it, if there is one. */
     private String together(Holder one, Holder other) {
         Integer user = look.users().get(one.pid());
         if (user == null) {
@@ -285,7 +285,7 @@ public final class SharingRules {
         return "";
     }
 
-    /** The process and all from which it descends, the nearest first. */
+    /** Returns the process and all its ancestors, the nearest first. */
     private List<Integer> ancestors(int pid) {
         List<Integer> found = new ArrayList<>();
         ProcStat stat = look.processes().get(pid);

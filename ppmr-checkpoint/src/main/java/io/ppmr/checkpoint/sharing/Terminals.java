@@ -10,8 +10,8 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Identifies the terminal of a device file: both ends of a pseudoterminal have the number that it has in its mount of
- * devpts, pts(4), of which each container has one. For one look and one thread.
+ * Identifies the terminal of a device file. Both ends of a pseudoterminal have its number in its mount of devpts,
+ * pts(4), of which each container has one. For one scan and one thread.
  */
 final class Terminals {
     private static final int MOST_BYTES = 16 << 20;
@@ -35,7 +35,7 @@ final class Terminals {
 
     private final Map<String, String> mounts = new HashMap<>();
 
-    /** Returns true if it is the device of which each open makes a pseudoterminal. */
+    /** Returns true if each open of the device makes a pseudoterminal. */
     static boolean isMaster(FileStatus status) {
         return status.major() == AUXILIARY && status.minor() == MASTERS;
     }
@@ -49,7 +49,7 @@ final class Terminals {
         return major >= PSEUDO && major <= LAST_PSEUDO;
     }
 
-    /** Returns the terminal of a device file that a process has open; empty if it cannot be told, or has gone. */
+    /** Returns the terminal of a device file that a process has open, or empty if it is unknown or gone. */
     Optional<KernelObject> of(int pid, FileStatus status, Optional<DescriptorInfo> info) throws IOException {
         if (isMaster(status)) {
             Optional<String> index = info.flatMap(lines -> lines.value("tty-index:"));
@@ -67,7 +67,7 @@ final class Terminals {
         return Optional.of(new KernelObject(ObjectKind.TERMINAL, "device " + status.major() + ":" + status.minor()));
     }
 
-    /** The terminal that {@code /dev/tty} means in a process. */
+    /** Returns the terminal that {@code /dev/tty} means in a process. */
     private Optional<KernelObject> controlling(int pid) throws IOException {
         Optional<String> stat = ProcFiles.text("/proc/" + pid + "/stat", STAT_BYTES);
         if (stat.isEmpty()) {
@@ -81,7 +81,7 @@ final class Terminals {
         return Optional.of(new KernelObject(ObjectKind.TERMINAL, id));
     }
 
-    /** Returns the devpts of an open master: that which it was opened in, or the one beside {@code /dev/ptmx}. */
+    /** Returns the devpts of an open master: the one that it was opened in, or the one beside {@code /dev/ptmx}. */
     private String mount(int pid, String device) throws IOException {
         String space = ProcFiles.link("/proc/" + pid + "/ns/mnt").orElse("");
         if (!mounts.containsKey(space)) {

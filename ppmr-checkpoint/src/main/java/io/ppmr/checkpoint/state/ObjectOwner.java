@@ -5,40 +5,40 @@ import java.io.IOException;
 import java.util.Optional;
 
 /**
- * The owner of a pipe without a name or of a socket, which CRIU makes again as root. Its user could not open such a
- * pipe again by {@code /proc/self/fd}, as {@code <(...)} of a shell does. Such a socket would count as root's: for
- * firewalls that go by users, and for those who ask it who listens. Immutable.
+ * The owner of an unnamed pipe or of a socket, which CRIU restores as root. The user could not open such a pipe again
+ * by {@code /proc/self/fd}, as a shell's {@code <(...)} does. Such a socket would count as root's for firewalls with
+ * rules for users, and for peers that query the listener's user. Immutable.
  *
- * @param pid the process that has it, as it sees itself
- * @param descriptor its descriptor there
+ * @param pid its process, in that process's own PID namespace
+ * @param descriptor its descriptor in the process
  * @param uid its owner
- * @param gid the group to which it belongs
+ * @param gid its group
  */
 public record ObjectOwner(int pid, int descriptor, int uid, int gid) {
     private static final int FIELDS = 4;
 
-    /** Finds how many connections may wait at a Unix socket that listens. */
+    /** Finds the backlog of a listening Unix socket. */
     @FunctionalInterface
     public interface Backlogs {
         /**
-         * Returns that number; empty if the socket is none of these.
+         * Returns the backlog, or empty if the socket is no listening Unix socket.
          *
-         * @param process the process that has it, as this service sees it
-         * @param descriptor its descriptor there
+         * @param process its process, in this service's PID namespace
+         * @param descriptor its descriptor in the process
          */
         Optional<Integer> of(int process, int descriptor) throws IOException;
     }
 
-    /** Returns it as words, the process's number first. */
+    /** Returns the owner as words, the process's number first. */
     public String words() {
         return pid + " " + descriptor + " " + Integer.toUnsignedString(uid) + " " + Integer.toUnsignedString(gid);
     }
 
-    /** Reads what {@link #words} has written; throws IllegalArgumentException otherwise. */
+    /** Parses the text of {@link #words}. Throws IllegalArgumentException if it is invalid. */
     public static ObjectOwner parse(String text) {
         String[] words = text.split(" ", -1);
         if (words.length != FIELDS) {
-            throw new IllegalArgumentException("'" + text + "' has not " + FIELDS + " words");
+            throw new IllegalArgumentException("'" + text + "' must have " + FIELDS + " words");
         }
         return new ObjectOwner(
                 Integer.parseInt(words[0]),
@@ -50,8 +50,8 @@ public record ObjectOwner(int pid, int descriptor, int uid, int gid) {
     /**
      * Gives a copy's pipe or socket to its owner.
      *
-     * @param process its process as this service sees it
-     * @return why it could not be given; empty if it was
+     * @param process its process, in this service's PID namespace
+     * @return why that failed, or empty if it succeeded
      */
     public Optional<String> set(int process, Backlogs backlogs) {
         try (BorrowedObject object = BorrowedObject.of(process, descriptor)) {

@@ -11,32 +11,32 @@ import org.slf4j.LoggerFactory;
  * The label by which a security module, such as AppArmor, SELinux or Smack, confines a process. A target without that
  * module or its policy would restore the copy without it. Immutable.
  *
- * @param pid the process, as it sees itself
- * @param label in printable characters
+ * @param pid the process, in its own PID namespace
+ * @param label the label in printable characters
  */
 public record SecurityLabel(int pid, String label) {
     private static final Logger LOG = LoggerFactory.getLogger(SecurityLabel.class);
     private static final int MOST_BYTES = 4096;
-    /** The label of this service; empty where no module gives labels, and a crowd of threads is not asked for any. */
+    /** The label of this service. It is empty if no module gives labels, and then threads are not checked for one. */
     private static final String OWN = read("self");
 
     /**
-     * Reads the label of a process; empty if it is not confined, or not more than this service.
+     * Reads the label of a process, or empty if it is not confined more than this service.
      *
-     * @param process the process as this service sees it
-     * @param pid the same as it sees itself
+     * @param process the process, in this service's PID namespace
+     * @param pid the process, in its own PID namespace
      */
     public static Optional<SecurityLabel> ofConfined(int process, int pid) {
         String label = OWN.isEmpty() ? "" : read(Integer.toString(process));
         return isFree(label) || label.equals(OWN) ? Optional.empty() : Optional.of(new SecurityLabel(pid, label));
     }
 
-    /** Returns true if a security module gives labels to a process, by which it may be confined or not. */
+    /** Returns true if a security module gives labels to a process, confined or not. */
     public static boolean isGivenTo(int process) {
         return !read(Integer.toString(process)).isEmpty();
     }
 
-    /** A kernel without a module that gives labels answers with an error. */
+    /** Reads a label. A kernel without a module that gives labels returns an error. */
     private static String read(String process) {
         try {
             String text = ProcFiles.text("/proc/" + process + "/attr/current", MOST_BYTES)
@@ -48,7 +48,10 @@ public record SecurityLabel(int pid, String label) {
         }
     }
 
-    /** AppArmor says that nothing, or a profile of that mode, applies; SELinux has types that are allowed all. */
+    /**
+     * Returns true for a label without confinement. AppArmor shows that no profile, or one of that mode, applies.
+     * SELinux has types without limits.
+     */
     private static boolean isFree(String label) {
         return label.isEmpty()
                 || label.equals("unconfined")
@@ -58,9 +61,9 @@ public record SecurityLabel(int pid, String label) {
     }
 
     /**
-     * Returns how a copy is labelled otherwise; empty if it has this label.
+     * Returns a copy's different label, or empty if it has this one.
      *
-     * @param copy its process as this service sees it
+     * @param copy its process, in this service's PID namespace
      */
     public Optional<String> otherOf(int copy) {
         String other = read(Integer.toString(copy));
@@ -68,15 +71,15 @@ public record SecurityLabel(int pid, String label) {
                 ? Optional.empty()
                 : Optional.of(
                         "process " + pid + " has " + (other.isEmpty() ? "no security label" : "the label " + other)
-                                + ", its original was confined as " + label);
+                                + ", but its original was confined as " + label);
     }
 
-    /** Returns it as words, the process's number first. */
+    /** Returns the label as words, the process's number first. */
     public String words() {
         return pid + " " + label;
     }
 
-    /** Reads what {@link #words} has written; throws IllegalArgumentException otherwise. */
+    /** Parses the text of {@link #words}. Throws IllegalArgumentException if it is invalid. */
     public static SecurityLabel parse(String text) {
         int blank = text.indexOf(' ');
         if (blank < 0) {

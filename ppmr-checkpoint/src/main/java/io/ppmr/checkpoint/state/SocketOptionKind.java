@@ -7,13 +7,13 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * An option of sockets that CRIU leaves out, socket(7), ip(7), ipv6(7), tcp(7), udp(7), netlink(7),
- * packet(7). Immutable.
+ * An option of sockets that CRIU leaves out, socket(7), ip(7), ipv6(7), tcp(7), udp(7), netlink(7), packet(7).
+ * Immutable.
  *
  * @param level the protocol's number
- * @param number the option's
- * @param of which sockets have it
- * @param bytes that its value has at most
+ * @param number the option's number
+ * @param of sockets that have it
+ * @param bytes maximum size of its value
  */
 record SocketOptionKind(int level, int number, Of of, int bytes) {
     /** The sockets that have an option. */
@@ -22,7 +22,7 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         INTERNET,
         INTERNET_6,
         TCP,
-        /** TCP sockets that are no connections: of these the value is the connection's own. */
+        /** TCP sockets without a connection. For connections the value belongs to the connection. */
         TCP_APART,
         UDP,
         NETLINK,
@@ -37,13 +37,13 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
     private static final int NETLINK_LEVEL = 270;
     private static final int PACKET_LEVEL = 263;
     private static final int IP_OPTIONS_BYTES = 40;
-    /** All four together fit into a line; a longer header is set by no copy, which the log says. */
+    /** Maximum size of a header, so that all four fit a line. No copy gets a longer header, which the log reports. */
     private static final int HEADER_BYTES = 1024;
 
     private static final int NAME_BYTES = 16;
     private static final int CONGESTION = 13;
 
-    /** All of them, in the order in which they are set. */
+    /** All options, in the order in which they are set. */
     static final List<SocketOptionKind> ALL = all();
 
     private static final Map<String, SocketOptionKind> BY_NAME = byName();
@@ -54,7 +54,7 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         // SO_PEEK_OFF, SO_NOFCS, SO_SELECT_ERR_QUEUE, SO_BUSY_POLL, SO_MAX_PACING_RATE, SO_ZEROCOPY,
         // SO_PREFER_BUSY_POLL, SO_TXREHASH, SO_RCVMARK, SO_PASSPIDFD, SO_RCVPRIORITY, SO_PASSRIGHTS.
         add(all, SOCKET, Of.ANY, 1, 29, 35, 37, 63, 64, 65, 40, 41, 42, 43, 45, 46, 47, 60, 69, 74, 75, 76, 82, 83);
-        // IP_TOS, _TTL and _PKTINFO, which CRIU leaves out of IPv6 sockets alone; IP_ROUTER_ALERT, _RECVOPTS, _RETOPTS,
+        // IP_TOS, _TTL and _PKTINFO, which CRIU leaves out only for IPv6 sockets; IP_ROUTER_ALERT, _RECVOPTS, _RETOPTS,
         // _MTU_DISCOVER, _RECVERR, _RECVTTL, _RECVTOS, _PASSSEC, _TRANSPARENT, _RECVORIGDSTADDR, _MINTTL, _NODEFRAG,
         // _CHECKSUM, _BIND_ADDRESS_NO_PORT, _RECVFRAGSIZE, _RECVERR_RFC4884, _MULTICAST_TTL, _MULTICAST_LOOP,
         // _MULTICAST_ALL, _LOCAL_PORT_RANGE.
@@ -99,7 +99,7 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
                 74,
                 75,
                 77);
-        // IPV6_HOPOPTS, _RTHDRDSTOPTS, _RTHDR, _DSTOPTS: headers that each packet gets.
+        // IPV6_HOPOPTS, _RTHDRDSTOPTS, _RTHDR, _DSTOPTS, the headers of each packet.
         for (int header : new int[] {54, 55, 57, 59}) {
             all.add(new SocketOptionKind(IPV6, header, Of.INTERNET_6, HEADER_BYTES));
         }
@@ -115,7 +115,7 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         add(all, NETLINK_LEVEL, Of.NETLINK, 3, 4, 5, 8, 10, 11, 12);
         // PACKET_TX_HAS_OFF, _QDISC_BYPASS, _IGNORE_OUTGOING.
         add(all, PACKET_LEVEL, Of.PACKET, 19, 20, 23);
-        // SO_LOCK_FILTER: from then on the filter stays, which CRIU has set.
+        // SO_LOCK_FILTER. From then on the filter that CRIU has set cannot be changed.
         add(all, SOCKET, Of.ANY, 44);
         return Collections.unmodifiableList(all);
     }
@@ -132,17 +132,17 @@ record SocketOptionKind(int level, int number, Of of, int bytes) {
         return names;
     }
 
-    /** Its level and number: {@code 6/18}. */
+    /** Returns its level and number: {@code 6/18}. */
     String name() {
         return level + "/" + number;
     }
 
-    /** Returns true if a value can have this length: a number must be complete. */
+    /** Returns true if a value can have this length, because a number must be complete. */
     boolean canHave(int length) {
         return bytes == Integer.BYTES ? length == bytes : length <= bytes;
     }
 
-    /** Returns the option of that name; null if it is none that is moved. */
+    /** Returns the option of that name, or null if it is unknown or not moved. */
     static SocketOptionKind named(String name) {
         return BY_NAME.get(name);
     }

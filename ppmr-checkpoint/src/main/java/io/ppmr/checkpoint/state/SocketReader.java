@@ -17,8 +17,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads the options of a rank's sockets that are not as a new socket has them. New sockets are made to know these, one
- * for each kind. For one rank and one thread.
+ * Reads the options of a rank's sockets that differ from those of a new socket. One new socket of each kind is made for
+ * the comparison. For one rank and one thread.
  */
 public final class SocketReader {
     private static final Logger LOG = LoggerFactory.getLogger(SocketReader.class);
@@ -44,9 +44,9 @@ public final class SocketReader {
     private final Set<Long> seen = new HashSet<>();
     private final Map<Kind, Map<String, String>> usual = new HashMap<>();
 
-    /** Sockets that have the same options. */
+    /** A kind of sockets with the same options. */
     private record Kind(int domain, int type, int protocol, boolean connected) {
-        /** Other families number their protocols as they like. */
+        /** Returns true for Internet families. Others have their own numbers for protocols. */
         private boolean isInternet() {
             return domain == INTERNET || domain == INTERNET_6;
         }
@@ -66,11 +66,11 @@ public final class SocketReader {
     }
 
     /**
-     * Reads a socket's options; empty if all are as usual, or if the same socket was read before.
+     * Reads a socket's options, or empty if all are default, or if the same socket was read before.
      *
-     * @param process the process that has it, as this service sees it
-     * @param id the same as it sees itself
-     * @param descriptor its descriptor there
+     * @param process its process, in this service's PID namespace
+     * @param id its process, in that process's own PID namespace
+     * @param descriptor its descriptor in the process
      * @param inode the socket's number
      */
     public Optional<SocketSettings> read(int process, int id, int descriptor, long inode) throws IOException {
@@ -86,7 +86,7 @@ public final class SocketReader {
             values.entrySet().removeAll(usual(kind, values).entrySet());
             return values.isEmpty() ? Optional.empty() : Optional.of(new SocketSettings(id, descriptor, values));
         } catch (CannotBorrowException e) {
-            // Its copy has what CRIU gives it, as on any kernel before Linux 5.6.
+            // Its copy has CRIU's options, as on any kernel before Linux 5.6.
             LOG.debug("the options of sockets are not read: {}", e.getMessage());
             return Optional.empty();
         }
@@ -109,7 +109,9 @@ public final class SocketReader {
         return socket.option(SOCKET, option, value.array()) ? value.getInt(0) : -1;
     }
 
-    /** The values of a new socket; of a kind that this service may not make, those of the one that was found. */
+    /**
+     * Returns the values of a new socket. If this service may not make one of that kind, it returns the found values.
+     */
     private Map<String, String> usual(Kind kind, Map<String, String> found) {
         Map<String, String> known = usual.get(kind);
         if (known == null) {

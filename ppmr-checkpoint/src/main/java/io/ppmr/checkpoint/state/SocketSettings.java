@@ -11,11 +11,11 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The options of a socket that CRIU leaves out and that are not as a new socket has them. Immutable.
+ * The options of a socket that CRIU leaves out and that differ from those of a new socket. Immutable.
  *
- * @param pid the process that has it, as it sees itself
- * @param descriptor its descriptor there
- * @param values what each option is set to, in hexadecimal, by {@link SocketOptionKind#name}
+ * @param pid its process, in that process's own PID namespace
+ * @param descriptor its descriptor in the process
+ * @param values value of each option, in hexadecimal, by {@link SocketOptionKind#name}
  */
 public record SocketSettings(int pid, int descriptor, Map<String, String> values) {
     private static final HexFormat HEX = HexFormat.of();
@@ -25,7 +25,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
         values = Map.copyOf(values);
     }
 
-    /** Returns them as words, the process's number first. */
+    /** Returns the options as words, the process's number first. */
     public String words() {
         StringBuilder words = new StringBuilder(pid + " " + descriptor);
         for (SocketOptionKind option : SocketOptionKind.ALL) {
@@ -37,7 +37,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
         return words.toString();
     }
 
-    /** Reads what {@link #words} has written; throws IllegalArgumentException otherwise. */
+    /** Parses the text of {@link #words}. Throws IllegalArgumentException if it is invalid. */
     public static SocketSettings parse(String text) {
         String[] words = text.split(" ", -1);
         if (words.length < LEAST_WORDS) {
@@ -48,7 +48,7 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
             String[] parts = word.split("=", 2);
             SocketOptionKind option = SocketOptionKind.named(parts[0]);
             if (option == null || parts.length < 2 || !option.canHave(HEX.parseHex(parts[1]).length)) {
-                throw new IllegalArgumentException("'" + word + "' is no option of a socket that is moved");
+                throw new IllegalArgumentException("'" + word + "' is no moved option of a socket");
             }
             values.put(parts[0], parts[1]);
         }
@@ -58,8 +58,8 @@ public record SocketSettings(int pid, int descriptor, Map<String, String> values
     /**
      * Sets the options of a copy's socket.
      *
-     * @param process its process as this service sees it
-     * @return what could not be set, in words; empty if all could
+     * @param process its process, in this service's PID namespace
+     * @return options that could not be set, in words, or empty if all could
      */
     public List<String> set(int process) {
         List<String> failed = new ArrayList<>();

@@ -13,14 +13,14 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The settings of a thread that CRIU leaves out: on which processors it runs, its I/O priority, how late its timers may
- * be, and, of a process's first thread, what of the process a core file has. Immutable.
+ * The settings of a thread that CRIU leaves out: its processors, its I/O priority, and the slack of its timers. For a
+ * process's first thread, they include the core filter. Immutable.
  *
- * @param id the thread's number as it sees it itself
- * @param processors on which it may run, as a list; empty if on all
- * @param ioPriority as ioprio_get(2) tells it; 0 if it has none of its own
- * @param slackNs how late its timers may be; 0 if that is the usual
- * @param coreFilter core(5), in hexadecimal; empty if it is the usual one, or the process's first thread is another one
+ * @param id the thread's number in its own PID namespace
+ * @param processors its processors, as a list; empty for all
+ * @param ioPriority its I/O priority from ioprio_get(2), or 0 if it has none of its own
+ * @param slackNs slack of its timers; 0 for the default
+ * @param coreFilter core(5), in hexadecimal; empty for the default, or if it is not the process's first thread
  */
 public record ThreadSettings(int id, String processors, int ioPriority, long slackNs, String coreFilter) {
     private static final String NONE = "-";
@@ -39,14 +39,14 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
     private static final int NICE_VALUES_A_LEVEL = 5;
 
     /**
-     * Reads those of a thread; empty if it has none but the usual.
+     * Reads the settings of a thread, or empty if all are default.
      *
-     * @param thread its number as this service sees it
-     * @param id its number as it sees it itself
+     * @param thread its number in this service's PID namespace
+     * @param id its number in its own PID namespace
      * @param allowed {@code Cpus_allowed_list} of its status
      * @param nice its nice value
      * @param isFirst whether it is its process's first thread
-     * @param usable the processors that its cgroup lets it use
+     * @param usable processors that its cgroup permits
      */
     public static Optional<ThreadSettings> read(
             int thread, int id, String allowed, int nice, boolean isFirst, BitSet usable) throws IOException {
@@ -63,7 +63,10 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
         return read.areUsual() ? Optional.empty() : Optional.of(read);
     }
 
-    /** Only who may change it may read it: without CAP_SYS_NICE the copy's timers are as late as usual. */
+    /**
+     * Returns the slack. Reading needs the right to change it. Without CAP_SYS_NICE the copy's timers have the default
+     * slack.
+     */
     private static long slackNs(String own) throws IOException {
         try {
             return ProcFiles.text(own + "/timerslack_ns", TEXT_BYTES)
@@ -85,18 +88,21 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
         return missing.isEmpty();
     }
 
-    /** Some kernels tell the priority that follows from the nice value where there is none of its own. */
+    /**
+     * Returns the I/O priority. Some kernels report the one that follows from the nice value if there is none of its
+     * own.
+     */
     private static int ioPriority(int thread, int nice) {
-        long told = LibC.CALLS.syscall(IOPRIO_GET, OF_A_PROCESS, thread, 0, 0);
+        long value = LibC.CALLS.syscall(IOPRIO_GET, OF_A_PROCESS, thread, 0, 0);
         int ofNice = BEST_EFFORT << CLASS_SHIFT | (nice + NICE_VALUES) / NICE_VALUES_A_LEVEL;
-        return told < 0 || told == ofNice || told >> CLASS_SHIFT == 0 ? 0 : (int) told;
+        return value < 0 || value == ofNice || value >> CLASS_SHIFT == 0 ? 0 : (int) value;
     }
 
     /**
-     * Gives a copy's thread these settings.
+     * Sets these settings for a copy's thread.
      *
-     * @param thread its number as this service sees it
-     * @return what it could not be given, in words; empty if it has all
+     * @param thread its number in this service's PID namespace
+     * @return settings that could not be set, in words, or empty if all could
      */
     public List<String> set(int thread) throws IOException {
         List<String> failed = new ArrayList<>();
@@ -105,15 +111,15 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
             BitSet here = Processors.online();
             here.and(wanted);
             if (here.isEmpty() || !Processors.setAffinity(thread, here)) {
-                failed.add(
-                        "runs on other processors than " + processors + ", which this node has not, or keeps from it");
+                failed.add("runs on other processors than " + processors
+                        + ", which this node does not have, or does not permit");
             } else if (!here.equals(wanted)) {
                 failed.add("runs on " + here.cardinality() + " of the processors " + processors
-                        + ", since this node has no others of them");
+                        + ", because this node has no others of them");
             }
         }
         if (ioPriority != 0 && LibC.CALLS.syscall(IOPRIO_SET, OF_A_PROCESS, thread, ioPriority, 0) != 0) {
-            failed.add("has not the I/O priority " + Integer.toHexString(ioPriority) + " (hexadecimal)");
+            failed.add("does not have the I/O priority " + Integer.toHexString(ioPriority) + " (hexadecimal)");
         }
         if (slackNs != 0) {
             write(thread, "timerslack_ns", Long.toString(slackNs), failed);
@@ -133,7 +139,7 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
         }
     }
 
-    /** Returns them as words, the number first. */
+    /** Returns the settings as words, the number first. */
     public String words() {
         return String.join(
                 " ",
@@ -144,11 +150,11 @@ public record ThreadSettings(int id, String processors, int ioPriority, long sla
                 coreFilter.isEmpty() ? NONE : coreFilter);
     }
 
-    /** Reads what {@link #words} has written; throws IllegalArgumentException otherwise. */
+    /** Parses the text of {@link #words}. Throws IllegalArgumentException if it is invalid. */
     public static ThreadSettings parse(String text) {
         String[] words = text.split(" ", -1);
         if (words.length != FIELDS || !words[4].matches(NONE + "|[0-9a-f]{1,8}")) {
-            throw new IllegalArgumentException("'" + text + "' has not " + FIELDS + " settings");
+            throw new IllegalArgumentException("'" + text + "' must have " + FIELDS + " settings");
         }
         if (!words[1].equals(NONE)) {
             Processors.parse(words[1]);

@@ -7,14 +7,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The signals that wait for a stopped process, or may come to wait for it by its own timers. A process can ask for a
- * signal when its parent ends (PR_SET_PDEATHSIG of prctl(2)), which the kernel shows nowhere. The tool that restores a
- * copy is its parent, and ends: such a copy gets a signal that its original never got. It waits for the copy, or its
- * handler is about to run: then the signal is blocked, and the stack is another. Immutable.
+ * The signals that wait for a stopped process, or that its own timers may send. A process can request a signal for its
+ * parent's end (PR_SET_PDEATHSIG of prctl(2)), which the kernel shows nowhere. The tool that restores a copy is its
+ * parent, and ends. Then the copy gets a signal that its original never got. The signal waits for the copy, or its
+ * handler is about to run. In that case the signal is blocked, and the stack is another. Immutable.
  *
- * @param waiting a bit for each signal, the lowest of signal 1
- * @param blocked the same of those that the process holds back
- * @param stack the stack pointer of its first thread; 0 if the kernel does not tell it
+ * @param waiting a bit for each signal, the lowest for signal 1
+ * @param blocked the same bits for signals that the process blocks
+ * @param stack stack pointer of its first thread, or 0 if the kernel does not show it
  */
 public record WaitingSignals(long waiting, long blocked, long stack) {
     private static final int FIELDS = 3;
@@ -39,7 +39,7 @@ public record WaitingSignals(long waiting, long blocked, long stack) {
         return mask;
     }
 
-    /** Reads what waits for a process, and what its timers may send. */
+    /** Reads the signals that wait for a process, and those that its timers may send. */
     public static WaitingSignals ofOriginal(int process) throws IOException {
         WaitingSignals now = now(process);
         long mask = now.waiting();
@@ -65,12 +65,12 @@ public record WaitingSignals(long waiting, long blocked, long stack) {
         return found.find() ? Long.parseUnsignedLong(found.group(1), HEX) : 0;
     }
 
-    /** Returns the number of a signal that a copy has and this original had not; empty if there is none. */
-    public Optional<Integer> strangeOf(int copy) throws IOException {
+    /** Returns the number of a signal that a copy has and this original does not, or empty if there is none. */
+    public Optional<Integer> foreignSignalOf(int copy) throws IOException {
         WaitingSignals now = now(copy);
         long strange = now.waiting & ~waiting;
         long held = now.blocked & ~blocked;
-        // A handler of a signal that may come blocks others as well.
+        // A handler of an expected signal blocks others as well.
         boolean explained = (held & (waiting | USUAL)) != 0;
         if (stack != 0 && now.stack != 0 && stack != now.stack && !explained) {
             strange |= held;
@@ -79,16 +79,16 @@ public record WaitingSignals(long waiting, long blocked, long stack) {
         return strange == 0 ? Optional.empty() : Optional.of(Long.numberOfTrailingZeros(strange) + 1);
     }
 
-    /** Returns it as a word. */
+    /** Returns the signals as a word. */
     public String word() {
         return Long.toHexString(waiting) + "/" + Long.toHexString(blocked) + "/" + Long.toHexString(stack);
     }
 
-    /** Reads what {@link #word} has written; throws IllegalArgumentException otherwise. */
+    /** Parses the text of {@link #word}. Throws IllegalArgumentException if it is invalid. */
     public static WaitingSignals parse(String word) {
         String[] fields = word.split("/", -1);
         if (fields.length != FIELDS) {
-            throw new IllegalArgumentException("'" + word + "' has not " + FIELDS + " fields");
+            throw new IllegalArgumentException("'" + word + "' must have " + FIELDS + " fields");
         }
         return new WaitingSignals(
                 Long.parseUnsignedLong(fields[0], HEX),

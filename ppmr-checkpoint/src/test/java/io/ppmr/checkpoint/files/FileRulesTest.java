@@ -42,7 +42,7 @@ class FileRulesTest {
     private static final OpenedFile READ = file("/data/f", true, false);
     private static final OpenedFile WRITTEN = file("/data/f", true, true);
 
-    /** Disks that were copied from one image have files of the same handles. */
+    /** Disks that were copied from one image have files with the same handles. */
     @ParameterizedTest
     @CsvSource({
         "ef53, 1:aa, 1:aa, 8:1, 8:1, false, false",
@@ -109,7 +109,7 @@ class FileRulesTest {
                 .contains("at the target"));
     }
 
-    /** Each row: the file here, whether the target has one, whether it is written, what becomes of it. */
+    /** Each row has the file here, whether the target has one, whether it is written, and the decision. */
     @ParameterizedTest
     @CsvSource({
         "1000 5 1, none, false, carried",
@@ -130,11 +130,11 @@ class FileRulesTest {
             FileDecision verdict = there.equals("none")
                     ? rules.missing(0, file, found)
                     : rules.compare(0, file, found, carriedFacts(there));
-            String said = verdict instanceof FileRules.Carried carried
+            String reason = verdict instanceof FileRules.Carried carried
                     ? carried.replaces() ? "replaces" : "carried"
                     : verdict instanceof CompareContent ? "compared" : reason(verdict);
             String expected = what.equals("replaces") && !replace ? "the target has a file of that name" : what;
-            assertTrue(said.contains(expected), said);
+            assertTrue(reason.contains(expected), reason);
             assertFalse(rules.missing(0, file("/other/f", true, writes), found) instanceof FileRules.Carried);
         }
     }
@@ -185,13 +185,13 @@ class FileRulesTest {
 
     @Test
     void shouldWriteNamesSoThatTheyDoNothing() {
-        String said = TWO_NODES
+        String reason = TWO_NODES
                 .unseen(0, file("/a\n\033[31mCOMMITTED", true, false), 2, true)
                 .toString();
-        assertTrue(said.contains("/a\\012\\033[31mCOMMITTED"), said);
+        assertTrue(reason.contains("/a\\012\\033[31mCOMMITTED"), reason);
     }
 
-    /** Lines come from a process of the user's, or from another node. */
+    /** Lines come from a process of the user, or from another node. */
     @Property
     void shouldReadNoLineWronglyWhateverItIs(@ForAll String line) {
         FileFacts.parse(line).ifPresent(facts -> assertTrue(line.startsWith("found "), line));

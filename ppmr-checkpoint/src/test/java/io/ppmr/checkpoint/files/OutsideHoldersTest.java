@@ -23,7 +23,7 @@ class OutsideHoldersTest {
     @TempDir
     private Path folder;
 
-    /** The rank's process forks others all the time: one that was not listed with it is no stranger. */
+    /** The rank's process forks others all the time. A process that was not listed with it is not foreign. */
     @Test
     void shouldTellAStrangerFromAProcessThatTheRankHasForkedSince() throws Exception {
         Path file = Files.createFile(folder.resolve("f"));
@@ -46,7 +46,7 @@ class OutsideHoldersTest {
                     .find()
                     .orElseThrow()
                     .reason();
-            assertTrue(other.contains("which is of rank 1"), other);
+            assertTrue(other.contains("which belongs to rank 1"), other);
             assertTrue(OutsideHolders.holderOf(Set.of(file.toString())).isPresent());
             assertTrue(OutsideHolders.holderOf(Set.of(folder + "/other")).isEmpty());
         } finally {

@@ -25,7 +25,7 @@ class SettingsTest {
         assertEquals(settings, SocketSettings.parse(settings.words()));
     }
 
-    /** Headers of packets are as long as they are. */
+    /** Headers of packets keep their lengths. */
     @Test
     void shouldReadAnOptionOfAnyLengthUpToItsLimit() {
         SocketSettings settings = new SocketSettings(117, 5, Map.of("41/59", "0001000000000000", "0/4", "01"));
@@ -49,7 +49,7 @@ class SettingsTest {
         assertThrows(IllegalArgumentException.class, () -> WaitingSignals.parse("x"));
     }
 
-    /** The words come from another node: nothing else is set than what is moved. */
+    /** The words come from another node. Only moved options are set. */
     @ParameterizedTest
     @ValueSource(strings = {"117 5", "117 5 1/36=01000000", "117 5 1/29=01", "117 5 1/29", "117 x 1/29=01000000"})
     void shouldReadNoOptionThatIsNotMoved(String words) {

@@ -104,7 +104,7 @@ public record MigrationHistory(
      */
     public static void each(Path journal, Reader reader) throws IOException {
         Set<String> names = new LinkedHashSet<>();
-        MappedJournal.each(journal, entry -> names.add(entry.record().migrationId()));
+        MappedJournal.forEach(journal, entry -> names.add(entry.record().migrationId()));
         List<String> all = List.copyOf(names);
         for (int from = 0; from < all.size(); from += GROUP) {
             List<String> group = all.subList(from, Math.min(all.size(), from + GROUP));
@@ -122,7 +122,7 @@ public record MigrationHistory(
     private static List<MigrationHistory> of(Path journal, List<String> ids) throws IOException {
         Map<String, Set<JournalEntry>> byId = new LinkedHashMap<>();
         ids.forEach(id -> byId.put(id, new LinkedHashSet<>()));
-        MappedJournal.each(journal, entry -> {
+        MappedJournal.forEach(journal, entry -> {
             Set<JournalEntry> known = byId.get(entry.record().migrationId());
             if (known != null) {
                 known.add(entry);
@@ -135,7 +135,7 @@ public record MigrationHistory(
     }
 
     private static MigrationHistory of(String id, Collection<JournalEntry> entries) {
-        TransactionRecord.Asked asked = new TransactionRecord.Asked(id, 0, "", "", "");
+        TransactionRecord.Requested asked = new TransactionRecord.Requested(id, 0, "", "", "");
         TransactionRecord.Done done = null;
         long endedEpochMs = 0;
         int attempts = 0;
@@ -146,7 +146,7 @@ public record MigrationHistory(
         for (JournalEntry entry : entries) {
             TransactionRecord record = entry.record();
             attempts = Math.max(attempts, record.attempt());
-            if (record instanceof TransactionRecord.Asked found) {
+            if (record instanceof TransactionRecord.Requested found) {
                 asked = found;
             } else if (record instanceof TransactionRecord.StepTimed step) {
                 timed.add(step);

@@ -31,7 +31,7 @@ class HistoryCommandTest {
     void writeJournal() throws IOException {
         path = folder.resolve("journal");
         try (MappedJournal journal = MappedJournal.open(path)) {
-            journal.append(new TransactionRecord.Asked("m1", 0, "uid 1000", "lu.C", "all to spare1:7"));
+            journal.append(new TransactionRecord.Requested("m1", 0, "uid 1000", "lu.C", "all to spare1:7"));
             journal.appendSynced(new TransactionRecord.Begun(
                     "m1",
                     1,
@@ -86,7 +86,7 @@ class HistoryCommandTest {
     void shouldShowAsTextWhatATerminalWouldObeyInAUsersWords() throws IOException {
         String job = "lu\u001b[2J\nm9  COMMITTED\u009b1m";
         try (MappedJournal journal = MappedJournal.open(path)) {
-            journal.appendSynced(new TransactionRecord.Asked("m3", 0, "uid 1000", job, "all"));
+            journal.appendSynced(new TransactionRecord.Requested("m3", 0, "uid 1000", job, "all"));
             journal.appendSynced(new TransactionRecord.Begun("m3", 1, List.of("spare1:7"), List.of()));
         }
         String listed = run("history", "--journal", path.toString());

@@ -38,7 +38,7 @@ public record ServiceKeys(
         ControlKeys control,
 
         @Key(
-                value = "" + RightsBounds.USUAL_FILES,
+                value = "" + RightsBounds.DEFAULT_FILES,
                 doc = "limit of the files that the processes of a rank have open or mapped, and of its threads. A"
                         + " source refuses a rank with more before it stops it. A target's limit must not be lower"
                         + " than its sources'",

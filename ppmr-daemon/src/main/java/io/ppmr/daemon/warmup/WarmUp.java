@@ -301,7 +301,7 @@ public final class WarmUp implements AutoCloseable {
                 Optional.empty(),
                 TargetSettings.Commands.NONE,
                 CarryPolicy.NONE,
-                RightsBounds.USUAL_FILES);
+                RightsBounds.DEFAULT_FILES);
     }
 
     private SourceSettings sourceSettings(PreSharedKey key, PoolGeometry pool, InetSocketAddress target)
@@ -315,7 +315,7 @@ public final class WarmUp implements AutoCloseable {
                 new SourceSettings.Connecting(CONNECTIONS, STEP_LIMIT),
                 new MigrationLimits(STEP_LIMIT, STEP_LIMIT, STEP_LIMIT, STEP_LIMIT, 1, LEAST_RATE),
                 SourceSettings.USUAL_RATE_TIME,
-                RightsBounds.USUAL_FILES,
+                RightsBounds.DEFAULT_FILES,
                 Optional.empty(),
                 JobFiles.USUAL);
     }

@@ -196,7 +196,7 @@ class ControlSocketTest {
         CountDownLatch begun = new CountDownLatch(1);
         String id = migrations.start("a", "a test", event -> begun.countDown()).id();
         assertTrue(begun.await(LIMIT.toSeconds(), TimeUnit.SECONDS));
-        assertRefused("is not under way; the one that is: " + id, "nothing like it");
+        assertRefused("is not under way; the current migration: " + id, "nothing like it");
         assertRefused("is not under way", "");
         try (ControlClient client = new ControlClient(socket)) {
             assertEquals(id, client.cancel(id.substring(0, 8)));

@@ -17,21 +17,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The restarts of all ranks of a copy: each is held when it is restored, and either all are released together or all
- * are ended. Closing it ends them if they have not been released; the command's thread owns it, and an end of the
- * command from outside may close it.
+ * The restarts of all ranks of a copy. Each rank is held when it is restored. Then either all are released together, or
+ * all are killed. Closing it kills them unless they were released. The command's thread owns it, and a shutdown hook
+ * may close it.
  */
 public final class HeldRestart implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(HeldRestart.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
-    private static final Duration LOOK = Duration.ofMillis(50);
+    private static final Duration POLL = Duration.ofMillis(50);
 
     private final Path workRoot;
     private final RankCommands restarts = new RankCommands("restart");
     private final List<HeldRank> ranks = new ArrayList<>();
     private boolean over;
 
-    /** @param workRoot for the restart commands' own files; removed in the end */
+    /** @param workRoot directory for the restart commands' own files; removed in the end */
     public HeldRestart(Path workRoot) {
         this.workRoot = workRoot;
     }
@@ -39,7 +39,7 @@ public final class HeldRestart implements AutoCloseable {
     /** Starts a restart for every rank. */
     public synchronized void start(KeptImages images, Checkpointer checkpointer, Duration deadline)
             throws IOException, CheckpointException {
-        requireGoing();
+        requireNotClosed();
         ImageManifest manifest = images.manifest();
         restarts.start(manifest.originals().keySet().stream().sorted().toList(), rank -> {
             Path work = WorkDirectories.create(workRoot, rank);
@@ -47,10 +47,10 @@ public final class HeldRestart implements AutoCloseable {
         });
     }
 
-    /** Waits until every rank is restored and held; throws as soon as one cannot be. */
+    /** Waits until every rank is restored and held. Throws as soon as one fails. */
     public void awaitHeld() throws CheckpointException, InterruptedException {
         while (!isHeld()) {
-            look();
+            pollRestarts();
         }
     }
 
@@ -58,30 +58,30 @@ public final class HeldRestart implements AutoCloseable {
         return restarts.isEmpty();
     }
 
-    private synchronized void look() throws CheckpointException, InterruptedException {
-        requireGoing();
-        restarts.next(LOOK).ifPresent(ranks::add);
+    private synchronized void pollRestarts() throws CheckpointException, InterruptedException {
+        requireNotClosed();
+        restarts.next(POLL).ifPresent(ranks::add);
     }
 
-    private void requireGoing() throws CheckpointException {
+    private void requireNotClosed() throws CheckpointException {
         if (over) {
-            throw new CheckpointException("told to end: what was restored is ended");
+            throw new CheckpointException("the command was told to end; the restored processes are killed");
         }
     }
 
-    /** Every restored process. */
+    /** Returns all restored processes. */
     public synchronized List<ProcessIdentity> processes() {
         return ranks.stream().flatMap(rank -> rank.processes().stream()).toList();
     }
 
-    /** The restored ranks. */
+    /** Returns the restored ranks. */
     public synchronized List<HeldRank> ranks() {
         return List.copyOf(ranks);
     }
 
-    /** Proves once more that all are held, and continues all. */
+    /** Proves once more that all ranks are held, and continues all. */
     public synchronized void release() throws CheckpointException {
-        requireGoing();
+        requireNotClosed();
         for (HeldRank rank : ranks) {
             rank.requireHeld();
         }
@@ -101,7 +101,7 @@ public final class HeldRestart implements AutoCloseable {
         over = true;
         ranks.addAll(restarts.endAll(END_DEADLINE));
         HeldRank.endAll(ranks, END_DEADLINE)
-                .forEach((rank, why) -> LOG.error("rank {} could not be ended: {}", rank, why));
+                .forEach((rank, why) -> LOG.error("rank {} could not be killed: {}", rank, why));
         WorkDirectories.removeOrWarn(workRoot);
     }
 }

@@ -21,18 +21,18 @@ import java.util.Map;
 import java.util.zip.CRC32C;
 
 /**
- * The manifest of a kept copy of a job's images: a text file of lines, words between single spaces, that ends with the
- * CRC32C of all before it; docs/architecture.md draws it. Immutable.
+ * The manifest of a kept copy of a job's images. It is a text file of lines, with words between single spaces. The last
+ * line has the CRC32C of all lines before it. docs/architecture.md draws it. Immutable.
  *
- * @param version of the ppmr that wrote it
- * @param job its name
- * @param checkpointer by which it was written, and can be restarted
- * @param user whose it is
- * @param migrationId of the migration that it was made in
- * @param attempt of that
- * @param writtenEpochMs when it was whole
- * @param node the host name of the node that the job ran on
- * @param originals for each rank the processes that it was made of
+ * @param version version of the ppmr that wrote it
+ * @param job the job's name
+ * @param checkpointer checkpointer that wrote the images, and can restart them
+ * @param user the job's user
+ * @param migrationId migration during which it was made
+ * @param attempt attempt of that migration
+ * @param writtenEpochMs time at which it was complete
+ * @param node host name of the node that the job ran on
+ * @param originals the original processes of each rank
  * @param entries every name in it
  */
 public record ImageManifest(
@@ -54,20 +54,20 @@ public record ImageManifest(
 
     private static final String FIRST_LINE = "ppmr kept copy 1";
     private static final String LAST_WORD = "crc32c ";
-    /** A name takes some hundred bytes; so a copy may have some ten thousand of them. */
+    /** Maximum size. A name needs some hundred bytes, so a copy may have some ten thousand of them. */
     static final int MAX_BYTES = 8 << 20;
 
-    /** So much more than any image has, and yet the sum over all files is still a number. */
+    /** Maximum size of a file. Images are smaller, and the sum over all files still fits a number. */
     private static final long MAX_FILE_BYTES = 1L << 44;
 
     /**
-     * A name.
+     * A name in a copy.
      *
-     * @param kind what has it
-     * @param path relative to the copy's directory
-     * @param sizeBytes of a file
-     * @param crc32c of a file
-     * @param target of a symbolic link, else empty
+     * @param kind kind of the entry
+     * @param path path relative to the copy's directory
+     * @param sizeBytes size of a file
+     * @param crc32c checksum of a file
+     * @param target target of a symbolic link, otherwise empty
      */
     public record ManifestEntry(NameKind kind, String path, long sizeBytes, int crc32c, String target) {}
 
@@ -76,17 +76,17 @@ public record ImageManifest(
         entries = List.copyOf(entries);
     }
 
-    /** All bytes of its files. */
+    /** Returns the total size of its files. */
     public long totalBytes() {
         return entries.stream().mapToLong(ManifestEntry::sizeBytes).sum();
     }
 
-    /** The text of the file with the keyed digest, for a manifest of these bytes. */
+    /** Returns the text of the file with the keyed digest, for a manifest of these bytes. */
     public static String digest(PeerAuthenticator key, byte[] manifest) {
         return HexFormat.of().formatHex(key.seal(manifest)) + "\n";
     }
 
-    /** The text of the file. */
+    /** Returns the text of the file. */
     public String text() {
         StringBuilder text = new StringBuilder(FIRST_LINE).append('\n');
         line(text, "version", version);
@@ -143,16 +143,17 @@ public record ImageManifest(
     }
 
     /**
-     * Reads that of a copy.
+     * Reads the manifest of a copy.
      *
-     * @throws IOException it is not there, damaged, or of another version's form
+     * @throws IOException if it is missing, damaged, or of another version
      */
     public static ImageManifest read(Path copy) throws IOException {
         Path file = copy.resolve(FILE_NAME);
         String text;
         try {
             if (Files.size(file) > MAX_BYTES) {
-                throw new IOException(file + " is longer than " + MAX_BYTES + " bytes: no copy's manifest is");
+                throw new IOException(file + " is longer than " + MAX_BYTES + " bytes, the most that a copy's"
+                        + " manifest can have");
             }
             text = Files.readString(file);
         } catch (NoSuchFileException e) {
@@ -161,7 +162,8 @@ public record ImageManifest(
             throw new IOException(file + " is damaged: it is not UTF-8", e);
         }
         if (!text.startsWith(FIRST_LINE + "\n")) {
-            throw new IOException(file + " is not of the form '" + FIRST_LINE + "': damaged, or of another ppmr");
+            throw new IOException(
+                    file + " does not start with '" + FIRST_LINE + "': it is damaged, or of another" + " ppmr");
         }
         int last = text.lastIndexOf('\n', text.length() - 2) + 1;
         String due = LAST_WORD + Integer.toHexString(crcOf(text.substring(0, last))) + "\n";
@@ -206,7 +208,7 @@ public record ImageManifest(
                 default -> require(single.put(w.get(0), w) == null, "the line '" + w.get(0) + "' twice");
             }
         }
-        // No process of a rank without processes lives, and a copy without ranks is restarted at once.
+        // A rank without processes would never count as alive, and a copy without ranks would be restarted at once.
         require(!originals.isEmpty(), "no rank");
         originals.forEach(
                 (number, processes) -> require(!processes.isEmpty(), "rank " + number + " without a process"));
@@ -225,11 +227,11 @@ public record ImageManifest(
 
     private static void require(boolean sound, String what) {
         if (!sound) {
-            throw new IllegalArgumentException("it has " + what);
+            throw new IllegalArgumentException("invalid entry: " + what);
         }
     }
 
-    /** A path that stays in the copy's directory. */
+    /** Returns the path if it stays in the copy's directory, or throws. */
     private static String path(String path) {
         boolean inside = !path.isEmpty() && path.indexOf('\0') < 0 && !path.startsWith("/");
         require(inside && !List.of(path.split("/", -1)).contains(".."), "a name that leads out of it");
@@ -239,7 +241,7 @@ public record ImageManifest(
     private static String word(Map<String, List<String>> lines, String name, int place) {
         List<String> line = lines.get(name);
         if (line == null) {
-            throw new IllegalArgumentException("it has no line '" + name + "'");
+            throw new IllegalArgumentException("missing line '" + name + "'");
         }
         return line.get(place);
     }

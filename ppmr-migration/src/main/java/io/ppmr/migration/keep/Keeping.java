@@ -17,8 +17,8 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The copy that is wanted of a migration's images, over all its attempts: each attempt begins one again, until one is
- * whole. Owned by the migration's worker.
+ * The requested copy of a migration's images, over all its attempts. Each attempt begins a new copy, until one is
+ * complete. Owned by the migration's worker.
  */
 public final class Keeping implements AutoCloseable {
     private static final DateTimeFormatter TIME =
@@ -28,51 +28,51 @@ public final class Keeping implements AutoCloseable {
     /**
      * The bounds of a copy.
      *
-     * @param bufferBytes of memory between the migration and the copy's files
-     * @param patience how long a full buffer may hold the migration up, in all
-     * @param deadline how long after the migration the files may need to reach the disk
+     * @param bufferBytes memory between the migration and the copy's files
+     * @param patience total time for which a full buffer may delay the migration
+     * @param deadline time after the migration in which the files must reach the disk
      */
     public record Bounds(int bufferBytes, Duration patience, Duration deadline) {
-        /** As a site has them. */
+        /** The production bounds. */
         public static final Bounds USUAL = new Bounds(32 << 20, Duration.ofMillis(500), Duration.ofMinutes(2));
     }
 
     /**
-     * The job and the migration that the images are of.
+     * The job and the migration that the images belong to.
      *
-     * @param migrationId its name
+     * @param migrationId the migration's name
      * @param job the job's name
-     * @param checkpointer its name
-     * @param user the job's
+     * @param checkpointer the checkpointer's name
+     * @param user the job's user
      */
     public record ImageOrigin(String migrationId, String job, String checkpointer, JobUser user) {}
 
     /**
-     * The wish for a copy.
+     * The request for a copy.
      *
-     * @param directory where copies are kept; empty if none is wanted
-     * @param bounds of it
+     * @param directory directory of the copies, or empty if no copy is requested
+     * @param bounds bounds of the copy
      */
     public record KeepRequest(Optional<Path> directory, Bounds bounds) {
         /** No copy. */
         public static final KeepRequest NONE = new KeepRequest(Optional.empty(), Bounds.USUAL);
 
-        /** A copy in this directory. */
+        /** Returns the request for a copy in this directory. */
         public static KeepRequest in(Path directory) {
             return new KeepRequest(Optional.of(directory), Bounds.USUAL);
         }
     }
 
     /**
-     * The report of the copy that was wanted of a migration's images.
+     * The report about the requested copy of a migration's images.
      *
-     * @param kept whether it is there
-     * @param directory where it is, or was to be
-     * @param bytes of all its files, if it is there
-     * @param reason why it is not there; empty if it is
+     * @param kept whether the copy exists
+     * @param directory its place
+     * @param bytes size of all its files, if it exists
+     * @param reason why it does not exist, or empty if it does
      */
     public record KeptImageReport(boolean kept, String directory, long bytes, String reason) {
-        /** For people. */
+        /** Describes the copy for people. */
         public String sentence() {
             return kept ? "a copy of " + bytes + " bytes is kept in " + directory : "no copy is kept: " + reason;
         }
@@ -83,14 +83,15 @@ public final class Keeping implements AutoCloseable {
     private final ImageOrigin subject;
     private final Path workDirectory;
     private final PeerAuthenticator key;
-    /** Volatile for {@link #report}, which any thread may ask for. */
+    /** Volatile for {@link #report}, which any thread may call. */
     private volatile KeptImageWriter copy;
 
     private int attempt;
 
     /**
-     * @param workDirectory of the service, for a note of the copy that is being written
-     * @param key of the service, by which {@code ppmr restart} knows the copy again
+     * @param workDirectory directory of the service, for a note of the copy that is being written
+     *
+     * @param key key of the service, which authenticates the copy for {@code ppmr restart}
      */
     public Keeping(KeepRequest wish, ImageOrigin subject, Path workDirectory, PeerAuthenticator key) {
         this.workDirectory = workDirectory;
@@ -100,7 +101,7 @@ public final class Keeping implements AutoCloseable {
         this.subject = subject;
     }
 
-    /** An attempt is about to write; where that goes besides. The same for each of its sessions. */
+    /** Returns the tee for the images of an attempt that begins. Each of its sessions gets the same one. */
     public ImageTee copyOf(int attemptNumber) {
         if (isWanted(attemptNumber)) {
             return copy;
@@ -121,9 +122,9 @@ public final class Keeping implements AutoCloseable {
     }
 
     /**
-     * Is called when every checkpoint of an attempt reported success and the images are complete.
+     * Completes the copy. Called when every checkpoint of an attempt reported success and the images are complete.
      *
-     * @param originals the processes that each rank was made of
+     * @param originals the original processes of each rank
      */
     public void whole(int attemptNumber, List<ImageName> names, Map<Integer, List<ProcessIdentity>> originals) {
         if (copy != null && attempt == attemptNumber) {
@@ -143,7 +144,7 @@ public final class Keeping implements AutoCloseable {
         }
     }
 
-    /** Gives up the copy of an attempt, since its content cannot be known for certain. */
+    /** Drops the copy of an attempt, because its content is uncertain. */
     public void lose(int attemptNumber, String reason) {
         if (isWanted(attemptNumber)) {
             copy.lose(reason);
@@ -155,14 +156,14 @@ public final class Keeping implements AutoCloseable {
         return copy != null && attempt == attemptNumber;
     }
 
-    /** Is called when an attempt is over and its images are no longer written. */
+    /** Notes that an attempt is over and its images are no longer written. */
     public void attemptOver(int attemptNumber) {
         if (copy != null && attempt == attemptNumber) {
             copy.close();
         }
     }
 
-    /** Gives the files time to reach the disk. The job runs already; an interrupt ends the waiting. */
+    /** Waits until the files reach the disk. The job runs already. An interrupt ends the wait. */
     public void await() {
         if (copy != null) {
             try {
@@ -174,7 +175,7 @@ public final class Keeping implements AutoCloseable {
         }
     }
 
-    /** Returns the report of the copy, as of now; null if none was wanted. */
+    /** Returns the present report of the copy, or null if none was requested. */
     public KeptImageReport report() {
         if (directory.isEmpty()) {
             return null;
@@ -196,7 +197,7 @@ public final class Keeping implements AutoCloseable {
         return version == null ? "(built in place)" : version;
     }
 
-    /** Asks no name service: a job is stopped meanwhile. */
+    /** Returns the host name without a name service, because the job is stopped now. */
     private static String hostName() {
         try {
             return Files.readString(Path.of("/proc/sys/kernel/hostname")).strip();

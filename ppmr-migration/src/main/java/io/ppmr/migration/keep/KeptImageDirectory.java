@@ -28,12 +28,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files of one copy: first under numbers in {@code NAME.partial}, then under their names, in the end in
- * {@code NAME}. Until then everything belongs to the service alone, so that no user can lead it elsewhere by a link.
- * Owned by the copy's thread.
+ * The files of one copy. First they have numbers in {@code NAME.partial}, then their names, and in the end they are in
+ * {@code NAME}. Until then everything belongs to the service, so that no user can redirect its writes by a link. Owned
+ * by the copy's thread.
  */
 final class KeptImageDirectory {
-    /** The end of an unfinished copy's name. */
+    /** The suffix of an unfinished copy's name. */
     static final String PARTIAL = ".partial";
 
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageDirectory.class);
@@ -52,10 +52,11 @@ final class KeptImageDirectory {
     private boolean made;
 
     /**
-     * @param parent where copies are kept; must exist
-     * @param name of this copy
-     * @param note of it, as long as it is incomplete
-     * @param key by which the manifest is known again
+     * @param parent directory of the copies; must exist
+     *
+     * @param name name of this copy
+     * @param note note of the incomplete copy
+     * @param key key that authenticates the manifest
      */
     KeptImageDirectory(Path parent, String name, KeptImageNote note, PeerAuthenticator key) {
         this.note = note;
@@ -65,12 +66,12 @@ final class KeptImageDirectory {
         this.wanted = parent.resolve(name);
     }
 
-    /** Its name while it is not whole. */
+    /** Returns the directory of the incomplete copy. */
     Path partial() {
         return partial;
     }
 
-    /** Its name when it is. */
+    /** Returns the directory of the complete copy. */
     Path wanted() {
         return wanted;
     }
@@ -87,10 +88,12 @@ final class KeptImageDirectory {
         return PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OWNER_ONLY));
     }
 
-    /** A directory that others may change names in would let them lead the service's writes elsewhere. */
+    /**
+     * Requires a parent in which no other user can change names. Otherwise they could redirect the service's writes.
+     */
     private void requireSafe() throws IOException {
         if (!Files.isDirectory(parent)) {
-            throw new IOException(parent + " is no directory: make it, or mount what belongs there");
+            throw new IOException(parent + " is no directory: make it, or mount its filesystem");
         }
         int mode = (int) Files.getAttribute(parent, "unix:mode");
         Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(parent);
@@ -119,9 +122,9 @@ final class KeptImageDirectory {
     }
 
     /**
-     * The image is whole: names, owners and the manifest, all of it on the disk.
+     * Completes the copy: names, owners and the manifest, all of them on the disk.
      *
-     * @param going asked between files whether it is still wanted
+     * @param going checked between files, or false if the copy is no longer needed
      */
     ImageManifest finish(ImageManifest known, List<ImageName> names, BooleanSupplier going) throws IOException {
         Path data = partial.resolve(DATA);
@@ -129,7 +132,7 @@ final class KeptImageDirectory {
         List<ManifestEntry> entries = new ArrayList<>();
         for (ImageName name : names) {
             if (!going.getAsBoolean()) {
-                throw new IOException("it is no longer wanted");
+                throw new IOException("the copy is no longer needed");
             }
             Path path = partial.resolve(name.path());
             switch (name.kind()) {
@@ -176,14 +179,14 @@ final class KeptImageDirectory {
                 sync(partial.resolve(name.path()));
             }
         }
-        // The job's user, which restarts run as, can reach the directory of its rank.
+        // The job's user runs the restarts, and can reach the directory of its rank.
         Files.setPosixFilePermissions(partial, PosixFilePermissions.fromString("rwx--x--x"));
         sync(partial);
         return manifest;
     }
 
     /**
-     * A file belongs to the user that made it: the job's user, or root, so that no user can change what root's
+     * Gives each file to the user that made it, the job's user or root. No user can then change an image that root's
      * checkpointer reads.
      */
     private void own(List<ImageName> names, JobUser user) throws IOException {
@@ -222,14 +225,14 @@ final class KeptImageDirectory {
         }
     }
 
-    /** From now on it is a copy that can be restarted. */
+    /** Gives the copy its final name. From now on it can be restarted. */
     void giveName() throws IOException {
         Files.move(partial, wanted, StandardCopyOption.ATOMIC_MOVE);
         note.forget();
         sync(parent);
     }
 
-    /** Takes away what there is of it, if it is not whole. */
+    /** Removes an incomplete copy. */
     void remove() {
         try {
             closeAll();
@@ -238,7 +241,7 @@ final class KeptImageDirectory {
             }
             note.forget();
         } catch (IOException e) {
-            LOG.warn("{} stays behind: {}; nothing restarts from it, it may be removed", partial, e.getMessage());
+            LOG.warn("incomplete copy {} could not be removed: {}; remove it by hand", partial, e.getMessage());
         }
     }
 

@@ -14,9 +14,9 @@ import java.util.Set;
 import java.util.zip.CRC32C;
 
 /**
- * One file of a copy. What is written to the image goes in at one end, under the image file's lock; the copy's thread,
- * which owns everything else here, takes it out at the other. While it grows it lies under a number; it gets its name
- * when the image is whole, so that no rename or removal needs to be followed.
+ * One file of a copy. Writers of the image add changes under the image file's lock. The copy's thread, which owns all
+ * other fields, applies them. A growing file has a number. It gets its name when the image is complete, so that renames
+ * and removals need not be followed.
  */
 final class KeptImageFile implements FileCopy {
     private final KeptImageWriter copy;
@@ -58,7 +58,7 @@ final class KeptImageFile implements FileCopy {
 
     // ---- the copy's thread ------------------------------------------------------------------------------------
 
-    /** Makes a change; the file is open afterwards. */
+    /** Applies a change. The file is open afterwards. */
     void apply(Block block, Path data) throws IOException {
         open(data);
         if (block.truncates()) {
@@ -105,7 +105,7 @@ final class KeptImageFile implements FileCopy {
         }
     }
 
-    /** Gives its descriptor back; a later change opens it again. */
+    /** Closes the file's descriptor. A later change opens it again. */
     void close() throws IOException {
         if (channel != null) {
             FileChannel open = channel;
@@ -115,15 +115,15 @@ final class KeptImageFile implements FileCopy {
     }
 
     /**
-     * The image is whole: gives it its full size, and brings it to the disk.
+     * Gives the file its full size, and syncs it to the disk. The image is complete.
      *
-     * @param buffer for reading it once more, where it was not written front to back
+     * @param buffer buffer to read the file again, if it was not written in order
      * @return its CRC32C
      */
     int finish(Path data, long finalSizeBytes, ByteBuffer buffer) throws IOException {
         if (finalSizeBytes != sizeBytes) {
-            throw new IOException("file " + number + " of the copy has " + sizeBytes + " bytes where the image has "
-                    + finalSizeBytes);
+            throw new IOException(
+                    "file " + number + " of the copy has " + sizeBytes + " bytes, but the image has " + finalSizeBytes);
         }
         open(data);
         if (channel.size() < sizeBytes) {
@@ -150,10 +150,10 @@ final class KeptImageFile implements FileCopy {
         return (int) crc.getValue();
     }
 
-    /** Gives it its name. */
+    /** Moves the file to its name. */
     void moveTo(Path name) throws IOException {
         if (Files.exists(name, LinkOption.NOFOLLOW_LINKS)) {
-            throw new IOException(name + " is there twice");
+            throw new IOException(name + " already exists");
         }
         Files.move(path, name);
     }

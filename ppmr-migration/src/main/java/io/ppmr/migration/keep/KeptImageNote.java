@@ -14,9 +14,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A note in the service's work directory that a copy is being written, and where: made before the copy's directory,
- * and taken away when that is complete or removed. So what is noted when a service starts was left by a run of it that
- * died. Immutable.
+ * A note in the service's work directory that names a copy which is being written. It is made before the copy's
+ * directory, and removed after that is complete or removed. A note that exists when a service starts was left by a run
+ * that died. Immutable.
  *
  * @param file the note
  */
@@ -24,12 +24,12 @@ public record KeptImageNote(Path file) {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageNote.class);
     private static final String PREFIX = "keep-";
 
-    /** Returns the note of an attempt of a migration; does not touch the disk. */
+    /** Returns the note of an attempt of a migration, without access to the disk. */
     static KeptImageNote of(Path workDirectory, String migrationId, int attempt) {
         return new KeptImageNote(workDirectory.resolve(PREFIX + migrationId + "." + attempt));
     }
 
-    /** All that an earlier run of the service has left. */
+    /** Lists all notes that an earlier run of the service left. */
     public static List<KeptImageNote> left(Path workDirectory) throws IOException {
         if (!Files.isDirectory(workDirectory)) {
             return List.of();
@@ -43,7 +43,7 @@ public record KeptImageNote(Path file) {
         }
     }
 
-    /** Returns the migration that the copy is of. */
+    /** Returns the migration that the copy belongs to. */
     public String migrationId() {
         String name = file.getFileName().toString();
         return name.substring(PREFIX.length(), name.lastIndexOf('.'));
@@ -58,26 +58,26 @@ public record KeptImageNote(Path file) {
         try {
             Files.deleteIfExists(file);
         } catch (IOException e) {
-            LOG.warn("the note {} of a copy that is over stays behind: {}", file, e.getMessage());
+            LOG.warn("note {} of an ended copy could not be removed: {}", file, e.getMessage());
         }
     }
 
-    /** Removes the incomplete copy, if the service died before it was complete, and the note. Blocks on its disk. */
+    /** Removes the note, and the copy if the service died before it was complete. Blocks on its disk. */
     public void removeCopy() {
         try {
             String text = Files.readString(file, StandardCharsets.UTF_8);
-            // What a crash has torn was followed by no directory.
+            // If a crash tore the note, the directory was not made.
             if (text.endsWith("\n")) {
                 Path partial = Path.of(text.substring(0, text.length() - 1));
                 if (!partial.toString().endsWith(KeptImageDirectory.PARTIAL)) {
-                    throw new IOException("it names no incomplete copy but " + partial);
+                    throw new IOException("it does not name an incomplete copy: " + partial);
                 }
                 remove(partial);
             }
             Files.delete(file);
         } catch (IOException e) {
             LOG.warn(
-                    "migration {}: the incomplete copy of which {} tells stays behind: {}. Nothing restarts from it;"
+                    "migration {}: the incomplete copy of note {} could not be removed: {}. Nothing restarts from it;"
                             + " the next start of the service tries again",
                     migrationId(),
                     file,
@@ -89,11 +89,11 @@ public record KeptImageNote(Path file) {
         if (Files.isDirectory(partial, LinkOption.NOFOLLOW_LINKS)) {
             WorkDirectories.remove(partial);
             LOG.warn(
-                    "migration {}: the service died while it kept a copy; what there was of it, {}, is removed",
+                    "migration {}: the service died while it kept a copy; removing its incomplete copy {}",
                     migrationId(),
                     partial);
         } else if (!Files.isDirectory(partial.getParent())) {
-            throw new IOException(partial.getParent() + " is not there, so " + partial + " is not looked for");
+            throw new IOException(partial.getParent() + " does not exist, so " + partial + " was not removed");
         }
     }
 }

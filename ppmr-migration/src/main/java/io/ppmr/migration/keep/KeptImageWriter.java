@@ -22,30 +22,30 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The kept images of one attempt, while they are written (docs/architecture.md, "Kept images"). Those who write
- * images put their changes into its buffer; its one thread, a daemon, makes them in files. Whatever goes wrong with the
- * files, or takes too long, ends the copy with a warning and nothing else. Made and closed by the migration's thread.
+ * The kept images of one attempt, while they are written (docs/architecture.md, "Kept images"). Writers of images put
+ * their changes into its buffer. Its one daemon thread applies them to files. If the files fail or are too slow, the
+ * copy ends with a warning, and the migration continues. Made and closed by the migration's thread.
  */
 final class KeptImageWriter implements ImageTee, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageWriter.class);
 
-    /** The states of a copy; ends as KEPT or LOST. */
+    /** The states of a copy. The last one is KEPT or LOST. */
     private enum State {
         GROWING,
-        /** Its names are known, nothing more comes. */
+        /** The names are known, and no change follows. */
         WHOLE,
-        /** It gets its final name at this moment. */
+        /** The copy gets its final name now. */
         NAMING,
         KEPT,
         LOST
     }
 
-    /** The most that the kernel hands over in one write. */
+    /** Maximum size of one write by the kernel. */
     static final int BLOCK_BYTES = 128 << 10;
 
     private static final int SIDES = 2;
 
-    /** One change of one file. Owned by the thread that took it out of a queue. */
+    /** One change of one file. Owned by the thread that removed it from a queue. */
     static final class Block {
         private final ByteBuffer bytes;
         private final long address;
@@ -76,7 +76,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
             return file;
         }
 
-        /** Returns the place of its bytes in the file, or the new size. */
+        /** Returns the offset of its bytes in the file, or the new size. */
         long offset() {
             return offset;
         }
@@ -92,18 +92,18 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
 
     private final KeptImageDirectory directory;
     /**
-     * The memory between those who write images and the thread that writes their copy: its blocks go round between the
-     * free and the filled ones. Freed when both sides have let go of it, as the thread may hang in a file of the copy
-     * for longer than the migration lasts.
+     * The memory between the writers of images and the copy's thread. Its blocks circulate between the free and the
+     * filled ones. It is freed after both sides released it, because the thread may hang in a file for longer than the
+     * migration.
      */
     private final ByteBuffer buffer;
 
     private final BlockingQueue<Block> free;
     private final BlockingQueue<Block> filled;
-    /** Wakes the thread that takes filled blocks; is no change. */
+    /** Wakes the thread that applies filled blocks. It is no change. */
     private final Block wakeUp;
 
-    /** For how long writers may yet be held up in all. */
+    /** The remaining total time for which writers may be delayed. */
     private final AtomicLong patienceNs;
 
     private final AtomicInteger holders = new AtomicInteger(SIDES);
@@ -115,19 +115,19 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
     private volatile Whole whole;
     private boolean closed;
 
-    /** The manifest and the names of an image that is whole. */
+    /** The manifest and the names of a complete image. */
     private record Whole(ImageManifest manifest, List<ImageName> names) {}
 
-    /** Begins it, on a thread of its own. */
+    /** Begins the copy on its own thread. */
     KeptImageWriter(KeptImageDirectory directory, int bufferBytes, Duration patience) {
         this.directory = directory;
         this.patience = patience;
         this.patienceNs = new AtomicLong(patience.toNanos());
         int blocks = Math.max(1, bufferBytes / BLOCK_BYTES);
-        // No aligned slice of another: only a whole buffer can be freed.
+        // This is no aligned slice of another buffer, because only a whole buffer can be freed.
         buffer = ByteBuffer.allocateDirect(blocks * BLOCK_BYTES);
         free = new ArrayBlockingQueue<>(blocks);
-        // One place more, for the block that only wakes.
+        // One more element than blocks, for the block that only wakes.
         filled = new ArrayBlockingQueue<>(blocks + 1);
         for (int block = 0; block < blocks; block++) {
             free.add(new Block(buffer.slice(block * BLOCK_BYTES, BLOCK_BYTES)));
@@ -136,14 +136,14 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         LogContext.thread(this::run, "ppmr-copy").start();
     }
 
-    // ---- those who write images ---------------------------------------------------------------------------------
+    // ---- writers of images ----------------------------------------------------------------------------------------
 
     @Override
     public FileCopy newFile() {
         return new KeptImageFile(this, lastNumber.incrementAndGet());
     }
 
-    /** A block to fill; null if the copy is lost, which it is too when there is none for too long. */
+    /** Returns a block to fill, or null if the copy is lost. The copy is also lost if no block is free for too long. */
     Block takeBlock() {
         State now = state.get();
         if (now != State.GROWING) {
@@ -161,8 +161,8 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
             block = free.poll(Math.max(0, patienceNs.get()), TimeUnit.NANOSECONDS);
             patienceNs.addAndGet(startNs - System.nanoTime());
             if (block == null) {
-                lose("its files take too long: the disk is slower than the migration, and the buffer was full for "
-                        + patience.toMillis() + " ms in all");
+                lose("the disk is slower than the migration, and the buffer was full for " + patience.toMillis()
+                        + " ms in all");
             }
             return block;
         } catch (InterruptedException e) {
@@ -178,19 +178,19 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
 
     // ---- the migration's thread -----------------------------------------------------------------------------------
 
-    /** Is called when every checkpoint of the attempt reported success and the images are complete. */
+    /** Completes the copy. Called when every checkpoint of the attempt reported success and the images are complete. */
     void whole(ImageManifest manifest, List<ImageName> names) {
         whole = new Whole(manifest, List.copyOf(names));
         state.compareAndSet(State.GROWING, State.WHOLE);
         filled.offer(wakeUp);
     }
 
-    /** Returns true if it is whole, so that it may yet be kept. */
+    /** Returns true if the copy is complete and may still be kept. */
     boolean isWhole() {
         return state.get() != State.GROWING && state.get() != State.LOST;
     }
 
-    /** Gives up the kept image if it is not complete yet; the writers continue without it. */
+    /** Drops the copy unless it is complete. The writers continue without it. */
     void lose(String reason) {
         State now = state.get();
         while (now != State.KEPT && now != State.LOST && now != State.NAMING) {
@@ -205,7 +205,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         }
     }
 
-    /** Waits for its report; a copy that is not over by the deadline is lost. */
+    /** Waits for the report. A copy that is not over by the deadline is lost. */
     KeptImageReport await(Duration deadline) throws InterruptedException {
         if (!over.await(deadline.toNanos(), TimeUnit.NANOSECONDS)) {
             lose("its files were not on the disk " + deadline.toSeconds() + " s after the migration");
@@ -217,7 +217,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         return report;
     }
 
-    /** Returns its report as of now. */
+    /** Returns the present report. */
     KeptImageReport soFar() {
         KeptImageReport now = report;
         return now != null
@@ -237,7 +237,7 @@ final class KeptImageWriter implements ImageTee, AutoCloseable {
         }
     }
 
-    /** Releases one side's share of the memory; the last release frees it. */
+    /** Releases one side's share of the memory. The last release frees it. */
     private void release() {
         if (holders.decrementAndGet() == 0) {
             BufferUtil.free(buffer);

@@ -30,7 +30,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 
-/** A kept copy on disk, and whether a job may be restarted from it. Every refusal names what is wrong. */
+/** A kept copy on disk, with the checks before a restart from it. Every refusal has a message with the cause. */
 public final class KeptImages {
     private static final String PARTIAL = ".partial";
     private static final String RESTARTED = "restarted";
@@ -38,7 +38,7 @@ public final class KeptImages {
     private static final int MOST_NAMED = 10;
     private static final int OTHERS_MAY_WRITE = 022;
     private static final int MODE = 07777;
-    /** CRIU writes it for processes whose network is not the node's; of those ppmr keeps pods alone. */
+    /** CRIU writes this file for processes with a network of their own. Of such processes, ppmr keeps only pods. */
     private static final Pattern POD_IMAGE = Pattern.compile("rank-\\d+/netns-\\d+\\.img");
 
     private final Path directory;
@@ -49,7 +49,7 @@ public final class KeptImages {
         this.manifest = manifest;
     }
 
-    /** Opens one; refuses what is no whole copy. */
+    /** Opens a copy, or refuses if it is not complete. */
     public static KeptImages open(Path named) throws RequestException, IOException {
         if (!Files.isDirectory(named)) {
             throw refused(named + " is no directory");
@@ -57,14 +57,14 @@ public final class KeptImages {
         Path directory = named.toRealPath();
         if (directory.getFileName() != null
                 && directory.getFileName().toString().endsWith(PARTIAL)) {
-            throw refused(directory + " is an incomplete copy: its migration broke off, or it could not be kept");
+            throw refused(directory + " is an incomplete copy: its migration failed, or it could not be kept");
         }
         if (!Files.exists(directory.resolve(ImageManifest.FILE_NAME))) {
             List<Path> inside = copiesIn(directory);
-            throw refused(directory + " is no kept copy: it has no file " + ImageManifest.FILE_NAME
-                    + (inside.isEmpty() ? "" : ". Name one of those in it: " + inside));
+            throw refused(directory + " is no kept copy: itcontains no file " + ImageManifest.FILE_NAME
+                    + (inside.isEmpty() ? "" : ". Use one of the copies in it: " + inside));
         }
-        requireOurs(directory);
+        requireRootOwned(directory);
         try {
             return new KeptImages(directory, ImageManifest.read(directory));
         } catch (IOException e) {
@@ -72,17 +72,17 @@ public final class KeptImages {
         }
     }
 
-    /** Throws unless a copy is root's alone, in directories in which no other process can exchange it. */
-    private static void requireOurs(Path directory) throws RequestException, IOException {
+    /** Requires that a copy belongs to root, in directories in which no other process can exchange it. */
+    private static void requireRootOwned(Path directory) throws RequestException, IOException {
         Optional<WorkDirectories.Changeable> changeable = WorkDirectories.changeable(directory);
         if (changeable.isPresent()) {
-            throw refused(directory + " is no place for a copy that can be trusted: "
+            throw refused(directory + " is no trustworthy place for a copy: "
                     + changeable.get().directory() + " " + changeable.get().reason()
-                    + ". Remedy: move the copy, as root, to where only root can change names");
+                    + ". Remedy: as root, move the copy to a directory in which only root can change names");
         }
         int writable = (int) Files.getAttribute(directory, "unix:mode") & OTHERS_MAY_WRITE;
         if (writable != 0) {
-            throw refused(directory + " can be written by others: look at what is in it, then chmod go-w " + directory);
+            throw refused(directory + " can be written by others: check its content, then chmod go-w " + directory);
         }
         for (String name : List.of(ImageManifest.FILE_NAME, ImageManifest.DIGEST_FILE_NAME, RESTARTED)) {
             Path file = directory.resolve(name);
@@ -100,19 +100,18 @@ public final class KeptImages {
         int uid = (int) found.get("uid");
         int mode = (int) found.get("mode");
         if (uid != 0 && uid != JobUser.ofService().uid() && uid != owner.uid()) {
-            throw refused(path + " belongs to user " + uid + ", who could have changed it: it must belong to root"
+            throw refused(path + " belongs to user " + uid + ", which could have changed it; it must belong to root"
                     + (owner.uid() == 0 ? "" : " or to user " + owner.uid()));
         }
-        // A link's own mode means nothing.
+        // A link's own mode has no meaning.
         if ((mode & OTHERS_MAY_WRITE) != 0 && !Files.isSymbolicLink(path)) {
-            throw refused(path + " can be written by others, who could have changed it: its mode is "
+            throw refused(path + " can be written by others, which could have changed it; its mode is "
                     + Integer.toOctalString(mode & MODE));
         }
     }
 
     /**
-     * Refuses a copy if any file in it belongs to, or can be written by, another user than the one its checkpointer
-     * restarts it as, and root.
+     * Refuses a copy if another user owns or can write any file in it. Allowed are root and the user of its restart.
      *
      * @param owner the user that the image is restarted as
      */
@@ -127,9 +126,9 @@ public final class KeptImages {
     }
 
     /**
-     * Refuses unless the manifest is one that a service with this key has written.
+     * Refuses unless a service with this key has written the manifest.
      *
-     * @param withoutDigest whether a copy is taken that has no digest, as releases before this one have kept it
+     * @param withoutDigest whether a copy of an earlier release without a digest is allowed
      */
     public void requireSealed(PeerAuthenticator key, boolean withoutDigest) throws RequestException, IOException {
         Path file = directory.resolve(ImageManifest.DIGEST_FILE_NAME);
@@ -138,16 +137,14 @@ public final class KeptImages {
                 return;
             }
             throw refused("the copy " + directory + " has no file " + ImageManifest.DIGEST_FILE_NAME
-                    + ", so nothing shows that"
-                    + " ppmr has made it. If it was made by a release without one, and only root can have"
+                    + ", so its origin is unproved. If a release without digests made it, and only root can have"
                     + " changed it since, restart it with --without-digest");
         }
         byte[] manifestBytes = Files.readAllBytes(directory.resolve(ImageManifest.FILE_NAME));
         byte[] due = ImageManifest.digest(key, manifestBytes).getBytes(StandardCharsets.US_ASCII);
         if (Files.size(file) != due.length || !MessageDigest.isEqual(due, Files.readAllBytes(file))) {
-            throw refused(
-                    "the manifest of " + directory + " is not one that a service with this node's key has written:"
-                            + " it was changed, or made with another key, which --key-file can name");
+            throw refused("no service with this node's key has written the manifest of " + directory
+                    + ": it was changed, or made with another key, which --key-file can name");
         }
     }
 
@@ -168,32 +165,33 @@ public final class KeptImages {
         return manifest;
     }
 
-    /** The image of a rank. */
+    /** Returns the directory of a rank's image. */
     public Path rank(int rank) {
         return directory.resolve("rank-" + rank);
     }
 
     /**
-     * Refuses a copy of a pod, as earlier releases have kept them: its network namespace is among its images, and what
-     * else a pod is made of was not written down.
+     * Refuses a copy of a pod, as earlier releases kept them. Its network namespace is in its images, but the rest of
+     * the pod was not recorded.
      */
     public void requireNoPod() throws RequestException {
         for (ImageManifest.ManifestEntry entry : manifest.entries()) {
             if (POD_IMAGE.matcher(entry.path()).matches()) {
-                throw refused("the copy " + directory + " is of a pod, by its image " + entry.path() + ", and no pod"
+                throw refused("the copy " + directory + " is of a pod, because it has the"
+                        + " image " + entry.path() + "; no pod"
                         + " can be restarted from a copy yet. Remedy: start the job again in a pod of its own");
             }
         }
     }
 
-    /** Refuses if a process that it was made of, or one that was restarted from it, lives on this node. */
-    public void requireNobodyLives(ProcessTable processes) throws RequestException, IOException {
+    /** Refuses if an original process, or a process that was restarted from this copy, lives on this node. */
+    public void requireNoneAlive(ProcessTable processes) throws RequestException, IOException {
         for (var rank : manifest.originals().entrySet()) {
             for (ProcessIdentity process : rank.getValue()) {
                 if (processes.isAlive(process)) {
                     throw refused("rank " + rank.getKey() + " of job " + manifest.job() + " still lives here as PID "
-                            + process.pid() + ", from which this copy was made: a second one would compute the same."
-                            + " End it first");
+                            + process.pid() + ", from which this copy was made. Both would compute the same."
+                            + " End that process first");
                 }
             }
         }
@@ -202,7 +200,7 @@ public final class KeptImages {
             for (ProcessIdentity process : restarted(noted)) {
                 if (processes.isAlive(process)) {
                     throw refused("job " + manifest.job() + " was restarted from this copy before, and lives here as"
-                            + " PID " + process.pid() + ". End it first");
+                            + " PID " + process.pid() + ". End that process first");
                 }
             }
         }
@@ -220,13 +218,13 @@ public final class KeptImages {
         } catch (CharacterCodingException | IllegalArgumentException | IndexOutOfBoundsException e) {
             throw new RequestException(
                     noted
-                            + ", which says what was restarted from this copy before, is damaged: see that nothing of"
-                            + " the job runs here, then remove it",
+                            + ", which names the processes restarted from this copy, is damaged: make sure that no"
+                            + " process of the job runs here, then remove it",
                     e);
         }
     }
 
-    /** Leaves word of what was restarted, for the next who wants to. */
+    /** Records the restarted processes for later restarts. */
     public void noteRestarted(List<ProcessIdentity> restarted) throws IOException {
         List<String> lines = restarted.stream()
                 .map(process -> process.bootId() + " " + process.pidNamespace() + " " + process.pid() + " "
@@ -246,7 +244,7 @@ public final class KeptImages {
         }
     }
 
-    /** Refuses, and names what is missing or not as it was written. */
+    /** Refuses a damaged copy, with the names that are missing or changed. */
     public void requireWhole() throws RequestException {
         List<String> wrong = new ArrayList<>();
         byte[] buffer = new byte[READ_BYTES];
@@ -268,7 +266,7 @@ public final class KeptImages {
         try {
             path = Path.of(entry.path()).normalize();
         } catch (InvalidPathException e) {
-            return "is a name that this node cannot have: use its locale";
+            return "is no valid name in this node's locale: use the locale of the copy's node";
         }
         try (UserPath folder = folderOf(path);
                 UserPath named = folder.entry(path.getFileName())) {
@@ -286,8 +284,8 @@ public final class KeptImages {
     }
 
     /**
-     * Holds the folder in which a name of the copy is. The folders of an image belong to the job's user, who can put a
-     * link in the place of one at any moment. So each is held before the next is looked up in it, and no link is
+     * Opens the folder of a name in the copy. The folders of an image belong to the job's user, who can replace one
+     * with a link at any time. Therefore each folder is opened before the next is looked up in it, and no link is
      * followed.
      */
     private UserPath folderOf(Path path) throws IOException {
@@ -316,6 +314,6 @@ public final class KeptImages {
         }
         CRC32C crc = new CRC32C();
         file.read(buffer, lengthBytes -> crc.update(buffer, 0, lengthBytes));
-        return (int) crc.getValue() == entry.crc32c() ? "" : "has other bytes than were written: its CRC32C is wrong";
+        return (int) crc.getValue() == entry.crc32c() ? "" : "was changed: its CRC32C is wrong";
     }
 }

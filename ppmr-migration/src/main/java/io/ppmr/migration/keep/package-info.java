@@ -1,2 +1,2 @@
-/** A copy of the images on disk, made while they pass, so that a migration doubles as a checkpoint. */
+/** A copy of the images on disk, made while they are sent. With it, a migration is also a checkpoint. */
 package io.ppmr.migration.keep;

@@ -14,12 +14,12 @@ import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The files that travel with a job, and what they take at both nodes. Owned by the comparison's thread. */
+/** The files that move with a job, and their needs at both nodes. Owned by the comparison's thread. */
 public final class Cargo {
-    /** A target's answer about a path that its configuration does not name. */
+    /** A target's answer about a path that its configuration does not list. */
     public static final String UNLISTED = "unlisted";
 
-    /** A target's answer about a path with a file that its configuration does not let be replaced. */
+    /** A target's answer about a path with a file that its configuration does not allow to be replaced. */
     public static final String KEPT = "kept";
 
     private static final Pattern DATA = Pattern.compile("data (\\d{1,18})");
@@ -30,10 +30,10 @@ public final class Cargo {
 
     private final CarryPolicy policy;
     private final Map<Integer, Map<String, CarriedFile>> ranks = new TreeMap<>();
-    /** Those of all ranks, by the paths that processes have open. */
+    /** The files of all ranks, by the paths that processes have open. */
     private final Map<String, CarriedFile> carried = new HashMap<>();
 
-    /** By path at the target: ranks may read the same file. */
+    /** Size by path at the target, because ranks may read the same file. */
     private final Map<String, Long> dataBytes = new HashMap<>();
 
     private final Map<String, Long> neededBytes = new HashMap<>();
@@ -48,7 +48,7 @@ public final class Cargo {
                 .put(file.file().path(), file);
     }
 
-    /** Another rank, or another process, has a file open that was judged before. */
+    /** Adds a file for another rank or process, after it was accepted for the first. */
     void addAlso(int rank, OpenedFile file) {
         CarriedFile judged = carried.get(file.path());
         if (judged != null && !ranks.getOrDefault(rank, Map.of()).containsKey(file.path())) {
@@ -71,14 +71,14 @@ public final class Cargo {
     }
 
     /**
-     * Takes what both nodes say of a file.
+     * Evaluates both nodes' answers about a file.
      *
-     * @param path by which the target has it
-     * @param here what it takes
-     * @param there whether it can be put there
-     * @return why it cannot travel; empty if it can
+     * @param path its path at the target
+     * @param here this node's answer: the size, or why it cannot move
+     * @param there the target's answer: the room, or why it cannot be written there
+     * @return the refusal, or empty if the file can move
      */
-    Optional<Refusal> weigh(int rank, OpenedFile file, String path, String here, String there) {
+    Optional<Refusal> evaluate(int rank, OpenedFile file, String path, String here, String there) {
         Matcher data = DATA.matcher(here);
         if (!data.matches()) {
             int error = FileFacts.error(here);
@@ -86,7 +86,7 @@ public final class Cargo {
                     rank,
                     file,
                     error == NOT_SUPPORTED
-                            ? "it has extended attributes or an access list, which do not travel"
+                            ? "it has extended attributes or an access list, which ppmr does not copy"
                             : "its user cannot read it: " + LibC.describe(error),
                     error == NOT_SUPPORTED
                             ? "remove them (setfattr, setfacl -b), or share the folder between both nodes"
@@ -102,8 +102,8 @@ public final class Cargo {
             return refused(
                     rank,
                     file,
-                    "a rank's files are carried up to " + CarryPolicy.MOST_FILES + " files and "
-                            + CarryPolicy.MOST_PATH_CHARS + " characters of names",
+                    "a rank can move at most " + CarryPolicy.MOST_FILES + " files and " + CarryPolicy.MOST_PATH_CHARS
+                            + " characters of names",
                     "share the folder between both nodes");
         }
         long bytes = Long.parseLong(data.group(1));
@@ -112,7 +112,7 @@ public final class Cargo {
             return refused(
                     rank,
                     file,
-                    "the files that are carried have " + bytes() + " bytes, and copy_limit allows "
+                    "the files that move with the job have " + bytes() + " bytes, and copy_limit allows "
                             + policy.copyLimit(),
                     "raise copy_limit in [files] at both nodes, or share the folder");
         }
@@ -121,9 +121,9 @@ public final class Cargo {
             return refused(
                     rank,
                     file,
-                    "the files that are carried take " + needed + " bytes there, and the target's filesystem has "
+                    "the files that move with the job need " + needed + " bytes at the target, and its filesystem has "
                             + room.group(2) + " left",
-                    "make room there, or name another spare node");
+                    "make room at the target, or name another spare node");
         }
         return Optional.empty();
     }
@@ -131,14 +131,14 @@ public final class Cargo {
     private static String whyNotThere(String there) {
         int error = FileFacts.error(there);
         return switch (there) {
-            case UNLISTED -> "the target's configuration lets no file be put there";
-            case KEPT -> "the target has a file of that name, and its configuration lets none be replaced";
+            case UNLISTED -> "the target's configuration does not allow a file there";
+            case KEPT -> "the target has a file of that name, and its configuration does not allow to replace it";
             default ->
-                "it cannot be put there as the job's user: "
+                "the job's user cannot write it there: "
                         + (error == NOT_PERMITTED
                                 ? "the user is not in the file's group at the target"
                                 : error == FILE_EXISTS
-                                        ? "something that is no regular file of the user's has that name"
+                                        ? "the name exists, and is no regular file of the user"
                                         : LibC.describe(error));
         };
     }
@@ -152,6 +152,6 @@ public final class Cargo {
     }
 
     private static Optional<Refusal> refused(int rank, OpenedFile file, String why, String remedy) {
-        return Optional.of(new Refusal(rank, file + ", which must be carried (files.copy): " + why, remedy));
+        return Optional.of(new Refusal(rank, file + ", which must move with the job (files.copy): " + why, remedy));
     }
 }

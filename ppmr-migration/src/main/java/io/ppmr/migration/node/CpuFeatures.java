@@ -5,8 +5,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * The instructions that programs can use, out of what the kernel says of a processor. Most of its flags describe what
- * only the kernel uses, or what a hypervisor hides; they differ between nodes without any harm.
+ * The instructions that programs can use, from the kernel's list of processor flags. Most flags concern only the
+ * kernel, or are hidden by a hypervisor. They differ between nodes without harm.
  */
 final class CpuFeatures {
     private static final List<String> PREFIXES = List.of("sse", "ssse", "avx", "amx", "fma", "bmi", "sha");
@@ -15,12 +15,15 @@ final class CpuFeatures {
                             + "vpclmulqdq gfni rdrand rdseed adx rdpid cx16 xsave xsavec xsaveopt pku ospke "
                             + "fsgsbase rdtscp clflushopt clwb movdiri movdir64b serialize rtm hle lahf_lm")
                     .split(" ", -1));
-    /** Of the others, those that make copies quicker, and that no program cannot do without. */
+    /** Instructions that only make copies faster. No program depends on them. */
     private static final Set<String> OF_SPEED = Set.of("erms", "fsrm");
 
     private CpuFeatures() {}
 
-    /** Those of {@code /proc/cpuinfo}, proc(5), sorted: the line "flags" on x86, "Features" on arm64. */
+    /**
+     * Returns the features in {@code /proc/cpuinfo}, proc(5), sorted. The line is "flags" on x86 and "Features" on
+     * arm64.
+     */
     static List<String> of(List<String> cpuinfo) {
         for (String line : cpuinfo) {
             int colon = line.indexOf(':');
@@ -48,9 +51,7 @@ final class CpuFeatures {
         return lacking(needed, present, false);
     }
 
-    /**
-     * Returns the features that one has and the other lacks, and whose lack makes a program slower and nothing else.
-     */
+    /** Returns the features that one has and the other lacks, and whose lack only makes a program slower. */
     static List<String> slower(List<String> needed, List<String> present) {
         return lacking(needed, present, true);
     }

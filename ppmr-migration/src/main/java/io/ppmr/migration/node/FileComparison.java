@@ -42,43 +42,45 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Compares the files that ranks have open or mapped with those of the node to which they would go, before they are
- * stopped, and once more while they are held. What is kept of a file is a digest of its name, so the memory does not
- * grow with the names. Both nodes look as the job's user. Owned by one thread at a time.
+ * Compares the files that ranks have open or mapped with those of the target. It runs before the ranks are stopped, and
+ * again while they are held. Only a digest of each name is kept, so the memory does not grow with the names. Both nodes
+ * access the files as the job's user. Owned by one thread at a time.
  */
 public final class FileComparison {
     private static final Logger LOG = LoggerFactory.getLogger(FileComparison.class);
     private static final int PAGE_FILES = 100;
     private static final int PAGE_CHARS = 16_384;
-    /** More reasons than these need not be found. */
+    /** Maximum number of refusals that are collected. */
     private static final int MOST_REFUSALS = 100;
 
     private static final int KEY_BYTES = 16;
     private static final Duration LEAST_CONTENT_LIMIT = Duration.ofSeconds(30);
     private static final Duration MOST_CONTENT_LIMIT = Duration.ofMinutes(10);
-    /** A disk or a server that reads more slowly than this counts as one that does not answer. */
+    /** Minimum rate of a disk or server. A slower one counts as not answering. */
     private static final long LEAST_BYTES_A_SECOND = 10 << 20;
 
     private static final int LENGTH_TRIES = 25;
-    /** Between two looks: clients of network filesystems ask their servers for a length once a second or so. */
+    /**
+     * Pause between two reads. Clients of network filesystems query their servers for a length about once per second.
+     */
     private static final long LENGTH_PAUSE_NS = TimeUnit.MILLISECONDS.toNanos(200);
 
     private static final int MISSING = 2;
     private static final int DENIED = 13;
     private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
-    /** The node to which the job would go. */
+    /** The connection to the node that the job would move to. */
     @FunctionalInterface
     public interface PeerQuery {
         /**
-         * Asks it.
+         * Sends the query.
          *
-         * @param limit how long the answer may take
+         * @param limit time limit for the answer
          */
         FilesInspected ask(InspectFiles question, Duration limit) throws IOException, InterruptedException;
     }
 
-    /** The other node does not look, for a reason of its own that is the message. */
+    /** The other node declines to inspect files. The message has its reason. */
     public static final class DeclinedException extends IOException {
         private static final long serialVersionUID = 1;
 
@@ -87,7 +89,7 @@ public final class FileComparison {
         }
     }
 
-    /** A file that waits to be compared, with what was seen of it here. */
+    /** A file that waits to be compared, with its facts on this node. */
     private record Pending(int rank, OpenedFile file, ByteBuffer key, FileFacts here) {
         Pending seen(FileFacts facts) {
             return new Pending(rank, file, key, facts);
@@ -102,8 +104,8 @@ public final class FileComparison {
         }
     }
 
-    /** A reason, with the file that it is about. */
-    private record Found(Pending file, Refusal refusal) {}
+    /** A refusal, with its file. */
+    private record FoundRefusal(Pending file, Refusal refusal) {}
 
     private final JobUser user;
     private final FileLooker looker;
@@ -113,7 +115,7 @@ public final class FileComparison {
     private final ProcessTable processes;
 
     private final Set<ByteBuffer> known = new HashSet<>();
-    /** Files that can be written and are one object at both nodes, by the digests of their paths. */
+    /** Digests of the paths of writable files that are one object at both nodes. */
     private final Set<ByteBuffer> shared = new HashSet<>();
 
     private final Cargo cargo;
@@ -121,18 +123,19 @@ public final class FileComparison {
 
     private final List<Pending> page = new ArrayList<>();
     private int pageChars;
-    private final List<Found> found = new ArrayList<>();
-    /** Those of the current comparison that travel with the job. */
+    private final List<FoundRefusal> found = new ArrayList<>();
+    /** The files of the current comparison that move with the job. */
     private final List<Pending> carriedNow = new ArrayList<>();
 
     private Set<String> pids = Set.of();
     private boolean ignored;
 
     /**
-     * @param user the job's
-     * @param looker looks here, as that user
-     * @param files what is expected of them
-     * @param compared tells by a path whether its file is one of the node's at all
+     * @param user the job's user
+     *
+     * @param looker reads files here, as that user
+     * @param files the configured expectations
+     * @param compared returns true for a path whose file exists on each node
      * @param peer the other node
      */
     public FileComparison(
@@ -152,10 +155,10 @@ public final class FileComparison {
     }
 
     /**
-     * Compares what was not compared before.
+     * Compares the files that were not compared before.
      *
      * @param trees each rank's processes
-     * @return why they cannot go there, in words for people; empty if they can
+     * @return the reason why the job cannot move, for people, or empty if it can
      */
     public synchronized Optional<String> compare(Map<Integer, List<ProcessIdentity>> trees)
             throws IOException, CheckpointException, InterruptedException {
@@ -169,12 +172,12 @@ public final class FileComparison {
             for (ProcessIdentity process : tree.getValue()) {
                 read(tree.getKey(), process);
             }
-            // Each rank has PIDs of its own.
+            // Each rank has its own PIDs.
             flush();
         }
-        weigh();
+        evaluateCarried();
         List<Refusal> left = new ArrayList<>();
-        for (Found one : found) {
+        for (FoundRefusal one : found) {
             if (OpenedFiles.isStillThere(one.file().file())) {
                 left.add(one.refusal());
             } else {
@@ -190,50 +193,50 @@ public final class FileComparison {
     private Optional<String> reason(List<Refusal> left) {
         String why = FileRules.worded(left);
         if (ignored) {
-            LOG.warn("the target's configuration says that it does not matter (ignore_checks): {}", why);
+            LOG.warn("the target's configuration ignores this (ignore_checks): {}", why);
             return Optional.empty();
         }
         return Optional.of(why);
     }
 
-    // ---- files that travel with the job --------------------------------------------------------------------------
+    // ---- files that move with the job -----------------------------------------------------------------------------
 
-    /** Asks what the files take here and may take there, and whether they can be put there. */
-    private void weigh() throws IOException, CheckpointException, InterruptedException {
+    /** Queries both nodes about the files: their sizes here, the room there, and whether they can be written there. */
+    private void evaluateCarried() throws IOException, CheckpointException, InterruptedException {
         List<Pending> all = List.copyOf(carriedNow);
         for (int from = 0; from < all.size(); from += PAGE_FILES) {
-            List<Pending> asked = all.subList(from, Math.min(all.size(), from + PAGE_FILES));
+            List<Pending> batch = all.subList(from, Math.min(all.size(), from + PAGE_FILES));
             List<String> here =
-                    looker.dataBytes(asked.stream().map(Pending::question).toList());
+                    looker.dataBytes(batch.stream().map(Pending::question).toList());
             List<String> there = ask(
                             'w',
-                            asked.stream()
+                            batch.stream()
                                     .map(one -> one.here().gid() + " " + one.path())
                                     .toList(),
                             FileLooker.ANSWER_LIMIT.multipliedBy(2))
                     .lines();
-            for (int at = 0; at < asked.size(); at++) {
-                Pending one = asked.get(at);
+            for (int at = 0; at < batch.size(); at++) {
+                Pending one = batch.get(at);
                 Optional<Refusal> refusal =
-                        cargo.weigh(one.rank(), one.file(), one.path(), here.get(at), there.get(at));
+                        cargo.evaluate(one.rank(), one.file(), one.path(), here.get(at), there.get(at));
                 if (refusal.isPresent()) {
                     cargo.remove(one.rank(), one.file());
-                    found.add(new Found(one, refusal.get()));
+                    found.add(new FoundRefusal(one, refusal.get()));
                 }
             }
         }
     }
 
-    /** Returns how many bytes travel with the job as its own files, without their holes. */
+    /** Returns the size of the files that move with the job, without their holes. */
     public synchronized long carriedBytes() {
         return cargo.bytes();
     }
 
     /**
-     * Returns why what travels with the job cannot: processes outside of a rank work on it.
+     * Returns why the files cannot move with the job: processes outside of a rank use them.
      *
-     * @param ranks those that are looked at
-     * @param trees each rank's processes, those of ranks too that go elsewhere
+     * @param ranks ranks that are checked
+     * @param trees each rank's processes, including ranks that move elsewhere
      */
     public synchronized Optional<String> whyNotAlone(List<Integer> ranks, Map<Integer, List<ProcessIdentity>> trees)
             throws IOException {
@@ -244,12 +247,12 @@ public final class FileComparison {
                 : new OutsideHolders(looked, trees).find().flatMap(refusal -> reason(List.of(refusal)));
     }
 
-    /** Returns whether files of a rank travel with it. */
+    /** Returns whether files of a rank move with it. */
     public synchronized boolean carries(int rank) {
         return !cargo.ranks().getOrDefault(rank, Map.of()).isEmpty();
     }
 
-    /** Returns those files of a held rank's that travel with it, each once. */
+    /** Returns the files of a held rank that move with it, each once. */
     public synchronized List<CarriedFile> carried(int rank, List<ProcessIdentity> tree) throws IOException {
         Map<String, CarriedFile> judged = cargo.ranks().getOrDefault(rank, Map.of());
         Map<String, CarriedFile> open = new LinkedHashMap<>();
@@ -298,11 +301,11 @@ public final class FileComparison {
             if (processes.isAlive(process)) {
                 throw e;
             }
-            LOG.debug("process {} has ended while it was looked at", process.pid(), e);
+            LOG.debug("process {} ended during the scan", process.pid(), e);
         }
     }
 
-    /** Takes a failure through the reader of a process's files. */
+    /** Carries a failure through the reader of a process's files. */
     private static final class Broken extends IOException {
         private static final long serialVersionUID = 1;
 
@@ -360,17 +363,17 @@ public final class FileComparison {
         if (page.isEmpty()) {
             return;
         }
-        List<Pending> asked = List.copyOf(page);
+        List<Pending> batch = List.copyOf(page);
         page.clear();
         pageChars = 0;
         FileRules alone = rules(false);
         List<Pending> toCompare = new ArrayList<>();
-        List<String> lines = looker.look(asked.stream().map(Pending::question).toList());
-        for (int at = 0; at < asked.size(); at++) {
+        List<String> lines = looker.look(batch.stream().map(Pending::question).toList());
+        for (int at = 0; at < batch.size(); at++) {
             Optional<FileFacts> facts = FileFacts.parse(lines.get(at));
-            Pending one = asked.get(at).seen(facts.orElse(null));
+            Pending one = batch.get(at).seen(facts.orElse(null));
             if (one.file().seemsUnnamed() && !isNamed(one)) {
-                // What has no name travels in the image.
+                // A file without a name is part of the image.
                 continue;
             }
             if (facts.isEmpty()) {
@@ -387,7 +390,7 @@ public final class FileComparison {
         compare(toCompare);
     }
 
-    /** The kernel adds a word to a name that is gone, and a name can have that word itself. */
+    /** The kernel appends a word to the name of a removed file, but a real name can end with that word, too. */
     private boolean isNamed(Pending one) throws CheckpointException {
         if (one.here() == null || one.here().links() == 0) {
             return false;
@@ -407,7 +410,7 @@ public final class FileComparison {
             throw new DeclinedException(answer.failure());
         }
         if (answer.lines().size() != paths.size()) {
-            throw new IOException("the target answers for " + answer.lines().size() + " of " + paths.size()
+            throw new IOException("the target answered for " + answer.lines().size() + " of " + paths.size()
                     + " files. Remedy: install the same release on both nodes");
         }
         ignored = answer.ignored();
@@ -454,14 +457,14 @@ public final class FileComparison {
         return limit.compareTo(MOST_CONTENT_LIMIT) < 0 ? limit : MOST_CONTENT_LIMIT;
     }
 
-    /** From now on the ranks are stopped, so contents are compared for a short time alone. */
+    /** Notes that the ranks are stopped from now on. Contents are then compared only for a short time. */
     public void whileHeld() {
         held = true;
     }
 
     private void decide(Pending one, FileDecision verdict) {
         if (verdict instanceof FileRules.Refused refused) {
-            found.add(new Found(one, refused.refusal()));
+            found.add(new FoundRefusal(one, refused.refusal()));
         } else if (verdict instanceof FileRules.Carried carried) {
             CarriedFile file = new CarriedFile(
                     one.file(), one.path(), one.here().inode(), one.here().device(), carried.replaces());
@@ -474,7 +477,7 @@ public final class FileComparison {
         }
     }
 
-    /** Returns the name of the kernel that runs here, since it was booted. */
+    /** Returns the identity of the running kernel, which changes at each boot. */
     public static String kernel() {
         try {
             return Files.readString(BOOT_ID, StandardCharsets.ISO_8859_1).strip();
@@ -485,15 +488,14 @@ public final class FileComparison {
 
     // ---- while the ranks are held --------------------------------------------------------------------------------
 
-    /** A file that both nodes have, by one descriptor or mapping through which it is written. */
+    /** A shared file, with one descriptor or mapping through which it is written. */
     private record Written(OpenedFile file, String path) {}
 
     /**
-     * Writes what the held ranks have written to files that both nodes have to the files' servers, and compares the
-     * lengths that both nodes see then.
+     * Flushes the held ranks' writes to shared files to their servers. Then it compares the lengths at both nodes.
      *
      * @param trees each rank's processes
-     * @param flushers starts what does it
+     * @param flushers starts the programs that flush
      */
     public Optional<String> compareLengths(Map<Integer, List<ProcessIdentity>> trees, Flushers flushers)
             throws IOException, CheckpointException, InterruptedException {
@@ -527,15 +529,15 @@ public final class FileComparison {
         return Optional.empty();
     }
 
-    /** Returns true if a rank writes to files that both nodes have; to be asked before the ranks are stopped. */
+    /** Returns true if a rank writes to shared files. Call it before the ranks are stopped. */
     public boolean hasSharedWrites() {
         return !shared.isEmpty();
     }
 
     /**
-     * The same for one rank that was just stopped, before its image is begun: a restart compares the length of each
-     * file with the image's, besides those that are only appended to. Throws, and says why, if both nodes see other
-     * lengths. May be called on several threads, one after the other.
+     * Requires equal lengths for a rank that was just stopped, before its image is begun. A restart compares the length
+     * of each file with the image's, and requires it unless the file is only appended to. Several threads may call it,
+     * one after the other.
      *
      * @param rank its processes
      */
@@ -561,7 +563,7 @@ public final class FileComparison {
         }
     }
 
-    /** Writes by a mapping change no length. */
+    /** Returns false for a mapping, whose writes change no length. */
     private static boolean hasComparedLength(OpenedFile file) throws IOException {
         String link = file.link();
         return link.startsWith("/proc/")
@@ -570,13 +572,16 @@ public final class FileComparison {
                         .isPresent();
     }
 
-    /** Starts programs that write what a process has written to the disk or server. */
+    /** Starts programs that flush a process's writes to the disk or server. */
     @FunctionalInterface
     public interface Flushers {
         FileLooker start() throws CheckpointException;
     }
 
-    /** Others may append to a file meanwhile: then its length there lies between two that were seen here. */
+    /**
+     * Other processes may append to a file in the meantime. Then the target's length must lie between two lengths that
+     * were read here.
+     */
     private Optional<String> compareLengths(List<Written> files, FileLooker flusher)
             throws IOException, CheckpointException, InterruptedException {
         List<Written> left = files;
@@ -593,13 +598,13 @@ public final class FileComparison {
             for (int at = 0; at < left.size(); at++) {
                 Written file = left.get(at);
                 if (FileFacts.error(there.get(at)) == DENIED) {
-                    // It was opened by another user, or before its mode was changed: its length is not known there.
+                    // The file was opened by another user, or before its mode was changed. Its length is unknown there.
                     continue;
                 }
                 long seen = length(there.get(at), file, "at the target");
                 if (seen < before.get(file) || seen > flushed(file, flusher)) {
                     why = file.file() + ", which has " + before.get(file) + " bytes here and " + seen
-                            + " as the target sees it";
+                            + " at the target";
                     differ.add(file);
                 }
             }
@@ -613,8 +618,8 @@ public final class FileComparison {
         }
         return left.isEmpty()
                 ? Optional.empty()
-                : Optional.of("what was written to a file that both nodes have does not arrive there: " + why
-                        + ". Remedy: look at the server of that filesystem, and at the options of its mounts");
+                : Optional.of("writes to a file that both nodes share do not arrive at the target: " + why
+                        + ". Remedy: check the server of that filesystem, and its mount options");
     }
 
     private long flushed(Written file, FileLooker flusher) throws CheckpointException {
@@ -628,7 +633,7 @@ public final class FileComparison {
     private static long length(String line, Written file, String where) throws CheckpointException {
         return FileFacts.parse(line)
                 .map(FileFacts::lengthBytes)
-                .orElseThrow(() -> new CheckpointException(file.file() + ", which cannot be looked at " + where
-                        + " now (" + line + "). Remedy: look at the server of that filesystem"));
+                .orElseThrow(() -> new CheckpointException(file.file() + ", which cannot be read " + where + " now ("
+                        + line + "). Remedy: check the server of that filesystem"));
     }
 }

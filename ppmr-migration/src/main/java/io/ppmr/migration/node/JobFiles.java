@@ -7,10 +7,10 @@ import io.ppmr.os.config.Section;
 import java.util.List;
 
 /**
- * Says what is expected of a job's files that both nodes have for themselves. Immutable.
+ * The expectations about a job's files of which each node has its own. Immutable.
  *
- * @param equivalent those that may have other content there, where they are only read
- * @param carry those that travel with the job
+ * @param equivalent files that may have other content at the target, if they are only read
+ * @param carry files that move with the job
  */
 @Section(
         name = "files",
@@ -24,17 +24,17 @@ public record JobFiles(
         PathPatterns equivalent,
 
         CarryPolicy carry) {
-    // The files that name services map into each process that has asked them: each node's own has the same names.
+    // The files that name services map into each client process. Each node's files have the same names.
     private static final String SSSD = "/var/lib/sss/mc/*";
     private static final String NSCD = "/run/nscd/*";
     private static final String NSCD_CACHE = "/var/cache/nscd/*";
     private static final String NSCD_DB = "/var/db/nscd/*";
 
-    /** The usual ones. */
+    /** The default expectations. */
     public static final JobFiles USUAL =
             new JobFiles(new PathPatterns(List.of(SSSD, NSCD, NSCD_CACHE, NSCD_DB)), CarryPolicy.NONE);
 
-    /** Returns the same where no file travels with a job: by a checkpointer that could not find it in time. */
+    /** Returns the expectations without moved files, for a checkpointer that could not find them in time. */
     public JobFiles withoutCarried() {
         return new JobFiles(equivalent, CarryPolicy.NONE);
     }

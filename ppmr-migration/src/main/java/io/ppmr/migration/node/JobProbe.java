@@ -21,8 +21,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * Reads what a job's processes are and have, proc(5). A process that ends meanwhile is left out: the migration of the
- * job notices by itself. Immutable, for any thread.
+ * Reads the facts of a job's processes, proc(5). A process that ends in the meantime is left out, because the job's
+ * migration notices that by itself. Immutable, for any thread.
  */
 public final class JobProbe {
     private static final int MAX_PIDS = 2000;
@@ -32,16 +32,16 @@ public final class JobProbe {
     private final ProcessTable processes;
     private final Preparation preparation;
 
-    /** @param preparation asked between two processes */
+    /** @param preparation checked between two processes */
     public JobProbe(ProcessTable processes, Preparation preparation) {
         this.processes = processes;
         this.preparation = preparation;
     }
 
     /**
-     * The facts of processes and of all that descend from them.
+     * Returns the facts of processes and all their descendants.
      *
-     * @param checkpointer by which source and target know the tool
+     * @param checkpointer name of the tool at source and target
      * @param roots the ranks' root processes
      */
     public JobFacts facts(String checkpointer, List<ProcessIdentity> roots) throws CheckpointException {
@@ -68,7 +68,7 @@ public final class JobProbe {
                 } catch (IOException e) {
                     if (processes.isAlive(process)) {
                         throw new CheckpointException(
-                                "the memory of PID " + process.pid() + " may not be looked at (" + e
+                                "the memory of PID " + process.pid() + " cannot be read (" + e
                                         + "). Remedy: run the service as root",
                                 e);
                     }
@@ -79,7 +79,7 @@ public final class JobProbe {
     }
 
     /**
-     * The facts of each rank, for a job whose ranks may go to several nodes.
+     * Returns the facts of each rank, for a job whose ranks may move to several nodes.
      *
      * @param roots the root process of each rank
      */
@@ -94,7 +94,7 @@ public final class JobProbe {
         return facts;
     }
 
-    /** Adds up the facts of the ranks that go to one node; as many of them as fit a frame. */
+    /** Adds the facts of the ranks that move to one node, up to the number that fits a frame. */
     public static JobFacts together(Map<Integer, JobFacts> facts, List<Integer> ranks) {
         String checkpointer = "";
         long residentBytes = 0;
@@ -110,12 +110,12 @@ public final class JobProbe {
         return new JobFacts(checkpointer, residentBytes, streamableBytes, pids);
     }
 
-    /** Returns the memory that is a process's alone; of shared memory its share, if the kernel calculates that. */
+    /** Returns a process's private memory, and its share of shared memory if the kernel calculates that. */
     static long residentBytes(Path proc) throws IOException {
         return residentBytes(proc, KernelFeatures.here());
     }
 
-    /** The same, on a kernel that has these features. */
+    /** Returns that memory on a kernel with these features. */
     static long residentBytes(Path proc, KernelFeatures kernel) throws IOException {
         if (!kernel.has(Feature.SMAPS_ROLLUP)) {
             return ResidentMemory.unfiledBytesBySmaps(proc);

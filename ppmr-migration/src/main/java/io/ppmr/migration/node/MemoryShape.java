@@ -18,25 +18,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The memory of some processes that can be streamed into their copies while it is read, and its cost; see
- * proc_pid_smaps(5) and proc_pid_pagemap(5). Private memory without a file can be, unless it is locked or of huge
- * pages: that is what CRIU calls lazy. Immutable.
+ * The part of some processes' memory that can be streamed into their copies, and its cost; see proc_pid_smaps(5) and
+ * proc_pid_pagemap(5). Private memory without a file can be streamed, unless it is locked or of huge pages. CRIU calls
+ * such memory lazy. Immutable.
  *
- * @param streamableBytes what can be streamed, counted for each process
- * @param sharedBytes of that, what processes share since a fork, except for once: it is streamed once for each of them,
- *     the additional memory that their copies take
- * @param pages how many of the pages were looked at one by one
- * @param runs in how many runs of adjacent ones these lie
+ * @param streamableBytes streamable memory, counted for each process
+ * @param sharedBytes part of it that processes share since a fork, except for one of them. It is streamed for each
+ *     process, so the copies need this additional memory.
+ * @param pages number of pages that were inspected one by one
+ * @param runs number of runs of adjacent pages among them
  */
 public record MemoryShape(long streamableBytes, long sharedBytes, long pages, long runs) {
     private static final Logger LOG = LoggerFactory.getLogger(MemoryShape.class);
 
-    /** Less than this is in the pool and in the bounce buffers anyway. */
+    /** Minimum size for streaming. Less than this fits the pool and the bounce buffers. */
     static final long LEAST_BYTES = 64L << 20;
 
     private static final int PAGE_BYTES = 4096;
     private static final int ENTRY_BYTES = 8;
-    /** So many entries are read at once. */
+    /** Number of entries in one read. */
     private static final int ENTRIES = 1 << 15;
     /** The bits of an entry for a page that is in memory, and for one that is in swap. */
     private static final long PRESENT = 3L << 62;
@@ -48,15 +48,15 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     private static final int UNSHARED_PART = 16;
 
     /**
-     * Returns why images are the better way for a job of this shape; empty if streaming is.
+     * Returns why images are better for a job of this shape, or empty if streaming is better.
      *
-     * @param residentBytes of the job
-     * @param nodeBytes memory of its node, and so of one like it
+     * @param residentBytes the job's memory
+     * @param nodeBytes memory of its node, and presumably of the target
      */
     public Optional<String> whyImages(long residentBytes, long nodeBytes) {
         if (streamableBytes < LEAST_BYTES) {
-            return Optional.of("only " + streamableBytes / MIB + " MiB of the job's memory could be streamed, for which"
-                    + " nothing is gained");
+            return Optional.of("only " + streamableBytes / MIB + " MiB of the job's memory could be streamed, which"
+                    + " gains nothing");
         }
         if (streamableBytes < residentBytes / 2) {
             return Optional.of("only " + streamableBytes / MIB + " of the job's " + residentBytes / MIB
@@ -64,8 +64,8 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
         }
         if (sharedBytes > nodeBytes / UNSHARED_PART) {
             return Optional.of(
-                    "the job's processes share " + sharedBytes / MIB + " MiB since a fork, which their copies"
-                            + " would have once each: that is more than a sixteenth of this node's " + nodeBytes / MIB
+                    "the job's processes share " + sharedBytes / MIB + " MiB since a fork, and each copy would need"
+                            + " its own: that is more than a sixteenth of this node's " + nodeBytes / MIB
                             + " MiB");
         }
         if (runs > pages / LEAST_PAGES_A_RUN) {
@@ -77,7 +77,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     /** No memory. */
     public static final MemoryShape NONE = new MemoryShape(0, 0, 0, 0);
 
-    /** Both together. */
+    /** Returns the sum of both. */
     public MemoryShape plus(MemoryShape other) {
         return new MemoryShape(
                 streamableBytes + other.streamableBytes,
@@ -87,10 +87,10 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
     }
 
     /**
-     * Looks at processes. One that ends meanwhile is left out.
+     * Inspects processes. A process that ends in the meantime is left out.
      *
-     * @param mostPages how many pages of address space are looked at one by one
-     * @param preparation asked between two mappings
+     * @param mostPages maximum number of pages of address space that are inspected one by one
+     * @param preparation checked between two mappings
      */
     public static MemoryShape of(Collection<ProcessIdentity> processes, long mostPages, Preparation preparation)
             throws CheckpointException {
@@ -99,8 +99,8 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             try {
                 reader.add(Path.of("/proc", Integer.toString(process.pid())));
             } catch (IOException e) {
-                // It has ended; or it may not be read, and then counts as what cannot be streamed.
-                LOG.debug("the memory of PID {} is not looked at: {}", process.pid(), e.getMessage());
+                // The process has ended, or its memory cannot be read. Unreadable memory counts as not streamable.
+                LOG.debug("the memory of PID {} is left out: {}", process.pid(), e.getMessage());
             }
         }
         return new MemoryShape(
@@ -145,7 +145,7 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
             }
         }
 
-        /** Takes a mapping's first line; others are of no interest. */
+        /** Reads a mapping's first line. Other lines are ignored. */
         private void begin(String line) {
             Optional<MappingLine> next = MappingLine.parse(line);
             if (next.isPresent()) {
@@ -157,7 +157,8 @@ public record MemoryShape(long streamableBytes, long sharedBytes, long pages, lo
 
         private void endMapping(String flags, FileChannel pagemap) throws IOException, CheckpointException {
             preparation.requireTime();
-            // Streamed is what is private, of no file, not the kernel's own, neither locked nor of huge pages.
+            // Streamable is private memory without a file that is neither the kernel's own, nor locked, nor of huge
+            // pages.
             if (mapping == null
                     || mapping.isShared()
                     || mapping.inode() != 0

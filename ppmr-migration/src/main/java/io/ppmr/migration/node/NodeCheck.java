@@ -17,8 +17,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Checks whether this node can run a service of ppmr. It looks and changes nothing. docs/doctor.md has every check with
- * its reason. Used once, by one thread.
+ * Checks whether this node can run a service of ppmr, and changes nothing. docs/doctor.md has every check with its
+ * reason. Used once, by one thread.
  */
 public final class NodeCheck {
     private static final String LIBRARY = "libfuse.so.2";
@@ -37,12 +37,12 @@ public final class NodeCheck {
     /**
      * The needs of a configuration.
      *
-     * @param poolBytes memory that an RDMA device would lock; the usual where there is no configuration
-     * @param workDirectory for the checkpointers' own files
-     * @param stagingDirectory where a target stages; empty at a source, and where it stages in memory of its own
-     * @param stagingBytes how much it may stage, in memory for all migrations together
-     * @param checkpointers those that must run, by name
-     * @param configured whether these are of a configuration; if not, a checkpointer that is missing is no failure
+     * @param poolBytes memory that an RDMA device would lock; the default without a configuration
+     * @param workDirectory directory for the checkpointers' own files
+     * @param stagingDirectory directory of a target's staging; empty at a source, and for staging in memory
+     * @param stagingBytes limit of staging, in memory for all migrations together
+     * @param checkpointers names of the checkpointers that must run
+     * @param configured whether a configuration names these; otherwise a missing checkpointer is no failure
      */
     public record Wanted(
             long poolBytes,
@@ -57,7 +57,7 @@ public final class NodeCheck {
         this.wanted = wanted;
     }
 
-    /** All findings, in the order of docs/doctor.md. {@code root} is {@code /} but in tests. */
+    /** Returns all findings, in the order of docs/doctor.md. {@code root} is {@code /} except in tests. */
     public static List<Finding> findings(Path root, Wanted wanted) {
         NodeCheck check = new NodeCheck(root, wanted);
         check.account();
@@ -71,9 +71,9 @@ public final class NodeCheck {
         check.rdma(ports);
         check.memlock(ports);
         check.checkpointers();
-        check.room("work", wanted.workDirectory(), WORK_BYTES, "name another work_directory");
+        check.checkRoom("work", wanted.workDirectory(), WORK_BYTES, "name another work_directory");
         wanted.stagingDirectory()
-                .ifPresent(directory -> check.room(
+                .ifPresent(directory -> check.checkRoom(
                         "staging", directory, wanted.stagingBytes(), "free memory or disk, or lower staging.limit"));
         if (wanted.stagingDirectory().isEmpty() && wanted.stagingBytes() > 0) {
             check.stagingMemory();
@@ -95,25 +95,25 @@ public final class NodeCheck {
             findings.add(Finding.fail(
                     "account",
                     isRoot ? "root without CAP_SYS_ADMIN" : "not root",
-                    "run the services as root, with CAP_SYS_ADMIN: they mount and make namespaces"));
+                    "run the services as root with CAP_SYS_ADMIN, because they mount and make namespaces"));
         } else if (!hasCapability(CAP_SYS_RESOURCE)) {
             findings.add(Finding.warn(
                     "account",
                     "root without CAP_SYS_RESOURCE: CRIU restores no process whose limits are above the service's own,"
-                            + " and streams pages only where fs.pipe-max-size is 4 MiB",
+                            + " and streams pages only if fs.pipe-max-size is 4 MiB",
                     "let the container or unit keep that capability"));
         } else {
-            findings.add(Finding.ok("account", "root, with the capabilities that are needed"));
+            findings.add(Finding.ok("account", "root, with the needed capabilities"));
         }
     }
 
     /**
-     * Reports features that the kernel lacks: neither failure nor warning, since there is an older way, whose cost is
-     * said.
+     * Reports features that the kernel lacks. This is neither a failure nor a warning, because there is an older way.
+     * The finding has its cost.
      */
     void kernel(KernelFeatures kernel) {
         if (kernel.missing().isEmpty()) {
-            findings.add(Finding.ok("kernel", "Linux " + kernel.release() + " has all that is used where it is there"));
+            findings.add(Finding.ok("kernel", "Linux " + kernel.release() + " has all optional features"));
         }
         for (KernelFeatures.Feature feature : kernel.missing()) {
             String text = "Linux " + kernel.release() + " has no " + feature.label() + " (" + feature.since() + "): "
@@ -160,7 +160,7 @@ public final class NodeCheck {
         Path device = root.resolve("dev/fuse");
         if (!Files.exists(device)) {
             findings.add(Finding.fail(
-                    "fuse-device", "/dev/fuse is not there", "modprobe fuse; in a container, hand the device in"));
+                    "fuse-device", "/dev/fuse is not there", "modprobe fuse; in a container, pass the device in"));
         } else if (!Files.isReadable(device) || !Files.isWritable(device)) {
             findings.add(Finding.fail("fuse-device", "/dev/fuse may not be opened", "run as root, or chmod 0666"));
         } else {
@@ -219,7 +219,7 @@ public final class NodeCheck {
                         "rdma",
                         port.name() + " is " + port.state() + (port.hasGid() ? "" : " and has no GID"),
                         port.hasGid()
-                                ? "see to cable, switch and subnet manager"
+                                ? "check cable, switch and subnet manager"
                                 : "give its network interface an address"));
             }
         }
@@ -253,7 +253,7 @@ public final class NodeCheck {
         });
     }
 
-    /** Checks whether the memory that staging may become is available now. */
+    /** Checks whether the memory that staging may need is available now. */
     void stagingMemory() {
         long availableBytes = new NodeProbe(root, 0, 0, List.of()).availableBytes();
         String text = "staging may take " + wanted.stagingBytes() / MIB + " MiB of memory, and " + availableBytes / MIB
@@ -266,8 +266,11 @@ public final class NodeCheck {
                 "free memory, lower staging.limit or migrations, or name a folder on a disk (staging.directory)"));
     }
 
-    /** Checks whether a directory, or the nearest one above it that exists, can be written and has enough space. */
-    private void room(String check, Path directory, long bytes, String remedy) {
+    /**
+     * Checks whether a directory can be written and has enough space. If it does not exist, its nearest existing parent
+     * is checked.
+     */
+    private void checkRoom(String check, Path directory, long bytes, String remedy) {
         Path existing = Stream.iterate(directory.toAbsolutePath(), Path::getParent)
                 .filter(Files::exists)
                 .findFirst()
@@ -286,11 +289,14 @@ public final class NodeCheck {
                         remedy));
             }
         } catch (IOException e) {
-            findings.add(Finding.fail(check, existing + " cannot be looked at: " + e.getMessage(), remedy));
+            findings.add(Finding.fail(check, existing + " cannot be inspected: " + e.getMessage(), remedy));
         }
     }
 
-    /** A node that has never asked for the time often believes in the year of its firmware. */
+    /**
+     * Checks for a clock before the system's installation. A clock that was never set often shows the year of its
+     * firmware.
+     */
     private void clock() {
         long nowMs = System.currentTimeMillis();
         long builtMs = root.resolve("etc/os-release").toFile().lastModified();
@@ -299,7 +305,7 @@ public final class NodeCheck {
                 nowMs >= builtMs,
                 "clock",
                 now,
-                "the clock says " + now + ", which is before this system was installed",
+                "the clock shows " + now + ", which is before this system's installation",
                 "synchronise it (chrony, systemd-timesyncd)"));
     }
 

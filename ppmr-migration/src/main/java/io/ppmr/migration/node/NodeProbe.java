@@ -22,7 +22,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Reads what a node is out of proc(5) and sysfs(5). Starts no process but those by which checkpointers are probed.
+ * Reads the facts of a node from proc(5) and sysfs(5). It starts only the processes that probe checkpointers.
  * Immutable, for any thread.
  */
 public final class NodeProbe {
@@ -32,11 +32,11 @@ public final class NodeProbe {
     private static final long KIB = 1024;
 
     /**
-     * A port of a device of InfiniBand or RoCE as the kernel shows it in {@code /sys/class/infiniband}: whether it is
-     * up needs no library.
+     * A port of an InfiniBand or RoCE device in {@code /sys/class/infiniband}. Its state can be read without any
+     * library.
      *
-     * @param name as {@code DEVICE/PORT}
-     * @param state of the link as the kernel calls it, such as {@code ACTIVE}
+     * @param name name as {@code DEVICE/PORT}
+     * @param state the kernel's name of the link's state, such as {@code ACTIVE}
      * @param hasGid whether it has an address, without which no peer can connect
      */
     record RdmaPort(String name, String state, boolean hasGid) {
@@ -67,12 +67,15 @@ public final class NodeProbe {
             return ports;
         }
 
-        /** By its type: iWARP, among others, is not. A kernel that shows no type is not judged here. */
+        /**
+         * Returns true if the type fits. iWARP, among others, does not. Without a type from the kernel, the device
+         * counts as usable.
+         */
         private static boolean isUsed(Path device) {
             return lines(device.resolve("node_type")).stream().allMatch(line -> line.startsWith("1:"));
         }
 
-        /** Entries of a GID table that are not in use cannot even be read. */
+        /** Returns the first line, or none if the file cannot be read. Unused entries of a GID table cannot be read. */
         private static Optional<String> firstLine(Path file) {
             try {
                 return lines(file).stream().findFirst();
@@ -86,14 +89,15 @@ public final class NodeProbe {
     private final long stagingBytes;
     private final int chunkBytes;
     private final List<Checkpointer> checkpointers;
-    /** Read once, by whichever thread asks first: two megabytes are searched for it. */
+    /** Read once, by the first thread that needs it, because two megabytes are searched for it. */
     private volatile String libc;
 
     /**
-     * @param root where {@code proc} and {@code sys} are; {@code /} but in tests
-     * @param stagingBytes how much of a retained image can wait here
-     * @param chunkBytes of the node's pool
-     * @param checkpointers the node's own
+     * @param root directory of {@code proc} and {@code sys}; {@code /} except in tests
+     *
+     * @param stagingBytes room for retained images here
+     * @param chunkBytes chunk size of the node's pool
+     * @param checkpointers the node's checkpointers
      */
     public NodeProbe(Path root, long stagingBytes, int chunkBytes, List<Checkpointer> checkpointers) {
         this.root = root;
@@ -102,7 +106,7 @@ public final class NodeProbe {
         this.checkpointers = List.copyOf(checkpointers);
     }
 
-    /** The facts of the node as it is. */
+    /** Returns the present facts of the node. */
     public NodeFacts facts() {
         return new NodeFacts(
                 line("proc/sys/kernel/hostname").orElse("unknown"),
@@ -132,12 +136,12 @@ public final class NodeProbe {
         return tools;
     }
 
-    /** Returns the memory that processes can still have; before Linux 3.14 calculated as later kernels do. */
+    /** Returns the memory that is available to processes. Before Linux 3.14 it is calculated as later kernels do. */
     long availableBytes() {
         return availableBytes(KernelFeatures.here());
     }
 
-    /** The same, on a kernel that has these features. */
+    /** Returns that memory on a kernel with these features. */
     long availableBytes(KernelFeatures kernel) {
         Map<String, Long> kib = new HashMap<>();
         for (String line : lines("proc/meminfo")) {
@@ -149,7 +153,7 @@ public final class NodeProbe {
         if (kernel.has(Feature.MEM_AVAILABLE)) {
             return kib.getOrDefault("MemAvailable", 0L) * KIB;
         }
-        // Below its low mark, a quarter above the least that it keeps free, the kernel takes pages back by itself.
+        // The kernel reclaims pages by itself below its low mark, a quarter above its minimum of free memory.
         long lowKib = line("proc/sys/vm/min_free_kbytes").map(NodeProbe::number).orElse(0L) * 5 / 4;
         long fileKib = kib.getOrDefault("Active(file)", 0L) + kib.getOrDefault("Inactive(file)", 0L);
         long slabKib = kib.getOrDefault("SReclaimable", 0L);
@@ -162,7 +166,7 @@ public final class NodeProbe {
         return Math.max(0, estimatedKib) * KIB;
     }
 
-    /** Returns how much memory this machine has; see proc_meminfo(5). */
+    /** Returns the memory of this machine; see proc_meminfo(5). */
     public static long totalBytes() throws IOException {
         return ProcStat.field(Path.of("/proc/meminfo"), "MemTotal")
                         .map(NodeProbe::number)
@@ -170,13 +174,13 @@ public final class NodeProbe {
                 * KIB;
     }
 
-    /** Returns the number in a text; 0 where there is none, or one that no node can have. */
+    /** Returns the number in a text, or 0 if there is none, or it is out of range. */
     private static long number(String text) {
         String digits = text.replaceAll("[^0-9]", "");
         return digits.isEmpty() || digits.length() > MOST_DIGITS ? 0 : Long.parseLong(digits);
     }
 
-    /** Returns the banner of the C library that this process has mapped, which stays the same as long as it lives. */
+    /** Returns the banner of the C library that this process has mapped, which never changes in its lifetime. */
     private String libc() {
         String known = libc;
         if (known == null) {
@@ -213,7 +217,7 @@ public final class NodeProbe {
         return lines(root.resolve(file));
     }
 
-    /** The lines of a file, none where there is no such file. */
+    /** Returns the lines of a file, or none if it does not exist. */
     static List<String> lines(Path file) {
         try {
             return Files.exists(file) ? Files.readAllLines(file, StandardCharsets.ISO_8859_1) : List.of();
@@ -222,7 +226,7 @@ public final class NodeProbe {
         }
     }
 
-    /** Lists a directory; empty where there is none. */
+    /** Lists a directory, or empty if it does not exist. */
     static List<Path> entries(Path directory) {
         List<Path> found = new ArrayList<>();
         if (Files.isDirectory(directory)) {

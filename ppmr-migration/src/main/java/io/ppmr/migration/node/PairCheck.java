@@ -14,24 +14,24 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks whether a job of another node could continue at this one. Run by the target, which alone sees its own files
- * and PIDs: for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal.
- * docs/doctor.md has every check with its reason.
+ * Checks whether a job of another node could continue at this one. The target runs it, because only the target can read
+ * its own files and PIDs. It serves {@code ppmr doctor --peer}, and each migration's start, where a failure is a
+ * refusal. docs/doctor.md has every check with its reason.
  */
 public final class PairCheck {
-    /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */
+    /** Checks whose failure may be wrong for some jobs. A site may turn them into warnings. */
     public static final List<String> IGNORABLE = List.of("cpu", "libc", "memory", "staging", "files", "pids");
 
     private static final long MIB = 1 << 20;
     private static final Pattern TWO_NUMBERS = Pattern.compile("^(\\d{1,9})\\.(\\d{1,9})");
 
     /**
-     * The limits of a node that is to take a job, besides its hardware. Immutable.
+     * The free capacity of a target, in addition to its hardware. Immutable.
      *
-     * @param stagingInMemory whether an image that waits here takes memory, too
-     * @param promisedBytes memory that migrations under way here will still take
-     * @param whyStagingIsSmall why images find less room than is configured, in words that follow a number; empty if
-     *     they do not
+     * @param stagingInMemory whether an image that waits here needs memory, too
+     * @param promisedBytes memory that current migrations here will still need
+     * @param whyStagingIsSmall why images have less room than configured, as a suffix to a number, or empty if they do
+     *     not
      */
     public record TargetCapacity(boolean stagingInMemory, long promisedBytes, String whyStagingIsSmall) {}
 
@@ -59,11 +59,11 @@ public final class PairCheck {
     }
 
     /**
-     * Compares.
+     * Compares the nodes.
      *
-     * @param needs of the checkpointer that would restart the job here
-     * @param reading how that one reads
-     * @param room what other migrations leave here
+     * @param needs needs of the checkpointer that would restart the job here
+     * @param reading how that checkpointer reads
+     * @param room capacity that other migrations leave here
      */
     public static List<Finding> findings(
             NodeFacts source,
@@ -99,10 +99,10 @@ public final class PairCheck {
         if (missing.isEmpty() && !slower.isEmpty()) {
             findings.add(Finding.warn(
                     "cpu",
-                    "this node's processor does not say that it has " + String.join(" ", slower)
-                            + ", which the source's has: the job continues, and may copy memory more slowly",
-                    "compare the two nodes' firmware settings and hypervisors: the same processor may say it on one"
-                            + " node and not on the other"));
+                    "this node's processor does not report " + String.join(" ", slower)
+                            + ", which the source's reports: the job continues, and may copy memory more slowly",
+                    "compare the two nodes' firmware settings and hypervisors: the same processor may report it on only"
+                            + " one of them"));
         } else if (missing.isEmpty()) {
             findings.add(Finding.ok("cpu", "this node has every instruction that the source has"));
         } else {
@@ -122,14 +122,14 @@ public final class PairCheck {
             findings.add(Finding.warn(
                     "kernel",
                     "this node's " + target.kernel() + " is older than the source's " + source.kernel()
-                            + ": what the job has of newer kernels cannot be restored",
+                            + ": state of newer kernels cannot be restored",
                     "boot the spare node with the source's kernel or a newer one"));
         } else {
             findings.add(Finding.ok("kernel", source.kernel() + " at the source, " + target.kernel() + " here"));
         }
     }
 
-    /** Returns true if the first two numbers of a release are smaller; releases without numbers are not compared. */
+    /** Returns true if the first two numbers of a release are smaller. Releases without numbers are not compared. */
     private static boolean older(String one, String other) {
         Matcher a = TWO_NUMBERS.matcher(one);
         Matcher b = TWO_NUMBERS.matcher(other);
@@ -147,7 +147,7 @@ public final class PairCheck {
         }
         String text = "the source has " + source.libc() + ", this node " + target.libc();
         String remedy = "install the same release of the operating system on both";
-        // The job's own files say more, which are compared besides: a job may bring its own library.
+        // The comparison of the job's own files is more precise, because a job may bring its own library.
         findings.add(Finding.warn("libc", text, remedy));
     }
 
@@ -157,7 +157,7 @@ public final class PairCheck {
                 "chunk",
                 source.chunkBytes() + " bytes on both",
                 "the source's chunks have " + source.chunkBytes() + " bytes, this node's " + target.chunkBytes(),
-                "configure the same pool.chunk on both nodes; where it is \"auto\" on both, the same pool.size"));
+                "configure the same pool.chunk on both nodes; if it is \"auto\" on both, the same pool.size"));
     }
 
     private void rdma() {
@@ -211,12 +211,12 @@ public final class PairCheck {
         }
     }
 
-    /** Returns what waits here until it is whole: nothing of what is streamed. */
+    /** Returns the bytes that wait here until the image is complete. Streamed bytes do not wait. */
     private long waitingBytes() {
         return reading == ReadingMode.RETAINED ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0;
     }
 
-    /** Returns the memory that this node would take to know what has come of an image that waits here as a whole. */
+    /** Returns the memory for the map of an image that waits here as a whole. */
     private long mapBytes() {
         return reading == ReadingMode.RETAINED ? Staging.mapBytes(waitingBytes()) : 0;
     }

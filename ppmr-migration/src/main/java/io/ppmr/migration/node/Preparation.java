@@ -5,18 +5,18 @@ import java.time.Duration;
 import java.util.function.BooleanSupplier;
 
 /**
- * Bounds the time in which a job is looked at before anything is done to it: its user decides how many processes and
- * mappings there are. Asked between two pieces of that work. Any thread; made when the work begins.
+ * Bounds the time of the checks before a job is changed. Its user decides how many processes and mappings it has. The
+ * checks call it between two pieces of work. Any thread; made when the work begins.
  */
 public final class Preparation {
-    /** Ten thousand ranks are looked at in some seconds on an idle node. */
+    /** An idle node inspects ten thousand ranks in some seconds. */
     private static final Duration USUAL_LIMIT = Duration.ofMinutes(5);
 
     private final BooleanSupplier calledOff;
     private final Duration limit;
     private final long startNs = System.nanoTime();
 
-    /** The usual time, unless it is called off before. */
+    /** Begins with the production limit, unless the work is called off before. */
     public Preparation(BooleanSupplier calledOff) {
         this(calledOff, USUAL_LIMIT);
     }
@@ -26,7 +26,7 @@ public final class Preparation {
         this.limit = limit;
     }
 
-    /** Returns true once nothing more must be looked at. */
+    /** Returns true once the checks must end. */
     public boolean isOver() {
         return calledOff.getAsBoolean() || isLate();
     }
@@ -35,14 +35,14 @@ public final class Preparation {
         return System.nanoTime() - startNs > limit.toNanos();
     }
 
-    /** Throws, and says why, once nothing more must be looked at. */
+    /** Throws, with the reason, once the checks must end. */
     public void requireTime() throws CheckpointException {
         if (isLate()) {
-            throw new CheckpointException("looking at the job's processes has taken longer than " + limit.toSeconds()
+            throw new CheckpointException("the scan of the job's processes took longer than " + limit.toSeconds()
                     + " s: they are too many, or have too many mappings. Remedy: move it as several jobs");
         }
         if (calledOff.getAsBoolean()) {
-            throw new CheckpointException("the look at the job's processes was called off");
+            throw new CheckpointException("the scan of the job's processes was called off");
         }
     }
 }

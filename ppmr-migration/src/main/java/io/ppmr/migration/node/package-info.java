@@ -1,2 +1,2 @@
-/** Checks of a node, and of a job of one node that is to continue at another: facts, and what they mean. */
+/** Checks of a node, and of a job that would move there from another node: facts and findings. */
 package io.ppmr.migration.node;

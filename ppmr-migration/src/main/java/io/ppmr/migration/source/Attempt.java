@@ -39,37 +39,36 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One try to bring the images of all ranks to the targets: a session for each target, a checkpoint for each rank, all
- * at
- * once (paper 1, section IV). It decides nothing: what it hears and what has become of the checkpoints is for the
- * migration, whose worker owns it.
+ * One try to send the images of all ranks to the targets. It has a session for each target and a checkpoint for each
+ * rank, all at once (paper 1, section IV). It decides nothing. Messages and results of checkpoints go to the migration,
+ * whose worker owns it.
  */
 final class Attempt {
     private static final Logger LOG = LoggerFactory.getLogger(Attempt.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
     private static final long RELEASE_WAIT_S = 20;
-    /** A target that fails a write has so long to say why; then the write's own error is taken for the reason. */
+    /** Time for a target to report the reason of a failed write. After that, the write's own error is the reason. */
     private static final long REASON_WAIT_NS = TimeUnit.SECONDS.toNanos(2);
 
-    /** The bytes that could be written in the time of starting and ending a command: many small ranks write little. */
+    /** Bytes that could be written while a command starts and ends. Many small ranks write little. */
     private static final long COMMAND_BYTES = 64 << 10;
 
-    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final long REPORT_NS = TimeUnit.SECONDS.toNanos(10);
 
     /**
-     * Something heard from a participant, or that it is lost.
+     * A message from a participant, or its loss.
      *
-     * @param attempt in which; a later one may have another participant in the same place
+     * @param attempt its attempt; a later attempt may have another participant in the same place
      */
     record InboxEvent(int attempt, String participant, SessionEvent event) {}
 
-    /** Takes what is heard, on other threads. */
+    /** Receives events of participants, on other threads. */
     @FunctionalInterface
     interface AttemptListener {
         /**
-         * Takes it.
+         * Handles an event.
          *
-         * @throws ProtocolException if the participant says more than is dealt with: its connection ends
+         * @throws ProtocolException if the participant sends too much. Its connection ends then.
          */
         void onEvent(InboxEvent heard) throws ProtocolException;
     }
@@ -77,23 +76,23 @@ final class Attempt {
     /**
      * The failure of an attempt.
      *
-     * @param participant that failed; empty if none did
+     * @param participant participant that failed, or empty if none did
      */
     record Failure(String reason, String participant) {}
 
-    /** A participant did not take its ranks; nothing has been done to the originals in this attempt. */
+    /** A participant declined its ranks. The originals are unchanged in this attempt. */
     record NotTaken(int place, boolean refused, String reason) {}
 
     /**
-     * The job that a migration's attempts move, and the records of it.
+     * The job that a migration's attempts move, and its records.
      *
-     * @param secret the migration's, which stands in the journal already
-     * @param service what belongs to the service
-     * @param job whose ranks they are
-     * @param pages how its memory is to travel, with what is known of each rank
-     * @param record of the migration
+     * @param secret the migration's secret, which is in the journal already
+     * @param service the parts of the service
+     * @param job job of the ranks
+     * @param pages how its memory is to be sent, with the facts of each rank
+     * @param record record of the migration
      * @param originals the ranks' processes
-     * @param keeping the copy that may be wanted
+     * @param keeping the copy, if one is requested
      */
     record MigrationContext(
             String migrationId,
@@ -116,11 +115,11 @@ final class Attempt {
     private final Path workRoot;
     private final List<SourceSession> sessions = new ArrayList<>();
     private final RankCommands checkpoints = new RankCommands("checkpoint");
-    /** Counts the ranks of each participant that are not written yet, by its place. */
+    /** Number of each participant's ranks that are not written yet, by its place. */
     private final Map<Integer, Integer> unwritten = new HashMap<>();
 
     private final Map<Integer, Integer> lastRanks = new HashMap<>();
-    /** Returns whether the migration is called off, in a wait in which its thread would not see that. */
+    /** Returns whether the migration is called off. Used in waits in which its thread could not notice that. */
     private BooleanSupplier calledOff = () -> false;
 
     private final WriterActivity activity = new WriterActivity();
@@ -129,29 +128,29 @@ final class Attempt {
     private int endedRanks;
     private int endedCheckpoints;
     private boolean written;
-    private long spentSinceNs;
-    private boolean spentSaid;
-    private long givenUpSinceNs;
-    private long nextSayNs;
+    private long writeFailedNs;
+    private boolean isWriteFailureReported;
+    private long givenUpNs;
+    private long nextReportNs;
     private volatile String waitsFor;
     private boolean begun;
-    private int nextLooked;
+    private int nextChecked;
 
-    /** Makes a session for each leg of the plan; none has begun yet. */
-    Attempt(MigrationContext subject, int number, MigrationPlan plan) {
+    /** Makes a session for each leg of the plan. None of them has begun yet. */
+    Attempt(MigrationContext context, int number, MigrationPlan plan) {
         this.number = number;
         this.plan = plan;
-        this.job = subject.job();
-        this.settings = subject.service().settings();
-        this.record = subject.record();
-        this.choice = subject.pages();
-        this.originals = subject.originals();
-        this.keeping = subject.keeping();
+        this.job = context.job();
+        this.settings = context.service().settings();
+        this.record = context.record();
+        this.choice = context.pages();
+        this.originals = context.originals();
+        this.keeping = context.keeping();
         this.leastRate = new LeastRate(settings.limits().minRate(), settings.rateTime());
-        this.workRoot = settings.node().workDirectory().resolve(subject.migrationId() + "." + number);
-        NodeFacts here = subject.service().node().facts();
+        this.workRoot = settings.node().workDirectory().resolve(context.migrationId() + "." + number);
+        NodeFacts here = context.service().node().facts();
         for (int place = 0; place < plan.legs().size(); place++) {
-            sessions.add(new SourceSession(subject, number, plan, place, here, activity));
+            sessions.add(new SourceSession(context, number, plan, place, here, activity));
         }
     }
 
@@ -160,9 +159,9 @@ final class Attempt {
     }
 
     /**
-     * Asks every target to take its ranks; the first that does not, or nothing if all do.
+     * Sends every target the request for its ranks. Returns the first target that declines, or nothing if all accept.
      *
-     * @param heard told what the targets say from then on, and that one is lost, on other threads
+     * @param heard listener for the targets' further messages and their loss, on other threads
      */
     Optional<NotTaken> begin(Cancellation cancellation, AttemptListener heard) throws InterruptedException {
         calledOff = () -> cancellation.reason().isPresent();
@@ -191,8 +190,8 @@ final class Attempt {
     /**
      * Begins to start a checkpoint for every rank.
      *
-     * @param trees each rank's processes, by one look for all
-     * @param pods what lies around the ranks that are pods
+     * @param trees each rank's processes, from one scan for all
+     * @param pods the enclosures of the ranks that are pods
      */
     void startCheckpoints(Map<Integer, List<ProcessIdentity>> trees, Map<Integer, Enclosure> pods) {
         Map<Integer, CheckpointTask> tasks = new LinkedHashMap<>();
@@ -224,19 +223,19 @@ final class Attempt {
     }
 
     /**
-     * Takes notice of checkpoints that have ended.
+     * Handles checkpoints that ended.
      *
-     * @param imageComplete told of a participant whose last rank is written: {@link #seal} lets its image become whole
+     * @param imageComplete called with a participant whose last rank is written; {@link #seal} completes its image
      */
-    void work(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
-        if (record.stillNs() == 0 && standsStill()) {
-            record.standsStill();
+    void checkCheckpoints(IntConsumer imageComplete) throws IOException, CheckpointException, InterruptedException {
+        if (record.stoppedNs() == 0 && isJobStopped()) {
+            record.noteStopped();
         }
         for (Optional<HeldRank> next = checkpoints.next(Duration.ZERO);
                 next.isPresent();
                 next = checkpoints.next(Duration.ZERO)) {
             endedCheckpoints++;
-            written(next.get(), imageComplete);
+            onWritten(next.get(), imageComplete);
         }
         if (begun && checkpoints.isEmpty() && !written && !hasWriteFailed()) {
             written = true;
@@ -244,7 +243,7 @@ final class Attempt {
         }
     }
 
-    private void written(HeldRank held, IntConsumer imageComplete)
+    private void onWritten(HeldRank held, IntConsumer imageComplete)
             throws IOException, CheckpointException, InterruptedException {
         int place = plan.placeOf(held.rank());
         int left = unwritten.merge(place, -1, Integer::sum);
@@ -252,16 +251,16 @@ final class Attempt {
             originals.held(held);
             record.paused();
             if (hasWriteFailed()) {
-                LOG.info("rank {} is held, but its image is not whole: a write has failed before", held.rank());
+                LOG.info("rank {} is held, but its image is incomplete because a write failed", held.rank());
                 return;
             }
-            tellStopped(held);
+            sendStoppedProcesses(held);
             session(place).carry(held, originals::trees);
             if (endedCheckpoints == job.ranks().size()) {
-                originals.lookAtHeld(job, this::whyOtherFiles);
+                originals.startHeldChecks(job, this::whyOtherFiles);
             }
             RightsBounds bounds = new RightsBounds(settings.rankFiles(), workRoot, calledOff);
-            session(place).sayWhatItMay(held, bounds);
+            session(place).sendPrivileges(held, bounds);
             record.written(session(place).outlet().lastBytesNs());
             LOG.info("rank {} is written and held", held.rank());
         }
@@ -273,7 +272,7 @@ final class Attempt {
         }
     }
 
-    /** On a thread of the look's own. */
+    /** Compares the ranks' files, on the check's own thread. */
     private Optional<String> whyOtherFiles(Map<Integer, List<ProcessIdentity>> held)
             throws IOException, CheckpointException, InterruptedException {
         for (SourceSession session : sessions) {
@@ -286,14 +285,14 @@ final class Attempt {
     }
 
     /**
-     * Returns whether a checkpointer has begun to keep the job from computing. One that writes from within has when its
-     * first byte comes; of the others' processes one is looked at in each call, so that many ranks cost no more.
+     * Returns whether a checkpointer keeps the job from computing already. One that writes from within does so from its
+     * first byte. For the others, each call checks one process, so that many ranks do not cost more.
      */
-    private boolean standsStill() {
+    private boolean isJobStopped() {
         if (job.checkpointer().writesInProcess()) {
             return record.sentBytes() > 0;
         }
-        Job.RankProcess looked = job.ranks().get(nextLooked++ % job.ranks().size());
+        Job.RankProcess looked = job.ranks().get(nextChecked++ % job.ranks().size());
         ProcessIdentity root = originals.roots().get(looked.rank());
         return originals.stoppedByJob(looked.rank()).isEmpty()
                 && ProcStat.read(Path.of("/proc", Integer.toString(root.pid()), "stat"))
@@ -302,12 +301,15 @@ final class Attempt {
                         .isPresent();
     }
 
-    /** Before the rank's image is whole, so that the target knows it when it votes. */
-    private void tellStopped(HeldRank held) throws IOException, CheckpointException {
+    /**
+     * Sends the processes that the job had stopped. The target needs them before it votes, so this precedes the image's
+     * completion.
+     */
+    private void sendStoppedProcesses(HeldRank held) throws IOException, CheckpointException {
         if (!held.stoppedByJob().isEmpty()) {
             StoppedProcesses told = StoppedProcesses.of(held);
             LOG.info(
-                    "rank {}: the job itself had stopped {} of its processes: they stay so",
+                    "rank {}: {} of its processes were stopped by the job itself, and stay stopped",
                     held.rank(),
                     told.stopped().size());
             session(plan.placeOf(held.rank()))
@@ -315,39 +317,42 @@ final class Attempt {
         }
     }
 
-    /** Returns why the checkpoints are too slow; empty if they are not. To be called again and again. */
-    Optional<String> tooSlow() {
+    /** Returns why the checkpoints are too slow, or empty if they are not. Call it repeatedly. */
+    Optional<String> whyTooSlow() {
         return !begun || checkpoints.isEmpty() || hasWriteFailed()
                 ? Optional.empty()
-                : leastRate.tooSlow(
+                : leastRate.whyTooSlow(
                         activity.idleNs() - idleBeforeNs, record.sentBytes() + endedCheckpoints * COMMAND_BYTES);
     }
 
-    /** Returns true once a write has failed in any session. Then nothing is sealed or kept. */
+    /** Returns true once a write has failed in any session. Then no image is sealed or kept. */
     private boolean hasWriteFailed() {
         return sessions.stream().anyMatch(session -> session.failure() != null);
     }
 
-    /** A write failed without a known reason: the image can no longer become whole. Called once. */
+    /**
+     * Returns the failure after a write failed without a known reason. The image can no longer become whole. Called
+     * once.
+     */
     Optional<Failure> onWriteFailed() {
-        if (spentSaid || !hasWriteFailed()) {
+        if (isWriteFailureReported || !hasWriteFailed()) {
             return Optional.empty();
         }
         long nowNs = System.nanoTime();
-        if (spentSinceNs == 0) {
-            spentSinceNs = nowNs;
+        if (writeFailedNs == 0) {
+            writeFailedNs = nowNs;
         }
-        if (nowNs - spentSinceNs < REASON_WAIT_NS) {
+        if (nowNs - writeFailedNs < REASON_WAIT_NS) {
             return Optional.empty();
         }
-        spentSaid = true;
+        isWriteFailureReported = true;
         return sessions.stream()
                 .filter(session -> session.failure() != null)
                 .map(session -> new Failure(session.failure(), session.leg().address()))
                 .findFirst();
     }
 
-    /** The last rank of a participant is said to be whole: from now on it may vote. */
+    /** Completes the image of a participant's last rank. From now on the participant may vote. */
     void seal(int place) throws IOException, InterruptedException {
         Integer rank = lastRanks.remove(place);
         if (rank != null) {
@@ -364,7 +369,7 @@ final class Attempt {
         }
     }
 
-    /** The whole image is written: from now on a copy of it is a checkpoint. */
+    /** Completes the copy, because the whole image is written. */
     private void keep() {
         List<ImageName> names = new ArrayList<>();
         try {
@@ -378,11 +383,11 @@ final class Attempt {
     }
 
     /** Returns true if every rank's image is written and every original stopped. */
-    boolean written() {
+    boolean isWritten() {
         return written;
     }
 
-    /** Returns true if the agents of all sessions do their work. Any thread; blocks it. */
+    /** Returns true if the agents of all sessions work. Any thread; blocks it. */
     boolean responds(long limitNs) {
         return sessions.stream().allMatch(session -> session.responds(limitNs));
     }
@@ -392,17 +397,16 @@ final class Attempt {
     }
 
     /**
-     * Gives the attempt up: every write fails, every checkpoint is ended, and the ranks that one has left stopped are
-     * with the originals. Where processes write their images themselves an error could end them: then every write is
-     * taken and thrown away, and the checkpoints end by themselves, within the discard deadline. To be called again
-     * until it is done.
+     * Gives the attempt up. Every write fails, every checkpoint is ended, and its stopped ranks pass to the originals.
+     * An error could end processes that write their images themselves. For these, writes are accepted and discarded,
+     * and the checkpoints end by themselves within the discard deadline. Call it until it is done.
      *
      * @return whether every checkpoint has ended
      */
     boolean giveUp(String reason) {
-        if (givenUpSinceNs == 0) {
-            givenUpSinceNs = System.nanoTime();
-            nextSayNs = givenUpSinceNs;
+        if (givenUpNs == 0) {
+            givenUpNs = System.nanoTime();
+            nextReportNs = givenUpNs;
             sessions.forEach(session -> session.fail(reason));
         }
         if (job.checkpointer().writesInProcess() && endByThemselves()) {
@@ -412,16 +416,16 @@ final class Attempt {
         return true;
     }
 
-    /** Describes the peers that {@link #giveUp} waits for; empty while it does not wait. Any thread. */
+    /** Describes the checkpoints that {@link #giveUp} waits for, or empty while it does not wait. Any thread. */
     Optional<String> waitsFor() {
         return Optional.ofNullable(waitsFor);
     }
 
-    /** Looks which checkpoints have ended; false if some have not and the time for it is over. */
+    /** Checks which checkpoints have ended. Returns false if some still run after their time. */
     private boolean endByThemselves() {
         checkpoints.takeEnded().forEach(originals::held);
         long nowNs = System.nanoTime();
-        long leftNs = givenUpSinceNs + settings.limits().discardDeadline().toNanos() - nowNs;
+        long leftNs = givenUpNs + settings.limits().discardDeadline().toNanos() - nowNs;
         if (checkpoints.isEmpty()) {
             waitsFor = null;
             return true;
@@ -430,26 +434,26 @@ final class Attempt {
             waitsFor = null;
             sessions.forEach(SourceSession::refuse);
             LOG.error(
-                    "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): they are ended,"
-                            + " and what they write fails with EIO from now on, which may end the processes themselves",
+                    "the checkpoints of ranks {} still run {} s after the failure (discard_deadline): ending them."
+                            + " Their writes fail with EIO from now on, which may end the processes themselves",
                     checkpoints.ranks(),
                     settings.limits().discardDeadline().toSeconds());
             return false;
         }
-        waitsFor = "it waits until the checkpoints of ranks " + checkpoints.ranks()
-                + " have ended; they write from inside their processes, so what they write is taken and thrown away."
-                + " Then it rolls back. Those that still run in "
+        waitsFor = "waiting until the checkpoints of ranks " + checkpoints.ranks()
+                + " end; they write from inside their processes, so their writes are accepted and discarded."
+                + " The rollback follows. Checkpoints that still run in "
                 + TimeUnit.NANOSECONDS.toSeconds(leftNs) + " s (discard_deadline) are ended";
-        if (nowNs - nextSayNs >= 0) {
-            nextSayNs = nowNs + SAY_NS;
+        if (nowNs - nextReportNs >= 0) {
+            nextReportNs = nowNs + REPORT_NS;
             LOG.info("{}", waitsFor);
         }
         return true;
     }
 
-    /** Takes every session down and the images' names away. */
+    /** Closes every session, and removes the images' names. */
     void close() {
-        // All transports end before the first chunk is given back: they share the pool.
+        // All transports end before the first chunk is released, because they share the pool.
         sessions.forEach(SourceSession::stop);
         List<RuntimeException> failures = new ArrayList<>();
         for (SourceSession session : sessions) {

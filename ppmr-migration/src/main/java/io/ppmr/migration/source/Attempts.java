@@ -8,52 +8,52 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The attempts of a migration to move its job. Owned by the migration's worker, except for what says otherwise. What it
- * looks at again and again are the checkpoints of the attempt that is under way.
+ * The attempts of a migration to move its job. Owned by the migration's worker, except where any thread is allowed. Its
+ * repeated work checks the checkpoints of the current attempt.
  */
 interface Attempts extends SerialWorker.RepeatedWork {
-    /** Says Begin to each participant, and starts the checkpoints. */
+    /** Sends Begin to each participant, and starts the checkpoints. */
     void begin(int number, List<String> participants) throws IOException, CheckpointException, InterruptedException;
 
-    /** Returns the sessions with the participants that all take part in the last attempt; none before they do. */
+    /** Returns the sessions of the last attempt if all participants have accepted; otherwise none. */
     Map<String, SourceSession> sessions();
 
-    /** Lets the message go out that completes the participant's image. */
+    /** Sends the message that completes the participant's image. */
     void seal(String participant) throws IOException, InterruptedException;
 
-    /** Looks at checkpoints no more. */
-    void rest();
+    /** Ends the checks of the checkpoints. */
+    void stopChecking();
 
-    /** Gives an attempt up; whether its checkpoints have ended. */
+    /** Gives an attempt up. Returns whether its checkpoints have ended. */
     boolean giveUp(int number, String reason);
 
-    /** Returns the participants of an attempt after this participant's failure; empty if there is to be none. */
+    /** Returns the participants of an attempt after this participant's failure, or empty if no attempt follows. */
     List<String> next(String participant);
 
-    /** Returns true while nothing was done to the originals: those that are gone by now have ended by themselves. */
-    boolean untouched();
+    /** Returns true while the originals are unchanged. Originals that are gone then have ended by themselves. */
+    boolean isUntouched();
 
-    /** Returns true if the job's library has to be told to continue. */
+    /** Returns true if the job's library has to be notified to continue. */
     boolean hasSuspended();
 
-    /** Takes the last attempt down. */
+    /** Closes the last attempt. */
     void close();
 
     /** Returns the outcome of a migration that has not committed. */
-    MigrationReport.Outcome notMoved();
+    MigrationReport.Outcome outcomeWithoutCommit();
 
-    /** Returns the reason why it has not committed, by the last one that was given. */
+    /** Returns the reason why the migration has not committed, given the last failure. */
     String reason(String last);
 
-    /** Returns the report of the copy that was wanted of the images; empty if none was. */
+    /** Returns the report of the requested copy of the images, or empty if none was requested. */
     Optional<KeptImageReport> copy();
 
     /** Returns the plan of the last attempt. Any thread. */
     MigrationPlan plan();
 
-    /** Describes the peers that {@link #giveUp} waits for; empty while it does not wait. Any thread. */
+    /** Describes the checkpoints that {@link #giveUp} waits for, or empty while it does not wait. Any thread. */
     Optional<String> waitsFor();
 
-    /** Returns true if the agents of its sessions do their work. Any thread; blocks it. */
+    /** Returns true if the agents of its sessions work. Any thread; blocks it. */
     boolean responds(long limitNs);
 }

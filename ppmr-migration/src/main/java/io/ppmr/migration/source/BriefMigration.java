@@ -6,13 +6,13 @@ import java.util.Optional;
 import java.util.concurrent.Callable;
 
 /**
- * A migration that no operator can decide: one that cannot begin, or a test's.
+ * A migration that no operator can decide: one that cannot begin, or one of a test.
  *
- * @param work gives the report
- * @param reported told of it
+ * @param work returns the report
+ * @param reported listener for the report
  */
 record BriefMigration(Moves work, ReportListener reported) implements OwnedMigration {
-    /** Gives the report in the end. */
+    /** Moves the job and returns the report. */
     interface Moves extends Callable<MigrationReport> {
         @Override
         MigrationReport call() throws InterruptedException;
@@ -24,7 +24,7 @@ record BriefMigration(Moves work, ReportListener reported) implements OwnedMigra
     }
 
     @Override
-    public boolean take(OperatorInbox.PendingDecision call) {
+    public boolean submit(OperatorInbox.PendingDecision call) {
         return false;
     }
 

@@ -8,9 +8,9 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
 /**
- * The cancellation of a migration: whether it is still possible, and whether it was done. Made by the caller that
- * starts it, shared with the migration's thread. One outcome is reached at a time, so that a cancellation that was
- * accepted is never followed by a commit. An attempt that falls back after the decision opens it again. Any thread.
+ * The cancellation of a migration: whether it is still possible, and whether it happened. The caller that starts the
+ * migration makes it, and shares it with the migration's thread. Cancellation and commit exclude each other. An attempt
+ * that rolls back after the decision permits a cancellation again. Any thread.
  */
 public final class Cancellation {
     private sealed interface CancelState {}
@@ -20,43 +20,43 @@ public final class Cancellation {
     private record Decided() implements CancelState {}
 
     private final AtomicReference<CancelState> state = new AtomicReference<>();
-    private final List<Consumer<String>> told = new CopyOnWriteArrayList<>();
+    private final List<Consumer<String>> listeners = new CopyOnWriteArrayList<>();
 
     /**
-     * Calls the migration off; the first reason counts.
+     * Calls the migration off. The first reason counts.
      *
-     * @return whether it is called off now; if not, the decision to commit was taken before
+     * @return whether it is called off now, or false if the decision to commit came before
      */
     public boolean cancel(String reason) {
         if (state.compareAndSet(null, new CalledOff(reason))) {
-            told.forEach(ends -> ends.accept(reason));
+            listeners.forEach(ends -> ends.accept(reason));
         }
         return state.get() instanceof CalledOff;
     }
 
     /**
-     * Has something told why the migration is called off, as soon as it is, perhaps twice: what ends a wait in which
-     * the migration's thread would not see it. It must not wait itself.
+     * Adds a listener for the cancellation, which is called at once, perhaps twice. It must end a wait in which the
+     * migration's thread could not notice the cancellation. The listener must not block.
      */
-    void tell(Consumer<String> ends) {
-        told.add(ends);
+    void onCancel(Consumer<String> ends) {
+        listeners.add(ends);
         reason().ifPresent(ends);
     }
 
-    /** The migration's thread takes the decision to commit; throws if it was called off before. */
+    /** Takes the decision to commit, on the migration's thread. Throws if the migration was called off before. */
     void decide() throws IOException {
         state.compareAndSet(null, new Decided());
         check();
     }
 
-    /** The attempt that was to be committed is rolled back instead: what follows may be called off again. */
+    /** Permits a cancellation again, because the attempt of the decision is rolled back. */
     void reopen() {
         if (state.get() instanceof Decided decided) {
             state.compareAndSet(decided, null);
         }
     }
 
-    /** Returns the reason why it was called off; empty if it was not. */
+    /** Returns the reason of the cancellation, or empty if there was none. */
     Optional<String> reason() {
         return state.get() instanceof CalledOff calledOff ? Optional.of(calledOff.reason()) : Optional.empty();
     }

@@ -15,8 +15,8 @@ import java.util.Map;
 import org.agrona.BufferUtil;
 
 /**
- * Writes the files of a held rank that travel with it into one stream of its image, as {@code ppmr-place} reads it.
- * The files are read as the job's user. For one rank; owned by a thread of its own, since writes wait for the target.
+ * Writes the files of a held rank that move with it into one stream of its image. {@code ppmr-place} reads that stream.
+ * The files are read as the job's user. For one rank; owned by a thread of its own, because writes wait for the target.
  */
 final class DepartingFiles {
     private static final int ROOM_BYTES = 1 << 18;
@@ -25,7 +25,7 @@ final class DepartingFiles {
     private final FileLooker looker;
     private final OutgoingFile out;
     private final long limitBytes;
-    /** The native memory out of which the stream takes its bytes. */
+    /** The native memory from which the stream reads its bytes. */
     private final ByteBuffer room = ByteBuffer.allocateDirect(ROOM_BYTES);
 
     private final Map<CarriedFile, FileFacts> read = new LinkedHashMap<>();
@@ -34,8 +34,9 @@ final class DepartingFiles {
 
     /**
      * @param looker reads as the job's user
+     *
      * @param out the stream
-     * @param limitBytes the most that may travel, without holes
+     * @param limitBytes maximum size of the files, without holes
      */
     DepartingFiles(FileLooker looker, OutgoingFile out, long limitBytes) {
         this.looker = looker;
@@ -46,8 +47,8 @@ final class DepartingFiles {
     /**
      * Writes all files, and ends the stream.
      *
-     * @param most how long that may take
-     * @return the bytes of the files, without their holes
+     * @param most time limit
+     * @return size of the files, without their holes
      */
     long send(List<CarriedFile> files, Duration most) throws CheckpointException, IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + most.toNanos();
@@ -59,18 +60,18 @@ final class DepartingFiles {
             head(0, 0);
         }
         drain();
-        // A stream that has failed is left as it is: its session has failed, too.
+        // A failed stream is left as it is, because its session failed, too.
         out.closed();
         out.end(deadlineNs, () -> false);
         return dataBytes;
     }
 
-    /** Returns each file with what it was when it was read. */
+    /** Returns each file with its facts when it was read. */
     Map<CarriedFile, FileFacts> read() {
         return read;
     }
 
-    /** Throws unless a file that was found is the one that the job has open: its name may lead to another by now. */
+    /** Throws if the path leads to another file than the one that the job has open. */
     static void requireSame(CarriedFile file, FileFacts found) throws IOException {
         if (!found.inode().equals(file.inode())
                 || !found.device().equals(file.device())
@@ -78,11 +79,11 @@ final class DepartingFiles {
                 || found.links() != 1) {
             throw new IOException(
                     file.file() + ", and its path leads to another file now. Remedy: have the job open its"
-                            + " file again, and leave its name alone while it is moved");
+                            + " file again, and do not rename it during the migration");
         }
     }
 
-    /** Takes one file on a thread of the looker's, while the owner's waits for it. */
+    /** Reads one file on a thread of the looker, while the owner's waits for it. */
     private final class OneFile implements FileLooker.Runs {
         private final CarriedFile file;
 
@@ -103,8 +104,8 @@ final class DepartingFiles {
         public void piece(long at, byte[] bytes, int length) throws IOException {
             dataBytes += length;
             if (dataBytes > limitBytes) {
-                throw new IOException("the job's own files that are carried have more than " + limitBytes
-                        + " bytes by now (copy_limit). Remedy: raise copy_limit in [files] at both nodes, or share the"
+                throw new IOException("the files that move with the job now have more than " + limitBytes
+                        + " bytes (copy_limit). Remedy: raise copy_limit in [files] at both nodes, or share the"
                         + " folder");
             }
             head(at, length);

@@ -25,24 +25,24 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs the hooks of a migration's job. While one runs its process is noted, so that a service that finds this one dead
- * waits for it, or ends it, before it runs another for the same job. Owned by the migration's worker.
+ * Runs the hooks of a migration's job. While a hook runs, a note has its process. If the service dies, its next run
+ * waits for that hook, or kills it, before it runs another one for the job. Owned by the migration's worker.
  */
 final class HookRunner {
     private static final Logger LOG = LoggerFactory.getLogger(HookRunner.class);
     private static final long WAIT_NS = TimeUnit.MILLISECONDS.toNanos(50);
-    /** The name of a hook that is no longer in the configuration. */
-    private static final Duration FORGOTTEN_DEADLINE = Duration.ofSeconds(30);
+    /** Deadline of a hook that is no longer in the configuration. */
+    private static final Duration UNCONFIGURED_DEADLINE = Duration.ofSeconds(30);
 
     private final String migrationId;
     private final JobNotes job;
     private final NativePrograms programs;
     private final Path workDirectory;
-    private boolean abandoned;
+    private boolean hasOrphan;
 
-    /** @param takenUp an earlier run of the service may have left a hook running */
-    HookRunner(String migrationId, JobNotes job, SourceContext service, boolean takenUp) {
-        this.abandoned = takenUp;
+    /** @param recovered an earlier run of the service may have left a hook running */
+    HookRunner(String migrationId, JobNotes job, SourceContext service, boolean recovered) {
+        this.hasOrphan = recovered;
         this.migrationId = migrationId;
         this.job = job;
         this.programs = service.programs();
@@ -54,14 +54,14 @@ final class HookRunner {
         return workDirectory;
     }
 
-    /** Runs a hook, if the job has it; throws if it fails. */
+    /** Runs a hook, if the job has it. Throws if the hook fails. */
     void run(Optional<SiteCommand> hook) throws CheckpointException {
         if (hook.isPresent()) {
             run(hook.get(), Map.of());
         }
     }
 
-    /** Runs the reconnect hook, if the job has it, and tells it where every rank is. */
+    /** Runs the reconnect hook, if the job has it, with the node of every rank. */
     void reconnect(RankMap map) throws CheckpointException, IOException {
         if (job.hooks().reconnect().isPresent()) {
             run(job.hooks().reconnect().get(), map.write(workDirectory));
@@ -81,7 +81,7 @@ final class HookRunner {
             try {
                 OrphanedCommand.forget(workDirectory);
             } catch (IOException e) {
-                LOG.warn("the note of a hook that has ended stays in {}: {}", workDirectory, e.getMessage());
+                LOG.warn("the note of an ended hook could not be removed from {}: {}", workDirectory, e.getMessage());
             }
         }
     }
@@ -90,57 +90,60 @@ final class HookRunner {
         try {
             OrphanedCommand.note(workDirectory, List.of(hook));
         } catch (IOException e) {
-            LOG.warn("a service that recovers after this one will not know of its hook: {}", e.getMessage());
+            LOG.warn("the running hook could not be noted for a restart of the service: {}", e.getMessage());
         }
     }
 
     /**
-     * Sees ended a hook that an earlier run of the service has left running: it has the rest of its deadline, as
-     * counted from its start, and is then killed with all that it started, as by the service that began it.
+     * Ends a hook that an earlier run of the service left running. The hook has the rest of its deadline, counted from
+     * its start. Then it is killed with all processes that it started, as by the service that began it.
      *
-     * @return whether none is left; if one is, the log says why
+     * @return whether no such hook is left; if one is, the log has the reason
      */
-    boolean endAbandoned() {
-        abandoned = abandoned && !endNoted();
-        return !abandoned;
+    boolean endOrphaned() {
+        hasOrphan = hasOrphan && !endNotedHook();
+        return !hasOrphan;
     }
 
-    private boolean endNoted() {
+    private boolean endNotedHook() {
         JobHooks hooks = job.hooks();
         Duration longest = Stream.of(hooks.suspend(), hooks.resume(), hooks.reconnect())
                 .flatMap(Optional::stream)
                 .map(SiteCommand::deadline)
                 .max(Comparator.naturalOrder())
-                .orElse(FORGOTTEN_DEADLINE);
+                .orElse(UNCONFIGURED_DEADLINE);
         try {
             ProcessTable table = new ProcessTable();
             List<ProcessIdentity> left = OrphanedCommand.read(workDirectory).stream()
                     .filter(table::isAlive)
                     .toList();
             if (!left.isEmpty()) {
-                LOG.warn("a hook that the service before has started still runs: waiting for {}", left);
-                long deadlineNs = System.nanoTime() + rest(left.get(0), longest).toNanos();
+                LOG.warn("a hook of the previous service run still runs: waiting for {}", left);
+                long deadlineNs =
+                        System.nanoTime() + remaining(left.get(0), longest).toNanos();
                 while (left.stream().anyMatch(table::isAlive) && System.nanoTime() - deadlineNs < 0) {
                     if (Thread.currentThread().isInterrupted()) {
-                        LOG.warn("told to end while a hook of the service before runs on");
+                        LOG.warn("service ends while a hook of its previous run still runs");
                         return false;
                     }
                     LockSupport.parkNanos(WAIT_NS);
                 }
                 if (left.stream().anyMatch(table::isAlive)) {
-                    LOG.error("{} has not ended within {} and is ended", left, longest);
+                    LOG.error("{} has not ended within {}: killing it", left, longest);
                     new OrphanedCommand(left).endAll();
                 }
             }
             OrphanedCommand.forget(workDirectory);
             return true;
         } catch (IOException | CheckpointException e) {
-            LOG.error("a hook of the service before may still run, so nothing is done for its job: {}", e.getMessage());
+            LOG.error(
+                    "a hook of the previous service run may still run, so its job is left unchanged:" + " {}",
+                    e.getMessage());
             return false;
         }
     }
 
-    private static Duration rest(ProcessIdentity process, Duration deadline) {
+    private static Duration remaining(ProcessIdentity process, Duration deadline) {
         Instant now = Instant.now();
         Duration ran = ProcessHandle.of(process.pid())
                 .flatMap(handle -> handle.info().startInstant())

@@ -10,13 +10,13 @@ import java.util.Map;
 /**
  * A job whose processes on this node can be moved.
  *
- * @param name as the job manager knows it
- * @param user whose processes they are
- * @param checkpointer what checkpoints them
+ * @param name its name at the job manager
+ * @param user user of its processes
+ * @param checkpointer checkpointer of its ranks
  * @param ranks one for each root process
- * @param others ranks that stay where they are, by the node that each is on; for the reconnect hook's map
- * @param hooks what its library is told
- * @param pods the pod that each rank is; empty for a job that is none
+ * @param others ranks on other nodes, with their nodes, for the reconnect hook's map
+ * @param hooks commands for its library
+ * @param pods the pod of each rank; empty for a job without pods
  */
 public record Job(
         String name,
@@ -36,7 +36,7 @@ public record Job(
         pods = Map.copyOf(pods);
     }
 
-    /** A job whose ranks are all here, and whose library needs to be told nothing. */
+    /** Makes a job without hooks whose ranks are all on this node. */
     public Job(String name, JobUser user, Checkpointer checkpointer, List<RankProcess> ranks) {
         this(name, user, checkpointer, ranks, Map.of(), JobHooks.NONE, Map.of());
     }

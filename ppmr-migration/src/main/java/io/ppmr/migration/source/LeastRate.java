@@ -5,10 +5,9 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Tells when the checkpoints of a job write too little while nothing holds them up: a user who stops the tool and
- * writes some bytes now and then would keep all others from being moved. Time in which a call of theirs waits for the
- * pool, the network or the target does not count, and the bytes that are written in it do. Owned by the migration's
- * thread.
+ * Detects checkpoints that write too little while nothing blocks them. Otherwise a user could stop the tool, write some
+ * bytes now and then, and keep all other jobs from being moved. Time in which a call waits for the pool, the network or
+ * the target does not count, but its bytes do. Owned by the migration's thread.
  */
 final class LeastRate {
     /** Number of samples in the observed time. */
@@ -20,8 +19,9 @@ final class LeastRate {
     private long noted;
 
     /**
-     * @param leastRate how many bytes a second are wanted
-     * @param rateTime over how much time that is counted
+     * @param leastRate required bytes per second
+     *
+     * @param rateTime time over which the rate is measured
      */
     LeastRate(long leastRate, Duration rateTime) {
         this.leastRate = leastRate;
@@ -29,15 +29,15 @@ final class LeastRate {
     }
 
     /**
-     * Takes notice of how far the checkpoints are.
+     * Notes the progress of the checkpoints.
      *
-     * @param idleNs the time so far in which they could write and no call of theirs was under way
-     * @param bytes how much they have written so far
-     * @return why they are too slow; empty while they are not
+     * @param idleNs total time in which they could write and none of their calls was under way
+     * @param bytes total bytes that they wrote
+     * @return why they are too slow, or empty while they are not
      */
-    Optional<String> tooSlow(long idleNs, long bytes) {
+    Optional<String> whyTooSlow(long idleNs, long bytes) {
         long now = idleNs / (windowNs / NOTES);
-        // The latest note that is as old as the time which counts; an older one if this was not called for as long.
+        // This is the latest sample that is as old as the measured time. It may be older, if the calls were rarer.
         long since = Math.min(noted, now - NOTES);
         long written = since < 0 ? Long.MAX_VALUE : bytes - bytesAt[(int) (since % bytesAt.length)];
         for (; noted < now; noted++) {
@@ -47,8 +47,8 @@ final class LeastRate {
         return leastRate == 0 || written >= TimeUnit.NANOSECONDS.toMillis(windowNs) * leastRate / 1000
                 ? Optional.empty()
                 : Optional.of("its checkpoints wrote " + written + " bytes in " + seconds
-                        + " s in which neither the pool nor the network nor the target held them up, and " + leastRate
-                        + " bytes a second are the least (min_rate). Remedy: see what the checkpoint command waits for;"
+                        + " s in which neither pool, network nor target blocked them; the minimum is " + leastRate
+                        + " bytes per second (min_rate). Remedy: find out what the checkpoint command waits for;"
                         + " if it needs this time, set a smaller min_rate in the source's configuration");
     }
 }

@@ -15,96 +15,96 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The messages and tasks that other threads have for a migration's thread: what targets say, and what is to be done.
- * {@link #add}, {@link #post} and {@link #wake} are for any thread, the others for the migration's.
+ * The messages and tasks from other threads for a migration's thread. Any thread may call {@link #add}, {@link #post}
+ * and {@link #wake}. The migration's thread calls the other methods.
  */
 final class MigrationInbox {
-    /** The heap for messages that the migration's thread has not dealt with yet: there are some for each rank. */
-    private static final int HEARD_BYTES = 16 << 20;
+    /** Heap for messages that wait for the migration's thread. There are some for each rank. */
+    private static final int MESSAGE_BYTES = 16 << 20;
 
-    /** Says nothing: the migration's thread looks at what does not come as a message. */
-    private static final Attempt.InboxEvent NOTHING = new Attempt.InboxEvent(-1, "", null);
+    /** An empty event, which only wakes the migration's thread. */
+    private static final Attempt.InboxEvent WAKE_UP = new Attempt.InboxEvent(-1, "", null);
 
-    private final BlockingQueue<Attempt.InboxEvent> heard = new LinkedBlockingQueue<>();
-    /** Of the messages in {@link #heard} but those of progress. */
+    private final BlockingQueue<Attempt.InboxEvent> events = new LinkedBlockingQueue<>();
+    /** The size of the waiting messages, except for those of progress. */
     private final Backlog backlog;
-    /** The last such word of each target, for which one stands in {@link #heard}. */
+    /** The last progress message of each target, for which one event is in the queue. */
     private final Map<String, Attempt.InboxEvent> progress = new ConcurrentHashMap<>();
 
-    private final Queue<Runnable> posted = new ConcurrentLinkedQueue<>();
+    private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
 
-    /** @param patience how long a target's agent waits for room */
+    /** @param patience time for which a target's agent waits for room */
     MigrationInbox(Duration patience) {
-        this.backlog = new Backlog(HEARD_BYTES, patience);
+        this.backlog = new Backlog(MESSAGE_BYTES, patience);
     }
 
     /**
-     * Takes what a target says, or that it is lost. How far the transfer is comes again and again: of each target the
-     * last word of that counts.
+     * Adds a message from a target, or its loss. Progress messages are frequent, so only the last one of each target is
+     * kept.
      *
-     * @throws ProtocolException if it says more than is dealt with
+     * @throws ProtocolException if the target sends too much
      */
     void add(Attempt.InboxEvent next) throws ProtocolException {
         if (isProgress(next)) {
             if (progress.put(next.participant(), next) == null) {
-                heard.add(next);
+                events.add(next);
             }
             return;
         }
-        if (next.event() instanceof SessionEvent.MessageReceived said) {
-            backlog.reserve(said.lengthBytes());
+        if (next.event() instanceof SessionEvent.MessageReceived received) {
+            backlog.reserve(received.lengthBytes());
         }
-        heard.add(next);
+        events.add(next);
     }
 
     private static boolean isProgress(Attempt.InboxEvent next) {
-        return next.event() instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof DataMessage.Progress;
+        return next.event() instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof DataMessage.Progress;
     }
 
-    /** Has the migration's thread do it. */
-    void post(Runnable work) {
-        posted.add(work);
+    /** Adds a task for the migration's thread. */
+    void post(Runnable runPosted) {
+        tasks.add(runPosted);
         wake();
     }
 
-    /** Has the migration's thread look at what does not come as a message; it does so anyway where one waits. */
+    /** Wakes the migration's thread, unless an event is waiting anyway. */
     void wake() {
-        if (heard.isEmpty()) {
-            heard.add(NOTHING);
+        if (events.isEmpty()) {
+            events.add(WAKE_UP);
         }
     }
 
-    /** Waits for what a target says; empty if nothing has come, or another thread has woken this one. */
+    /** Waits for the next message. Returns empty if none arrived, or another thread called {@link #wake}. */
     Optional<Attempt.InboxEvent> next(long waitMs) throws InterruptedException {
-        return taken(heard.poll(waitMs, TimeUnit.MILLISECONDS));
+        return resolveProgress(events.poll(waitMs, TimeUnit.MILLISECONDS));
     }
 
-    /** Returns what a target has said by now; empty if nothing is left. */
+    /** Returns the next message that has arrived, or empty if none is left. */
     Optional<Attempt.InboxEvent> next() {
         Optional<Attempt.InboxEvent> next = Optional.empty();
-        while (next.isEmpty() && !heard.isEmpty()) {
-            next = taken(heard.poll());
+        while (next.isEmpty() && !events.isEmpty()) {
+            next = resolveProgress(events.poll());
         }
         return next;
     }
 
-    private Optional<Attempt.InboxEvent> taken(Attempt.InboxEvent first) {
+    private Optional<Attempt.InboxEvent> resolveProgress(Attempt.InboxEvent first) {
         if (first == null || first.event() == null) {
             return Optional.empty();
         }
         if (isProgress(first)) {
             return Optional.of(progress.remove(first.participant()));
         }
-        if (first.event() instanceof SessionEvent.MessageReceived said) {
-            backlog.release(backlog.chargeOf(said.lengthBytes()));
+        if (first.event() instanceof SessionEvent.MessageReceived received) {
+            backlog.release(backlog.chargeOf(received.lengthBytes()));
         }
         return Optional.of(first);
     }
 
-    /** Does what was posted. Where one thing throws, those behind it are for the next call. */
-    void work() {
-        for (Runnable next = posted.poll(); next != null; next = posted.poll()) {
+    /** Runs the posted tasks. If one throws, the later ones wait for the next call. */
+    void runPosted() {
+        for (Runnable next = tasks.poll(); next != null; next = tasks.poll()) {
             next.run();
         }
     }

@@ -26,7 +26,8 @@ public record MigrationLimits(
 
         @Key(
                 value = "10m",
-                doc = "how long a job may be stopped. Then the migration is rolled back, unless a target has voted",
+                doc = "time for which a job may be stopped. After it the migration is rolled back, unless a target"
+                        + " has voted",
                 example = "30m")
         Duration pauseBudget,
 

@@ -7,14 +7,14 @@ import java.util.List;
 /**
  * The order to migrate a job.
  *
- * @param job whose ranks
- * @param targets these and no others: the ranks are spread over them, neighbours together; empty for the first spare
- *     node that takes them all, as configured
- * @param askedBy for the history: a user, a signal, a health check
+ * @param job job of the ranks
+ * @param targets the only allowed targets, over which the ranks are spread with neighbours together; empty for the
+ *     first configured spare node that accepts all ranks
+ * @param askedBy requester, for the history: a user, a signal, a health check
  * @param keep whether a copy of the images is kept
  */
 public record MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy, Keeping.KeepRequest keep) {
-    /** One of which no copy is kept. */
+    /** Makes an order without a kept copy. */
     public MigrationOrder(Job job, List<InetSocketAddress> targets, String askedBy) {
         this(job, targets, askedBy, Keeping.KeepRequest.NONE);
     }

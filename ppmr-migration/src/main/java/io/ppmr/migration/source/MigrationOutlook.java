@@ -14,30 +14,30 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Shows where a migration stands, and gives its report: at its end, or "in doubt" where somebody has waited for long.
- * Owned by the migration's thread.
+ * Shows the state of a migration, and sends its report. The report follows at the migration's end, or as "in doubt" if
+ * a peer is unreachable for too long. Owned by the migration's thread.
  */
 final class MigrationOutlook {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationOutlook.class);
 
-    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final long REPORT_INTERVAL_NS = TimeUnit.SECONDS.toNanos(10);
     private static final long REPORT_S = 20;
 
     private final String id;
     private final MigrationRecord record;
     private final Duration decisionDeadline;
     private final ReportListener reported;
-    private String lastWords = "a target is not reached; the originals are held or gone, its ranks are held there";
+    private String inDoubtReason = "a target is not reached; the originals are held or gone, its ranks are held there";
     private Optional<MigrationReport> ended = Optional.empty();
     private boolean isReported;
-    /** Another thread gives the report "in doubt". */
+    /** Another thread sends the report "in doubt". */
     private Future<Boolean> early = CompletableFuture.completedFuture(true);
 
-    private boolean lateTold;
+    private boolean isLateReported;
     private long openSinceNs;
     private long nextDefectNs = System.nanoTime();
 
-    /** @param reported told the report once; perhaps on another thread */
+    /** @param reported receives the report once; perhaps on another thread */
     MigrationOutlook(MigrationRecord record, Duration decisionDeadline, ReportListener reported) {
         this.id = record.migrationId();
         this.record = record;
@@ -45,31 +45,31 @@ final class MigrationOutlook {
         this.reported = reported;
     }
 
-    /** Tells people, loudly. */
-    void say(String text) {
-        lastWords = text;
+    /** Reports a text to operators, as an error. */
+    void report(String text) {
+        inDoubtReason = text;
         LOG.error("migration {}: {}", id, text);
     }
 
-    /** Tells people of a defect of this service; not again and again of one that comes back. */
-    void sayDefect(String what, RuntimeException e) {
+    /** Reports a defect of this service to operators. A repeated defect is reported rarely. */
+    void reportDefect(String what, RuntimeException e) {
         long nowNs = System.nanoTime();
         if (nowNs - nextDefectNs >= 0) {
-            nextDefectNs = nowNs + SAY_NS;
+            nextDefectNs = nowNs + REPORT_INTERVAL_NS;
             LOG.error("migration {}: a defect of this service; please report it: {}", id, what, e);
         }
     }
 
-    /** Notes the report for the end. */
-    void ends(MigrationReport report) {
+    /** Sets the report for the end. */
+    void setFinalReport(MigrationReport report) {
         ended = Optional.of(report);
     }
 
     /**
-     * Gives the report of the end, unless it was given as "in doubt": then that is waited for, since whoever is told of
-     * this migration must not take it for the next one's. Nothing of the migration is left.
+     * Sends the report of the end, unless "in doubt" was sent. In that case this waits for the earlier report, so that
+     * no listener mistakes it for the next migration's. The migration has ended.
      */
-    void over() throws InterruptedException {
+    void sendFinalReport() throws InterruptedException {
         if (!isReported) {
             isReported = true;
             ended.ifPresent(report -> reported.report(report, true));
@@ -78,21 +78,21 @@ final class MigrationOutlook {
         try {
             early.get(REPORT_S, TimeUnit.SECONDS);
         } catch (TimeoutException e) {
-            LOG.error("migration {}: its report, in doubt, is not made after {} s", id, REPORT_S, e);
+            LOG.error("migration {}: its report IN DOUBT is not complete after {} s", id, REPORT_S, e);
         } catch (ExecutionException e) {
             LOG.error("migration {}: a defect of this service; please report it: no report", id, e.getCause());
         }
     }
 
-    /** Gives the report of the end before everything of the migration is taken down: something hangs. */
-    void isNotTakenDown() {
+    /** Sends the report of the end although the migration's resources are not released, because something hangs. */
+    void reportBeforeRelease() {
         if (!isReported && ended.isPresent()) {
             isReported = true;
             reported.report(ended.get(), false);
         }
     }
 
-    /** Shows where it stands, and gives an early report where somebody has waited for long. */
+    /** Updates the shown state, and sends an early report if a peer is unreachable for too long. */
     void follow(Coordinator coordinator, boolean waitsForCheckpoints) {
         CoordinatorPhase phase = coordinator.writtenState().phase();
         stepOf(phase).filter(step -> record.step() != step).ifPresent(record::step);
@@ -100,7 +100,7 @@ final class MigrationOutlook {
                 || phase == CoordinatorPhase.ROLLING_BACK
                 || phase == CoordinatorPhase.CONFIRMING
                 || phase == CoordinatorPhase.BROKEN;
-        // Checkpoints that are waited for have a deadline of their own, and no target is to blame for it.
+        // Checkpoints that are waited for have their own deadline, and no target is the cause.
         open &= !waitsForCheckpoints;
         if (!open) {
             openSinceNs = 0;
@@ -108,14 +108,14 @@ final class MigrationOutlook {
             openSinceNs = System.nanoTime();
         }
         boolean longOpen = open && System.nanoTime() - openSinceNs > decisionDeadline.toNanos();
-        // A target that is reached is not to blame while this service's own work takes its time.
+        // A reachable target is not the cause while this service's own work needs time.
         boolean isSettled = coordinator.isSettledByReached() || coordinator.isBusy();
         boolean isBroken = phase == CoordinatorPhase.BROKEN && coordinator.isSettled();
         if ((isBroken || (longOpen && !isSettled)) && !isReported) {
             isReported = true;
-            LOG.error("migration {} is IN DOUBT: {}", id, lastWords);
-            String words = lastWords;
-            // What it holds is read from /proc, and whoever is told writes it down.
+            LOG.error("migration {} is IN DOUBT: {}", id, inDoubtReason);
+            String words = inDoubtReason;
+            // The held ranks are read from /proc, and the listener writes the report to a disk.
             early = SideTask.start(
                     "ppmr-report",
                     () -> {
@@ -123,11 +123,11 @@ final class MigrationOutlook {
                         return true;
                     },
                     () -> LOG.trace("migration {} is reported as in doubt", id));
-        } else if (longOpen && isSettled && !lateTold) {
-            lateTold = true;
+        } else if (longOpen && isSettled && !isLateReported) {
+            isLateReported = true;
             LOG.warn(
-                    "migration {} was decided more than {} s ago, and is not over: its targets can be reached, and"
-                            + " have not done yet what it means for them",
+                    "migration {} was decided more than {} s ago, and is not over: its targets are reachable, but"
+                            + " have not carried out the decision yet",
                     id,
                     decisionDeadline.toSeconds());
         }
@@ -141,9 +141,9 @@ final class MigrationOutlook {
         };
     }
 
-    /** In how many nanoseconds there may be something to say; at most so many. */
+    /** Returns the nanoseconds until the next report may be due, up to a limit. */
     long dueNs(long atMostNs) {
-        return openSinceNs == 0 || isReported || lateTold
+        return openSinceNs == 0 || isReported || isLateReported
                 ? atMostNs
                 : Math.min(atMostNs, openSinceNs + decisionDeadline.toNanos() - System.nanoTime());
     }

@@ -10,21 +10,21 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The ranks that each target takes. The participants' order is part of it: the first one has the duty to find out what
- * was decided when the source is lost.
+ * The ranks that each target receives. The participants' order is part of the plan. If the source is lost, the first
+ * one must find out the decision.
  */
 public record MigrationPlan(List<Leg> legs) {
 
-    /** The ranks that one target takes. */
+    /** The ranks that one target receives. */
     public record Leg(InetSocketAddress target, List<Integer> ranks) {
         public Leg {
             ranks = List.copyOf(ranks);
             if (ranks.isEmpty()) {
-                throw new IllegalArgumentException("target " + HostPort.participant(target) + " is to take no rank");
+                throw new IllegalArgumentException("target " + HostPort.participant(target) + " receives no rank");
             }
         }
 
-        /** The target's address as the protocol and the journal write it. */
+        /** Returns the target's address in the form of the protocol and the journal. */
         public String address() {
             return HostPort.participant(target);
         }
@@ -33,11 +33,14 @@ public record MigrationPlan(List<Leg> legs) {
     public MigrationPlan {
         legs = List.copyOf(legs);
         if (legs.isEmpty()) {
-            throw new IllegalArgumentException("a plan without a target moves nothing");
+            throw new IllegalArgumentException("a plan needs a target");
         }
     }
 
-    /** Neighbouring ranks stay together; no target gets more than one rank more than another. */
+    /**
+     * Spreads the ranks over the targets. Neighbouring ranks stay together, and no target gets more than one rank more
+     * than another.
+     */
     public static MigrationPlan spread(List<Integer> ranks, List<InetSocketAddress> targets) {
         int count = Math.min(targets.size(), ranks.size());
         List<Leg> legs = new ArrayList<>();
@@ -48,7 +51,7 @@ public record MigrationPlan(List<Leg> legs) {
         return new MigrationPlan(legs);
     }
 
-    /** One that the journal knows. */
+    /** Returns the plan of the journal's records. */
     static MigrationPlan recorded(List<String> participants, List<PlannedRank> ranks) {
         List<Leg> legs = new ArrayList<>();
         for (String participant : participants) {
@@ -62,7 +65,7 @@ public record MigrationPlan(List<Leg> legs) {
         return new MigrationPlan(legs);
     }
 
-    /** All participants' addresses, in their order. */
+    /** Returns all participants' addresses, in their order. */
     public List<String> addresses() {
         return legs.stream().map(Leg::address).toList();
     }
@@ -75,7 +78,7 @@ public record MigrationPlan(List<Leg> legs) {
         return new RankMap(nodes);
     }
 
-    /** The place of the participant that takes a rank. */
+    /** Returns the place of the participant that receives a rank. */
     public int placeOf(int rank) {
         for (int place = 0; place < legs.size(); place++) {
             if (legs.get(place).ranks().contains(rank)) {

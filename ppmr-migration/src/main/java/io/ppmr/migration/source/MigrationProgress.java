@@ -3,15 +3,15 @@ package io.ppmr.migration.source;
 /**
  * The progress of a migration.
  *
- * @param step what is being done
- * @param sentBytes bytes that the checkpointers have written
- * @param arrivedBytes bytes that have arrived at the target
- * @param readBytes bytes that the restarts have read
+ * @param step the current step
+ * @param sentBytes bytes that the checkpointers wrote
+ * @param arrivedBytes bytes that arrived at the target
+ * @param readBytes bytes that the restarts read
  * @param stagedBytes bytes that went to staging
- * @param seconds since the migration's start
- * @param expectedBytes about how many bytes there will be in all, by the memory of the processes; 0 if not known yet
- * @param pages how the job's memory travels, streamed or as images, and why; empty if it is not known yet, or where its
- *     checkpointer has one way only
+ * @param seconds time since the migration's start
+ * @param expectedBytes estimated bytes of all images, from the memory of the processes, or 0 if not known yet
+ * @param pages how the job's memory is sent, streamed or as images, and why, or empty if that is not known yet, or if
+ *     its checkpointer has only one way
  */
 public record MigrationProgress(
         SourceStep step,
@@ -24,7 +24,7 @@ public record MigrationProgress(
         String pages) {
 
     public MigrationProgress {
-        // A service of an earlier release does not say it.
+        // A service of an earlier release does not send it.
         pages = pages == null ? "" : pages;
     }
 

@@ -25,23 +25,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The migrations of a source: the one that is under way, and the orders that wait for its end. Each migration has one
- * thread, on which it runs. Safe for any thread. Watchers are called on other threads, and must not block.
+ * The migrations of a source: the current one, and the orders that wait for its end. Each migration has one thread, on
+ * which it runs. Safe for any thread. Watchers are called on other threads, and must not block.
  *
- * <p>Nothing is looked at under the lock, and no migration's thread waits for a process or a file: whoever asks for the
- * state, cancels or orders is answered at once.
+ * <p>No scan happens under the lock, and no migration's thread waits for a process or a file. Therefore status queries,
+ * cancellations and orders are answered at once.
  */
 public final class MigrationQueue {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationQueue.class);
     private static final int LEAST_OF_ID = 4;
-    private static final long LOOK_MS = 100;
-    /** Looks at a job have their own limits, and end within a second of a cancellation: one that does not hangs. */
+    private static final long POLL_MS = 100;
+    /**
+     * Scans of a job have their own limits, and end within a second of a cancellation. A later end means that the scan
+     * hangs.
+     */
     private static final long HANGING_NS = TimeUnit.SECONDS.toNanos(10);
 
-    /** Names the jobs that a trigger has yet to move, in the place of a migration's name. */
+    /** A name for the jobs that a trigger has yet to move, instead of a migration's name. */
     public static final String WAITING = "waiting";
 
-    /** Makes a migration of an order; it has not begun then. May block. */
+    /** Makes a migration of an order. The migration has not begun then. May block. */
     @FunctionalInterface
     interface Maker {
         OwnedMigration make(
@@ -53,9 +56,9 @@ public final class MigrationQueue {
                 throws InterruptedException;
     }
 
-    /** Moves a job, for whoever has no source's service. */
+    /** Moves a job, for users without a source's service. */
     @FunctionalInterface
-    public interface Mover {
+    public interface MigrationRunner {
         MigrationReport migrate(
                 String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher)
                 throws InterruptedException;
@@ -64,17 +67,17 @@ public final class MigrationQueue {
     /**
      * A migration that was started.
      *
-     * @param id its name, by which it can be cancelled
-     * @param job whose
+     * @param id its name, for a cancellation
+     * @param job the job's name
      */
     public record Started(String id, String job) {}
 
     /**
      * A snapshot of the migrations.
      *
-     * @param running the migration that is under way
-     * @param progress how far it is, if it has said so yet
-     * @param last how the last one ended that came to a report
+     * @param running the current migration
+     * @param progress its progress, if there is any yet
+     * @param last the last report
      * @param waiting the jobs that a trigger has yet to move
      */
     public record State(
@@ -83,19 +86,22 @@ public final class MigrationQueue {
             Optional<MigrationReport> last,
             List<String> waiting) {}
 
-    /** The migration that has the node: it is under way, or waits for a participant; once it is known what it moves. */
+    /**
+     * The migration that occupies the node, running or waiting for a participant. The migration is empty until it is
+     * prepared.
+     */
     record Owner(String id, Optional<OwnedMigration> migration) {}
 
-    /** An event for those who watch a migration. The last event is an {@link Ended} or a {@link Failed}. */
+    /** An event for the watchers of a migration. The last event is an {@link Ended} or a {@link Failed}. */
     public sealed interface Event {
 
-        /** It goes on. */
+        /** The migration made progress. */
         record Going(MigrationProgress progress) implements Event {}
 
-        /** It has ended, well or not. */
+        /** The migration ended, with any outcome. */
         record Ended(MigrationReport report) implements Event {}
 
-        /** It could not even begin, or broke in a way that no report could be made of. */
+        /** The migration could not begin, or failed without a report. */
         record Failed(String reason) implements Event {}
 
         /** Returns true if the job was moved. */
@@ -104,18 +110,16 @@ public final class MigrationQueue {
         }
     }
 
-    /**
-     * The one who has ordered a migration, as far as the queue has to ask. The same for each order of a kind.
-     */
+    /** The requester of a migration, as far as the queue needs it. It is the same for each order of a kind. */
     public interface Customer {
-        /** Throws if the order comes too soon. Called under the lock: it must not block. */
+        /** Throws if the order comes too soon. Called under the lock, so it must not block. */
         default void admit() throws RequestException {
-            // Most customers may order as often as they like.
+            // Most requesters may order at any rate.
         }
 
-        /** The migration has come to its last event. Called before anybody else is told. */
+        /** Handles the migration's last event, before any watcher. */
         default void ended(Event last) {
-            // Watchers are told, too.
+            // Watchers receive the event, too.
         }
     }
 
@@ -123,35 +127,34 @@ public final class MigrationQueue {
      * A request to move a job.
      *
      * @param job its name
-     * @param by who or what asks, for the log
-     * @param isGivenWayTo whether a trigger's jobs wait for its end, and are not refused meanwhile
-     * @param order finds out what is to be moved, when its turn has come; nothing if the job is not there any more. It
-     *     may block
-     * @param customer whoever asks
+     * @param by requester, for the log
+     * @param isGivenWayTo whether a trigger's jobs wait for its end instead of being refused
+     * @param order finds out what to move when its turn comes, or empty if the job no longer exists. It may block
+     * @param customer the requester
      */
     public record Request(
             String job, String by, boolean isGivenWayTo, Callable<Optional<MigrationOrder>> order, Customer customer) {}
 
-    /** Hears of every migration; it must not block. */
+    /** Receives the start and end of every migration. It must not block. */
     public interface Observer {
-        /** One begins. */
+        /** A migration begins. */
         void begun(Started migration);
 
-        /** One has come to its report. */
+        /** A migration has its report. */
         void ended(Started migration, MigrationReport report);
     }
 
-    /** The migration that has the node, from its order until nothing of it is left. Guarded by the queue's lock. */
+    /** The migration that occupies the node, from its order until it is over. Guarded by the queue's lock. */
     private static final class Underway {
         private final Started started;
         private final Optional<Request> request;
         private final Cancellation cancellation;
-        private final AtomicBoolean told = new AtomicBoolean();
+        private final AtomicBoolean announced = new AtomicBoolean();
         private final List<Consumer<Event>> watchers = new CopyOnWriteArrayList<>();
         private volatile Optional<OwnedMigration> migration = Optional.empty();
         private volatile Optional<MigrationProgress> progress = Optional.empty();
         private boolean inRound;
-        /** It has come to its report, or an earlier run of the service has begun it: nobody waits for its report. */
+        /** Its report is made, or an earlier run of the service began it. No watcher waits for its report. */
         private boolean older;
 
         private boolean reported;
@@ -164,8 +167,8 @@ public final class MigrationQueue {
     }
 
     /**
-     * The jobs that a trigger still has to move, one after the other. One whose checkpoints were too slow goes to the
-     * end of the queue, once, so that the others need not wait for it again. Guarded by the queue's lock.
+     * The jobs that a trigger still has to move, one after the other. A job whose checkpoints were too slow goes to the
+     * end of the queue once, so that the others need not wait for it again. Guarded by the queue's lock.
      */
     private static final class Waiting {
         private final Deque<Request> left;
@@ -180,13 +183,13 @@ public final class MigrationQueue {
             this.watcher = watcher;
         }
 
-        private void tell() {
+        private void notifyProgress() {
             watcher.accept(worst.orElse(new Event.Failed("no job could be moved")));
         }
 
         private void ended(Request request, Event last) {
             if (last instanceof Event.Ended ended && ended.report().slow() && again.add(request.job())) {
-                LOG.warn("{}: job {} is tried once more after all others", by, request.job());
+                LOG.warn("{}: job {} will be tried once more after all others", by, request.job());
                 left.addLast(request);
                 return;
             }
@@ -197,7 +200,7 @@ public final class MigrationQueue {
     }
 
     private final Maker maker;
-    /** They are told of the next migration that begins. */
+    /** Watchers of the next migration that begins. */
     private final List<Consumer<Event>> early = new CopyOnWriteArrayList<>();
 
     private final List<Observer> observers = new CopyOnWriteArrayList<>();
@@ -210,21 +213,21 @@ public final class MigrationQueue {
         this.maker = maker;
     }
 
-    /** Makes the queue of something that moves jobs by itself. */
-    public MigrationQueue(Mover mover) {
+    /** Makes the queue for a runner that moves jobs by itself. */
+    public MigrationQueue(MigrationRunner mover) {
         this((id, order, cancellation, watcher, reported) ->
                 new BriefMigration(() -> mover.migrate(id, order, cancellation, watcher), reported));
     }
 
-    /** Has somebody told of every migration from now on. */
+    /** Adds an observer of every migration from now on. */
     public void observe(Observer observer) {
         observers.add(observer);
     }
 
     /**
-     * Starts one and returns.
+     * Starts a migration and returns.
      *
-     * @param watcher told of this migration's events until its last
+     * @param watcher receives this migration's events until its last
      */
     public Started start(Request request, Consumer<Event> watcher) throws RequestException {
         return start(UUID.randomUUID().toString(), request, new Cancellation(), watcher);
@@ -240,8 +243,8 @@ public final class MigrationQueue {
     /**
      * Moves several jobs, one after the other.
      *
-     * @param by what has triggered, for the log
-     * @param watcher told when all have ended: the last event of one that was not moved, if there is one
+     * @param by the trigger, for the log
+     * @param watcher called when all have ended, with the last event of a job that was not moved, if there is one
      */
     public void startAll(List<Request> requests, String by, Consumer<Event> watcher) throws RequestException {
         synchronized (this) {
@@ -251,7 +254,7 @@ public final class MigrationQueue {
         next();
     }
 
-    /** Throws if several jobs cannot be moved now, nor after the one that is under way. */
+    /** Throws if several jobs can be moved neither now nor after the current migration. */
     public synchronized void requireRoom() throws RequestException {
         boolean givesWay = waiting.isEmpty()
                 && !closed
@@ -275,10 +278,10 @@ public final class MigrationQueue {
         }
         if (underway.filter(one -> one.older).isPresent()) {
             throw new RequestException("migration " + underway.get().started.id()
-                    + ", which is older, has not ended yet: `ppmr status` says whom it waits for");
+                    + ", which is older, has not ended yet: `ppmr status` names the peer that it waits for");
         }
         if (waiting.isPresent()) {
-            throw new RequestException("the announced jobs are being moved already"
+            throw new RequestException("the announced jobs are already being moved"
                     + shown.map(one -> ", job " + one.started.job() + " just now (migration " + one.started.id() + ")")
                             .orElse("")
                     + ": wait for the end");
@@ -294,7 +297,7 @@ public final class MigrationQueue {
         next.watchers.add(watcher);
         early.clear();
         underway = Optional.of(next);
-        LOG.info("migration {} of job {} is asked for by {}", id, request.job(), request.by());
+        LOG.info("migration {} of job {} requested by {}", id, request.job(), request.by());
         startThread(next, () -> run(next, request));
         observers.forEach(observer -> observer.begun(started));
         return started;
@@ -312,11 +315,12 @@ public final class MigrationQueue {
     }
 
     /**
-     * Carries on a migration that an earlier run of the service has begun.
+     * Continues a migration that an earlier run of the service began.
      *
-     * @param made makes it
+     * @param made makes the migration
      */
-    synchronized void carryOn(String id, Function<ReportListener, OwnedMigration> made, Cancellation cancellation) {
+    synchronized void continueRecorded(
+            String id, Function<ReportListener, OwnedMigration> made, Cancellation cancellation) {
         Underway one = new Underway(new Started(id, ""), Optional.empty(), cancellation);
         OwnedMigration migration = made.apply((report, isOver) -> reported(one));
         one.migration = Optional.of(migration);
@@ -328,7 +332,7 @@ public final class MigrationQueue {
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } catch (RuntimeException e) {
-                LOG.error("migration {} broke off", id, e);
+                LOG.error("migration {} failed", id, e);
             } finally {
                 over(one);
             }
@@ -340,29 +344,29 @@ public final class MigrationQueue {
         notifyAll();
     }
 
-    /** On the migration's thread. */
+    /** Runs a migration, on its thread. */
     private void run(Underway current, Request request) {
-        Event last = new Event.Failed("broke off; the service's log says why");
+        Event last = new Event.Failed("failed; see the service's log");
         try {
             current.migration = made(current, request);
             if (current.migration.isPresent()) {
                 current.migration.get().run();
             } else {
-                LOG.info("job {} is not there any more", request.job());
-                current.told.set(true);
+                LOG.info("job {} no longer exists", request.job());
+                current.announced.set(true);
             }
         } catch (IOException | RequestException e) {
             LOG.error("{}: {}", request.by(), e.getMessage());
             last = new Event.Failed(e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            last = new Event.Failed("the service was told to end meanwhile");
+            last = new Event.Failed("the service was stopped in the meantime");
         } catch (RuntimeException e) {
-            LOG.error("the migration of job {} broke off", request.job(), e);
-            last = new Event.Failed("broke off: " + e);
+            LOG.error("the migration of job {} failed", request.job(), e);
+            last = new Event.Failed("failed: " + e);
         } finally {
             try {
-                // Does nothing where it has come to a report.
+                // This has no effect if the migration has its report.
                 ended(current, request, last, true);
             } finally {
                 over(current);
@@ -371,7 +375,9 @@ public final class MigrationQueue {
         }
     }
 
-    /** Has another thread look what is to be moved, and whether it can be: that may block, and has its own limits. */
+    /**
+     * Lets another thread find out what to move, and whether it can be moved. This may block, and has its own limits.
+     */
     private Optional<OwnedMigration> made(Underway current, Request request)
             throws IOException, RequestException, InterruptedException {
         Future<Optional<OwnedMigration>> made = SideTask.start(
@@ -403,14 +409,14 @@ public final class MigrationQueue {
     }
 
     /**
-     * A look ends soon when its migration is called off. If it hangs, as on a disk that is gone, the migration keeps
-     * the node, and its report is given: nothing is done to the job, now or later.
+     * Waits for the preparation. It ends soon after a cancellation. If it hangs, for example on a lost disk, the
+     * migration keeps the node, but its report is sent. The job remains unchanged.
      */
     private void awaitUnlessCancelled(Underway current, Request request, Future<?> made) throws InterruptedException {
         long sinceNs = 0;
         while (!made.isDone() && (sinceNs == 0 || System.nanoTime() - sinceNs < HANGING_NS)) {
             try {
-                made.get(LOOK_MS, TimeUnit.MILLISECONDS);
+                made.get(POLL_MS, TimeUnit.MILLISECONDS);
             } catch (TimeoutException e) {
                 LOG.trace("migration {} is being prepared", current.started.id(), e);
             } catch (ExecutionException e) {
@@ -423,12 +429,13 @@ public final class MigrationQueue {
         if (!made.isDone()) {
             String reason = current.cancellation.reason().orElseThrow();
             LOG.error(
-                    "migration {} is called off ({}), and a look at job {} hangs: it keeps the node until that ends."
-                            + " Remedy: see which disk, mount or command does not answer",
+                    "migration {} is called off ({}), but a scan of job {} hangs: the node stays occupied until it"
+                            + " ends."
+                            + " Remedy: find the disk, mount or command that does not answer",
                     current.started.id(),
                     reason,
                     request.job());
-            ended(current, request, new Event.Failed(reason + "; nothing was done to the job"), false);
+            ended(current, request, new Event.Failed(reason + "; the job is unchanged"), false);
         }
     }
 
@@ -437,25 +444,25 @@ public final class MigrationQueue {
                 current.started.id(),
                 order,
                 current.cancellation,
-                progress -> tell(current, progress),
+                progress -> notifyProgress(current, progress),
                 (report, isOver) -> ended(current, request, new Event.Ended(report), isOver));
     }
 
-    private void tell(Underway current, MigrationProgress progress) {
-        if (!current.told.get()) {
+    private void notifyProgress(Underway current, MigrationProgress progress) {
+        if (!current.announced.get()) {
             current.progress = Optional.of(progress);
             current.watchers.forEach(watcher -> watcher.accept(new Event.Going(progress)));
         }
     }
 
     /**
-     * Ends the migration for those who ask; once. Those that watch from now on mean the next one, which is that of a
-     * trigger where there is one.
+     * Sends a migration's last event to its watchers, once. Later watchers are for the next migration, which belongs to
+     * the trigger if there is one.
      *
-     * @param isOver whether nothing of it is left: else it keeps the node until then
+     * @param isOver whether the migration is over; otherwise it keeps the node until then
      */
     private void ended(Underway current, Request request, Event last, boolean isOver) {
-        if (!current.told.compareAndSet(false, true)) {
+        if (!current.announced.compareAndSet(false, true)) {
             return;
         }
         request.customer().ended(last);
@@ -483,7 +490,7 @@ public final class MigrationQueue {
         all.forEach(watcher -> watcher.accept(last));
     }
 
-    /** Nothing of it is left. */
+    /** Frees the node, because the migration is over. */
     private synchronized void over(Underway one) {
         if (underway.filter(current -> current == one).isPresent()) {
             underway = Optional.empty();
@@ -491,7 +498,7 @@ public final class MigrationQueue {
         notifyAll();
     }
 
-    /** Begins the next migration that waits, unless one is under way. */
+    /** Begins the next waiting migration, unless one is under way. */
     private void next() {
         Optional<Waiting> over = Optional.empty();
         synchronized (this) {
@@ -511,14 +518,14 @@ public final class MigrationQueue {
                         event -> LOG.trace("{}: {}", request.job(), event));
             }
         }
-        over.ifPresent(Waiting::tell);
+        over.ifPresent(Waiting::notifyProgress);
     }
 
     /**
-     * Calls a migration off: it rolls back and the originals go on.
+     * Calls a migration off. It rolls back, and the originals continue.
      *
      * @param id its name, or the first characters of it
-     * @param by who asks
+     * @param by requester
      * @return its whole name
      * @throws RequestException if it is not under way, or decided already
      */
@@ -529,21 +536,21 @@ public final class MigrationQueue {
                                 ? ""
                                 : "; " + WAITING + " names the jobs that a trigger has yet to move")));
         if (id.length() < LEAST_OF_ID || !one.started.id().startsWith(id)) {
-            throw new RequestException("migration '" + id + "' is not under way; the one that is: " + one.started.id()
-                    + ", of job " + one.started.job());
+            throw new RequestException("migration '" + id + "' is not under way; the current migration: "
+                    + one.started.id() + ", of job " + one.started.job());
         }
         if (!one.cancellation.cancel("cancelled by " + by)) {
-            throw new RequestException("migration " + one.started.id() + " is decided: its originals are being ended,"
-                    + " and the restored ranks go on in their place. Wait for its end");
+            throw new RequestException("migration " + one.started.id() + " is decided: its originals are being killed,"
+                    + " and the restored ranks continue instead. Wait for its end");
         }
-        LOG.info("migration {} is cancelled by {}", one.started.id(), by);
+        LOG.info("migration {} cancelled by {}", one.started.id(), by);
         return one.started.id();
     }
 
     /**
-     * Leaves the jobs that a trigger has yet to move where they are; the migration that is under way goes on.
+     * Cancels the jobs that a trigger has yet to move. The current migration continues.
      *
-     * @param by who asks
+     * @param by requester
      * @return the jobs
      * @throws RequestException if none wait
      */
@@ -553,17 +560,18 @@ public final class MigrationQueue {
         synchronized (this) {
             jobs = waitingJobs();
             if (jobs.isEmpty()) {
-                throw new RequestException("no job waits for the end of another one's migration");
+                throw new RequestException("no job is waiting for another migration");
             }
             waiting.get().left.clear();
-            // Else the round ends with the one that it waits for.
+            // Otherwise the trigger's jobs end with the current migration.
             if (underway.filter(one -> one.inRound && !one.reported).isEmpty()) {
                 over = waiting;
                 waiting = Optional.empty();
             }
         }
-        LOG.warn("the jobs {} stay here: {} has cancelled what a trigger had yet to move", String.join(", ", jobs), by);
-        over.ifPresent(Waiting::tell);
+        LOG.warn(
+                "jobs {} stay here: {} cancelled the jobs that a trigger had yet to move", String.join(", ", jobs), by);
+        over.ifPresent(Waiting::notifyProgress);
         return jobs;
     }
 
@@ -574,7 +582,7 @@ public final class MigrationQueue {
                 .toList();
     }
 
-    /** Tells of the migration that runs, or of the next one, until its last event. */
+    /** Adds a watcher of the current migration, or of the next one, until its last event. */
     public synchronized void watch(Consumer<Event> watcher) {
         underway.filter(one -> !one.older)
                 .map(one -> one.watchers)
@@ -582,35 +590,35 @@ public final class MigrationQueue {
                 .add(watcher);
     }
 
-    /** Tells no more. */
+    /** Removes a watcher. */
     public synchronized void unwatch(Consumer<Event> watcher) {
         early.remove(watcher);
         underway.ifPresent(one -> one.watchers.remove(watcher));
     }
 
-    /** Returns the migration that is under way, and the end of the last one. */
+    /** Returns the current migration, and the end of the last one. */
     public synchronized State state() {
         Optional<Underway> running = underway.filter(one -> !one.older);
         return new State(
                 running.map(one -> one.started), running.flatMap(one -> one.progress), lastReport, waitingJobs());
     }
 
-    /** Returns the migration that has the node. */
+    /** Returns the migration that occupies the node. */
     synchronized Optional<Owner> owner() {
         return underway.map(one -> new Owner(one.started.id(), one.migration));
     }
 
-    /** Returns the same without its name, once it is known what it moves. */
+    /** Returns that migration without its name, once it is prepared. */
     Optional<OwnedMigration> migration() {
         return owner().flatMap(Owner::migration);
     }
 
-    /** Calls the migration that has the node off; gives whether there is one, and it was not too late. */
+    /** Calls off the migration that occupies the node. Returns whether there is one, and it was not too late. */
     synchronized boolean callOff(String reason) {
         return underway.filter(one -> one.cancellation.cancel(reason)).isPresent();
     }
 
-    /** Waits until the migration that has the node has come to a report; gives whether none is without one. */
+    /** Waits until the migration that occupies the node has its report. Returns whether none is without one. */
     synchronized boolean awaitReport(Duration limit) throws InterruptedException {
         long deadlineNs = System.nanoTime() + limit.toNanos();
         long leftNs = limit.toNanos();
@@ -622,9 +630,9 @@ public final class MigrationQueue {
     }
 
     /**
-     * Takes no more, and waits for the one that runs.
+     * Accepts no more requests, and waits for the current migration.
      *
-     * @return whether none runs any more
+     * @return whether none is running now
      */
     public boolean close(Duration limit) throws InterruptedException {
         synchronized (this) {

@@ -24,8 +24,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The account of a migration while it runs, and the report of it in the end. Any thread; watchers are notified of each
- * step.
+ * The account of a migration while it runs, and its report in the end. Any thread; watchers are notified of each step.
  */
 final class MigrationRecord {
     private static final Logger LOG = LoggerFactory.getLogger(MigrationRecord.class);
@@ -51,7 +50,7 @@ final class MigrationRecord {
     private long lastWrittenNs;
     private volatile SourceStep step = SourceStep.CONNECT;
     private long stepSinceNs = System.nanoTime();
-    private final PauseWatch standstill = new PauseWatch(this::sayThatItStands);
+    private final PauseWatch pauseWatch = new PauseWatch(this::reportStop);
     private volatile String pages = "";
     private volatile Supplier<Optional<String>> waitsFor = Optional::empty;
     private long heldNs;
@@ -80,15 +79,15 @@ final class MigrationRecord {
         metrics.stepped(id, step, nowNs - stepSinceNs);
         stepSinceNs = nowNs;
         step = next;
-        tell();
+        notifyWatcher();
     }
 
-    /** A copy may be wanted, whose end stands in the report. */
-    synchronized void keeps(Keeping copies) {
+    /** Sets the requested copy, whose end is part of the report. */
+    synchronized void setKeeping(Keeping copies) {
         keeping = copies;
     }
 
-    /** Gives the copy, if one is wanted, time to reach the disk. */
+    /** Waits until the copy, if one is requested, is on the disk. */
     void awaitCopy() {
         Keeping copies;
         synchronized (this) {
@@ -99,7 +98,7 @@ final class MigrationRecord {
         }
     }
 
-    /** Another attempt: what the one before has sent counts no more. */
+    /** Begins another attempt. The bytes of the previous one no longer count. */
     synchronized void newAttempt() {
         legs.clear();
         ranks.clear();
@@ -107,83 +106,83 @@ final class MigrationRecord {
         pages = "";
     }
 
-    /** Notes that the job is stopped from now on, if only for a checkpointer that lets it continue by itself. */
-    void standsStill() {
-        standstill.begins();
+    /** Notes that the job is stopped from now on, even if its checkpointer lets it continue by itself. */
+    void noteStopped() {
+        pauseWatch.start();
     }
 
-    /** Returns for how long the job has been stopped; 0 while it computes. */
-    long stillNs() {
-        return standstill.stillNs();
+    /** Returns how long the job has been stopped, or 0 while it computes. */
+    long stoppedNs() {
+        return pauseWatch.stoppedNs();
     }
 
-    /** @param reason what a job that is stopped waits for, where that is known; asked on any thread */
-    void waitsFor(Supplier<Optional<String>> reason) {
+    /** @param reason describes the peer or command that a stopped job waits for, if known; called on any thread */
+    void setWaitReason(Supplier<Optional<String>> reason) {
         waitsFor = reason;
     }
 
-    /** Notes that the checkpoints have written too little. */
-    synchronized void slow() {
+    /** Notes that the checkpoints wrote too little. */
+    synchronized void noteSlow() {
         slow = true;
     }
 
-    /** Stops the announcements that the job is stopped: the migration is over. */
-    void over() {
-        standstill.ends();
+    /** Ends the reports of the stopped job, because the migration is over. */
+    void endReports() {
+        pauseWatch.stop();
     }
 
-    private void sayThatItStands(long stillNs) {
+    private void reportStop(long stoppedNs) {
         try (LogContext.Scope about = LogContext.migration(id)) {
             LOG.info(
                     "migration {}: the job has been stopped for {} s, step {}: {}{}",
                     id,
-                    TimeUnit.NANOSECONDS.toSeconds(stillNs),
+                    TimeUnit.NANOSECONDS.toSeconds(stoppedNs),
                     step,
                     progress(),
                     waitsFor.get().map(what -> "; " + what).orElse(""));
         }
     }
 
-    /** Notes that the job is held from now on: only this service, or the target's, continues it again. */
+    /** Notes that the job is held from now on. Only this service, or the target's, continues it again. */
     synchronized void paused() {
-        standsStill();
+        noteStopped();
         if (heldNs == 0) {
             heldNs = System.nanoTime();
         }
     }
 
-    /** Returns for how long the job has been held; 0 while it is not. */
+    /** Returns how long the job has been held, or 0 while it is not. */
     synchronized long pausedNs() {
         return heldNs == 0 ? 0 : System.nanoTime() - heldNs;
     }
 
-    /** The job computes again, here or there. */
+    /** Notes that the job computes again, here or at the target. */
     synchronized void resumed() {
-        long stillNs = stillNs();
-        if (stillNs != 0) {
-            metrics.paused(stillNs);
-            pauseSeconds = stillNs / NANOS;
-            standstill.ends();
+        long stoppedNs = stoppedNs();
+        if (stoppedNs != 0) {
+            metrics.paused(stoppedNs);
+            pauseSeconds = stoppedNs / NANOS;
+            pauseWatch.stop();
             heldNs = 0;
         }
     }
 
-    /** Returns how many bytes the checkpointers have written in this attempt. */
+    /** Returns how many bytes the checkpointers wrote in this attempt. */
     long sentBytes() {
         return sum(leg -> leg.sentBytes.getAsLong());
     }
 
-    /** Describes for people how far the images are. */
+    /** Describes the progress of the images for people. */
     String progress() {
         return sentBytes() + " bytes written, " + sum(leg -> leg.atTarget.arrivedBytes()) + " arrived, "
                 + sum(leg -> leg.atTarget.readBytes()) + " read by the restarts, " + ranks.size() + " ranks restored";
     }
 
-    void sends(int place, LongSupplier bytes) {
+    void setSentBytes(int place, LongSupplier bytes) {
         leg(place).sentBytes = bytes;
     }
 
-    /** Notes how the job's memory travels in this attempt, and why. */
+    /** Notes how the job's memory is sent in this attempt, and why. */
     void pages(String sentence) {
         pages = sentence;
     }
@@ -192,14 +191,14 @@ final class MigrationRecord {
         return pages;
     }
 
-    /** About how many bytes the images will have. */
-    synchronized void expects(long bytes) {
+    /** Sets the estimated size of the images. */
+    synchronized void setExpectedBytes(long bytes) {
         expectedBytes = bytes;
     }
 
     /**
-     * The target's clock was {@code targetNs} at some time before this reading of ours. The offset is taken as small as
-     * it can be: what had been read by a moment of ours is then never overstated.
+     * Notes the target's clock, which was {@code targetNs} at some time before this reading of this node's. The offset
+     * is rounded down, so that the bytes read by a given time are never overstated.
      */
     synchronized void clock(int place, long targetNs, long afterNs) {
         leg(place).clockOffsetNs = targetNs - afterNs;
@@ -207,7 +206,7 @@ final class MigrationRecord {
 
     synchronized void progress(int place, DataMessage.Progress progress) {
         leg(place).atTarget = progress;
-        tell();
+        notifyWatcher();
     }
 
     void restored(ControlMessage.Restored restored) {
@@ -222,7 +221,7 @@ final class MigrationRecord {
         Leg leg = leg(place);
         leg.transfer = report;
         leg.atTarget = new DataMessage.Progress(report.arrivedBytes(), report.readBytes(), report.stagedBytes());
-        tell();
+        notifyWatcher();
     }
 
     synchronized MigrationReport report(Outcome outcome, String reason) {
@@ -271,7 +270,7 @@ final class MigrationRecord {
         return legs.values().stream().mapToLong(of).sum();
     }
 
-    private synchronized void tell() {
+    private synchronized void notifyWatcher() {
         MigrationProgress progress = new MigrationProgress(
                 step,
                 sentBytes(),

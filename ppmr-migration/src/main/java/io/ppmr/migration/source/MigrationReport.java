@@ -4,19 +4,19 @@ import io.ppmr.migration.keep.Keeping.KeptImageReport;
 import java.util.List;
 
 /**
- * The report of a migration. Times are seconds from its start; where nothing was read or written they are 0.
+ * The report of a migration. Times are seconds from its start, or 0 if nothing was read or written.
  *
  * @param migrationId its name
- * @param checkpointer what checkpointed the job
- * @param pages how its memory travelled, streamed or as images, and why; empty where its checkpointer has one way only
- * @param outcome how it ended
- * @param reason why it ended so; empty for a commit
- * @param images what was moved of the images
- * @param times when what happened
- * @param memory the memory of both services
- * @param ranks what became of each rank
- * @param copy what became of the copy that was wanted; null if none was
- * @param slow whether it failed because the job's checkpoints wrote less than the configuration wants
+ * @param checkpointer checkpointer of the job
+ * @param pages how its memory was sent, streamed or as images, and why, or empty if its checkpointer has only one way
+ * @param outcome its outcome
+ * @param reason reason of the outcome; empty for a commit
+ * @param images bytes of the images
+ * @param times times of the steps
+ * @param memory memory of both services
+ * @param ranks the moved ranks
+ * @param copy report of the requested copy, or null if none was requested
+ * @param slow whether it failed because the job's checkpoints wrote less than the configured minimum
  */
 public record MigrationReport(
         String migrationId,
@@ -73,11 +73,11 @@ public record MigrationReport(
     public enum Outcome {
         /** The ranks run on the target, the originals are gone. */
         COMMITTED,
-        /** The originals go on, nothing is left on the target. */
+        /** The originals continue, and no copy is left on the target. */
         ROLLED_BACK,
-        /** The target did not want it; the originals were not touched. */
+        /** No target accepted the job. The originals were not touched. */
         REFUSED,
-        /** The originals are gone and the target could not be told: the ranks are held there. */
+        /** The originals are gone and the target is unreachable, so the ranks are held there. */
         IN_DOUBT
     }
 
@@ -92,7 +92,7 @@ public record MigrationReport(
         ranks = List.copyOf(ranks);
     }
 
-    /** Returns true if the originals are gone: the job, if all is well, runs on the target. */
+    /** Returns true if the originals are gone. If all is well, the job runs on the target. */
     public boolean moved() {
         return outcome == Outcome.COMMITTED || outcome == Outcome.IN_DOUBT;
     }

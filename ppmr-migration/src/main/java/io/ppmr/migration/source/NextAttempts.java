@@ -9,8 +9,8 @@ import java.util.Optional;
 import java.util.Queue;
 
 /**
- * Plans the next attempt of a migration: the next spare in the list takes the place of a target that has failed, as
- * long as attempts, pause budget and the checkpointer's ability allow it. Owned by the migration's worker.
+ * Plans the next attempt of a migration. The next spare in the list replaces a target that failed, as long as attempts,
+ * pause budget and the checkpointer's ability allow it. Owned by the migration's worker.
  */
 final class NextAttempts {
     private final MigrationLimits limits;
@@ -24,8 +24,9 @@ final class NextAttempts {
     private int begun;
 
     /**
-     * @param checkpointsHeldRanks whether a rank that is held can be checkpointed again
-     * @param spares who is asked, in this order
+     * @param checkpointsHeldRanks whether a held rank can be checkpointed again
+     *
+     * @param spares the spare nodes, in their order
      */
     NextAttempts(MigrationLimits limits, boolean checkpointsHeldRanks, List<InetSocketAddress> spares) {
         this.limits = limits;
@@ -33,43 +34,45 @@ final class NextAttempts {
         this.spares = new ArrayDeque<>(spares);
     }
 
-    /** A target did not take its ranks. */
+    /** Notes that a target declined its ranks. */
     void notTaken(Attempt.NotTaken not) {
         passedOver.add(not.reason());
         refusedOnly &= not.refused();
     }
 
-    /** Returns true if a rank that is held can be checkpointed again. */
+    /** Returns true if a held rank can be checkpointed again. */
     boolean checkpointsHeldRanks() {
         return checkpointsHeldRanks;
     }
 
-    /** An attempt has come so far that something is done to the originals. */
+    /** Notes that an attempt has begun to change the originals. */
     void begun() {
         begun++;
     }
 
-    /** Returns true while no attempt has come so far. */
+    /** Returns true while no attempt has begun to change the originals. */
     boolean noneBegun() {
         return begun == 0;
     }
 
-    /** Returns true if no target accepted the job and nothing was done to it. */
+    /** Returns true if no target accepted the job and the job is unchanged. */
     boolean refusedByAll() {
         return noneBegun() && !passedOver.isEmpty() && refusedOnly;
     }
 
-    /** Returns the reason why the migration has failed, with all targets that were passed over. */
+    /** Returns the reason why the migration failed, with all targets that were passed over. */
     String reason(String last) {
-        return begun == 0 && passedOver.size() > 1 ? "no spare node takes it: " + String.join("; ", passedOver) : last;
+        return begun == 0 && passedOver.size() > 1
+                ? "no spare node accepts the job: " + String.join("; ", passedOver)
+                : last;
     }
 
     /**
      * Returns true if another attempt may follow.
      *
-     * @param place whose failure it was; negative if no target's
-     * @param pausedNs how long the job is stopped already
-     * @param held whether originals are held, so that a checkpoint of a held rank would be needed
+     * @param place place of the target that failed; negative if none did
+     * @param pausedNs time for which the job has been stopped
+     * @param held whether originals are held, so that a checkpoint of a held rank is needed
      */
     boolean mayFollow(int place, long pausedNs, boolean held) {
         return place >= 0
@@ -79,8 +82,8 @@ final class NextAttempts {
     }
 
     /**
-     * Returns the plan with the next spare instead of the failed target; empty if no spare is left. A spare is used up
-     * when an attempt begins with it: until then a failure may be looked at once more.
+     * Returns the plan with the next spare instead of the failed target, or empty if no spare is left. A spare is used
+     * up when an attempt begins with it, because a failure may be evaluated twice before.
      */
     Optional<MigrationPlan> plan(MigrationPlan failed, int place) {
         InetSocketAddress spare = spares.peek();
@@ -92,7 +95,7 @@ final class NextAttempts {
         return Optional.ofNullable(next);
     }
 
-    /** The attempt with these participants begins. */
+    /** Returns the plan for the attempt with these participants, which begins now. */
     Optional<MigrationPlan> taken(List<String> participants) {
         MigrationPlan taken = next;
         next = null;

@@ -18,25 +18,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The attempts of a migration that was ordered in this run of the service: each begins again with a target in the place
- * of one that has failed. Owned by the migration's worker, except for what {@link Attempts} says of any thread.
+ * The attempts of a migration that was ordered in this run of the service. Each attempt begins again with a replacement
+ * for a failed target. Owned by the migration's worker, except where {@link Attempts} allows any thread.
  */
 final class OrderedAttempts implements Attempts {
     private static final Logger LOG = LoggerFactory.getLogger(OrderedAttempts.class);
 
-    /** Hears of an attempt what the migration has to know; on the worker's thread. */
+    /** Receives an attempt's events for the migration, on the worker's thread. */
     interface AttemptEvents {
-        /** It fails. */
+        /** The attempt failed. */
         void failed(int attempt, Attempt.Failure failure);
 
-        /** Every rank that goes to this participant is written, and held as said here. */
+        /** Every rank for this participant is written, and held with these processes. */
         void imageComplete(int attempt, String participant, List<PlannedRank> held);
 
         /** The job is held from now on. */
         void paused();
     }
 
-    private final Attempt.MigrationContext subject;
+    private final Attempt.MigrationContext context;
     private final String id;
     private final SourceContext service;
     private final MigrationRecord record;
@@ -44,7 +44,7 @@ final class OrderedAttempts implements Attempts {
     private final HookRunner hooks;
     private final NextAttempts nextAttempts;
     private final Cancellation cancellation;
-    private final Attempt.AttemptListener heard;
+    private final Attempt.AttemptListener listener;
     private final AttemptEvents events;
     private volatile MigrationPlan plan;
     private volatile Optional<Attempt> attempt = Optional.empty();
@@ -52,29 +52,29 @@ final class OrderedAttempts implements Attempts {
     private int number;
     private boolean moving;
     private boolean suspended;
-    private boolean pauseTold;
-    /** The processes that the job itself has stopped, by the journal. */
+    private boolean isPauseReported;
+    /** The processes that the job itself has stopped, as recorded in the journal. */
     private List<PlannedRank> stopped = List.of();
 
-    /** @param heard told what targets say, on other threads */
+    /** @param listener listener for targets' messages, on other threads */
     OrderedAttempts(
-            Attempt.MigrationContext subject,
+            Attempt.MigrationContext context,
             MigrationPlan plan,
             NextAttempts nextAttempts,
             HookRunner hooks,
             Cancellation cancellation,
-            Attempt.AttemptListener heard,
+            Attempt.AttemptListener listener,
             AttemptEvents events) {
-        this.subject = subject;
-        this.id = subject.migrationId();
-        this.service = subject.service();
-        this.record = subject.record();
-        this.originals = subject.originals();
+        this.context = context;
+        this.id = context.migrationId();
+        this.service = context.service();
+        this.record = context.record();
+        this.originals = context.originals();
         this.plan = plan;
         this.nextAttempts = nextAttempts;
         this.hooks = hooks;
         this.cancellation = cancellation;
-        this.heard = heard;
+        this.listener = listener;
         this.events = events;
     }
 
@@ -86,17 +86,17 @@ final class OrderedAttempts implements Attempts {
         // Held ranks may be checkpointed again as they are.
         originals.thaw();
         if (originals.anyHeld() && !nextAttempts.checkpointsHeldRanks()) {
-            // Held by a successful checkpoint of a failed attempt; no target has a copy.
+            // A successful checkpoint of a failed attempt held them. No target has a copy.
             originals.release();
             record.resumed();
         }
         number = attemptNumber;
         plan = nextAttempts.taken(participants).orElse(plan);
         record.newAttempt();
-        Attempt next = new Attempt(subject, number, plan);
+        Attempt next = new Attempt(context, number, plan);
         attempt = Optional.of(next);
         record.step(SourceStep.CONNECT);
-        Optional<Attempt.NotTaken> not = next.begin(cancellation, heard);
+        Optional<Attempt.NotTaken> not = next.begin(cancellation, listener);
         if (not.isPresent()) {
             nextAttempts.notTaken(not.get());
             events.failed(
@@ -111,21 +111,21 @@ final class OrderedAttempts implements Attempts {
         }
         sessions = Map.copyOf(begun);
         if (!record.pages().isEmpty()) {
-            LOG.info("migration {}: the job's memory travels {}", id, record.pages());
+            LOG.info("migration {}: the job's memory is sent {}", id, record.pages());
             service.note(new TransactionRecord.PagesChosen(id, number, record.pages()));
         }
-        originals.lookForStopped();
+        originals.findStoppedByJob();
         noteStopped();
         suspend();
         String gone = originals.whyNotAlive();
-        if (gone != null && untouched()) {
-            throw new CheckpointException(gone + ": they have ended by themselves before anything was"
-                    + " stopped. Nothing is moved, and what is left of the job continues");
+        if (gone != null && isUntouched()) {
+            throw new CheckpointException(gone + ": they ended by themselves before any process was"
+                    + " stopped. Nothing is moved, and the remaining ranks continue");
         }
         if (suspended && !originals.anyHeld()) {
-            // The hook may have taken away what stands in the way, so it is asked only now.
-            originals.requireReachable(subject.job());
-            originals.requireMovable(subject.job(), service.settings(), new Preparation(() -> cancellation
+            // This check follows the hook, because the hook may have removed an obstacle.
+            originals.requireReachable(context.job());
+            originals.requireMovable(context.job(), service.settings(), new Preparation(() -> cancellation
                     .reason()
                     .isPresent()));
         }
@@ -133,8 +133,8 @@ final class OrderedAttempts implements Attempts {
         moving = true;
         nextAttempts.begun();
         Map<Integer, List<ProcessIdentity>> trees = originals.trees();
-        record.expects(OriginalRanks.imageBytes(trees));
-        next.startCheckpoints(trees, originals.detach(subject.job(), subject.secret()));
+        record.setExpectedBytes(OriginalRanks.imageBytes(trees));
+        next.startCheckpoints(trees, originals.detach(context.job(), context.secret()));
     }
 
     @Override
@@ -143,48 +143,48 @@ final class OrderedAttempts implements Attempts {
     }
 
     private void suspend() throws CheckpointException {
-        JobHooks jobHooks = subject.job().hooks();
+        JobHooks jobHooks = context.job().hooks();
         if (!suspended && jobHooks.suspend().isPresent()) {
             record.step(SourceStep.SUSPEND);
             record.paused();
-            tellPause();
+            reportPause();
             suspended = true;
             hooks.run(jobHooks.suspend());
         }
     }
 
-    private void tellPause() {
-        if (!pauseTold && record.pausedNs() > 0) {
-            pauseTold = true;
+    private void reportPause() {
+        if (!isPauseReported && record.pausedNs() > 0) {
+            isPauseReported = true;
             events.paused();
         }
     }
 
     @Override
-    public boolean areDue() {
+    public boolean isDue() {
         return moving;
     }
 
-    /** Takes notice of checkpoints that have ended, and of writes that have failed. */
+    /** Handles checkpoints that ended, and writes that failed. */
     @Override
     public void work() {
         try {
             if (attempt.isPresent()) {
-                lookAtCheckpoints(attempt.get());
+                checkCheckpoints(attempt.get());
                 requirePace(attempt.get());
             }
         } catch (IOException | CheckpointException e) {
             moving = false;
-            // What was broken off since the migration is called off is no failure of its own.
+            // A checkpoint that was ended by the cancellation is no failure of its own.
             if (cancellation.reason().isEmpty()) {
                 events.failed(number, new Attempt.Failure(String.valueOf(e.getMessage()), ""));
             }
         } catch (InterruptedException e) {
             moving = false;
-            // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
+            // The service ends. An undecided migration is rolled back; the service's next run continues a decided one.
             cancellation.cancel("the source's service ends");
         } catch (RuntimeException | Error e) {
-            // Also where the node has no threads left: the ranks are stopped, and continue by this failure.
+            // This includes a node without free threads. The ranks are stopped, and continue because of this failure.
             moving = false;
             LOG.error("migration {}: a defect of this service; please report it: its checkpoints", id, e);
             events.failed(number, new Attempt.Failure("a defect of this service: its checkpoints: " + e, ""));
@@ -193,9 +193,9 @@ final class OrderedAttempts implements Attempts {
 
     private void requirePace(Attempt current) {
         Optional<Attempt.Failure> failure = current.onWriteFailed()
-                .or(() -> current.tooSlow().map(why -> {
-                    record.slow();
-                    return new Attempt.Failure("job " + subject.job().name() + ": " + why, "");
+                .or(() -> current.whyTooSlow().map(why -> {
+                    record.noteSlow();
+                    return new Attempt.Failure("job " + context.job().name() + ": " + why, "");
                 }));
         failure.ifPresent(found -> {
             moving = false;
@@ -203,18 +203,18 @@ final class OrderedAttempts implements Attempts {
         });
     }
 
-    private void lookAtCheckpoints(Attempt current) throws IOException, CheckpointException, InterruptedException {
+    private void checkCheckpoints(Attempt current) throws IOException, CheckpointException, InterruptedException {
         List<Integer> complete = new ArrayList<>();
         try {
-            current.work(complete::add);
+            current.checkCheckpoints(complete::add);
         } finally {
-            tellPause();
+            reportPause();
         }
         if (complete.isEmpty()) {
             return;
         }
         noteStopped();
-        if (current.written()) {
+        if (current.isWritten()) {
             freeze();
         }
         for (int place : complete) {
@@ -223,7 +223,7 @@ final class OrderedAttempts implements Attempts {
         }
     }
 
-    /** Writes down which processes the job itself has stopped, so that a restarted service leaves them so. */
+    /** Records the processes that the job itself has stopped, so that a restarted service leaves them stopped. */
     private void noteStopped() throws IOException {
         List<PlannedRank> now = originals.stopped(plan);
         if (!now.equals(stopped)) {
@@ -232,7 +232,10 @@ final class OrderedAttempts implements Attempts {
         }
     }
 
-    /** Is called when no checkpointer works on the ranks. The cgroups are recorded before they are frozen. */
+    /**
+     * Freezes the cgroups of held ranks. No checkpointer works on the ranks now. The cgroups are recorded before they
+     * are frozen.
+     */
     private void freeze() throws IOException {
         FrozenCgroups cgroups = originals.cgroups();
         if (!cgroups.paths().isEmpty()) {
@@ -258,7 +261,7 @@ final class OrderedAttempts implements Attempts {
     }
 
     @Override
-    public void rest() {
+    public void stopChecking() {
         moving = false;
     }
 
@@ -281,7 +284,7 @@ final class OrderedAttempts implements Attempts {
     }
 
     @Override
-    public boolean untouched() {
+    public boolean isUntouched() {
         return nextAttempts.noneBegun();
     }
 
@@ -298,7 +301,7 @@ final class OrderedAttempts implements Attempts {
     }
 
     @Override
-    public MigrationReport.Outcome notMoved() {
+    public MigrationReport.Outcome outcomeWithoutCommit() {
         return nextAttempts.refusedByAll() ? MigrationReport.Outcome.REFUSED : MigrationReport.Outcome.ROLLED_BACK;
     }
 
@@ -309,7 +312,7 @@ final class OrderedAttempts implements Attempts {
 
     @Override
     public Optional<KeptImageReport> copy() {
-        return Optional.ofNullable(subject.keeping().report());
+        return Optional.ofNullable(context.keeping().report());
     }
 
     @Override

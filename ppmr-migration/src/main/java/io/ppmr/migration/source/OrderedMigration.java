@@ -14,16 +14,16 @@ import java.util.List;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Makes a migration of an order: looks at the job, chooses how its memory travels, and where it goes. */
+/** Makes a migration of an order. It scans the job, and chooses how its memory is sent, and to which targets. */
 final class OrderedMigration {
     private static final Logger LOG = LoggerFactory.getLogger(OrderedMigration.class);
 
     private OrderedMigration() {}
 
     /**
-     * A migration that has not begun; throws if it cannot, and nothing is done to the job then. May block.
+     * Returns a migration that has not begun, or throws without a change of the job. May block.
      *
-     * @param reported told its report
+     * @param reported listener for its report
      */
     static SourceMigration of(
             SourceContext service,
@@ -62,9 +62,9 @@ final class OrderedMigration {
                 new Keeping.ImageOrigin(id, job.name(), job.checkpointer().name(), job.user()),
                 settings.node().workDirectory(),
                 settings.authenticator());
-        record.keeps(keeping);
+        record.setKeeping(keeping);
         MigrationSecret secret = MigrationSecret.random();
-        // On the disk with the first attempt, before a target is told.
+        // The record is on the disk with the first attempt, before a target receives the secret.
         service.journal().append(new TransactionRecord.Secret(id, 0, secret));
         MigrationPlan plan = MigrationPlan.spread(job.notes().ranks(), targets);
         String addresses = String.join(" ", plan.addresses());
@@ -74,7 +74,7 @@ final class OrderedMigration {
                 job.name(),
                 job.ranks().size(),
                 addresses);
-        service.note(new TransactionRecord.Asked(id, 0, order.askedBy(), job.name(), addresses));
+        service.note(new TransactionRecord.Requested(id, 0, order.askedBy(), job.name(), addresses));
         HookRunner hooks = new HookRunner(id, job.notes(), service, false);
         NextAttempts nextAttempts =
                 new NextAttempts(settings.limits(), job.checkpointer().checkpointsHeldRanks(), spares);
@@ -105,8 +105,8 @@ final class OrderedMigration {
         int ranks = job.notes().ranks().size() + job.notes().others().size();
         if (ranks > MessageFields.MAX_LIST_ENTRIES) {
             throw new CheckpointException(
-                    "job " + job.name() + " has " + ranks + " ranks, and a target is told where at" + " most "
-                            + MessageFields.MAX_LIST_ENTRIES + " are. Remedy: move it as several jobs");
+                    "job " + job.name() + " has " + ranks + " ranks, but a target can receive the places of at most "
+                            + MessageFields.MAX_LIST_ENTRIES + ". Remedy: move it as several jobs");
         }
     }
 }

@@ -43,8 +43,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The processes of a job on the node that is given up, from the order to move them until they are gone or continue.
- * Owned by the migration's worker.
+ * The processes of a job on the source node, from the order to move them until they are gone or continue. Owned by the
+ * migration's worker.
  */
 final class OriginalRanks {
     private static final Logger LOG = LoggerFactory.getLogger(OriginalRanks.class);
@@ -55,27 +55,32 @@ final class OriginalRanks {
     private final RankSurroundings surroundings;
     private final Map<Integer, ProcessIdentity> roots;
     private final Map<Integer, HeldRank> held = new LinkedHashMap<>();
-    /** The same as {@link #held}, for other threads. */
+    /** A copy of {@link #held} for other threads. */
     private volatile List<HeldRank> heldNow = List.of();
 
-    /** The processes that were found stopped before anything was done to the job, by rank. */
+    /** The processes that were found stopped before the job was changed, by rank. */
     private final Map<Integer, Set<ProcessIdentity>> stoppedByJob = new LinkedHashMap<>();
 
-    /** The looks at all ranks while they are held; none until then. Each gives why they continue here, or nothing. */
-    private final List<FutureTask<String>> looks = new ArrayList<>();
-    /** The look for what ranks share, the first of these; null until then. */
+    /**
+     * The checks of all ranks while they are held, or none until then. Each returns why the ranks continue here, or
+     * nothing.
+     */
+    private final List<FutureTask<String>> checks = new ArrayList<>();
+    /** The first of these checks, for shared objects, or null until then. */
     private Callable<String> sharing;
 
-    private boolean looked;
+    private boolean isStoppedSearched;
     /** Work directories of checkpoint commands that an earlier run of the service may have left. */
-    private final List<Path> abandoned = new ArrayList<>();
+    private final List<Path> orphaned = new ArrayList<>();
 
-    /** The directory in which those are still to be looked for; null when that is done, or there was no earlier run. */
+    /**
+     * The directory that is still to be searched for these, or null after the search, or if there was no earlier run.
+     */
     private Path unsearched;
 
     private boolean recorded;
     private FrozenCgroups frozen = FrozenCgroups.NONE;
-    /** True while the cables of pods are out, or may be. */
+    /** True while the networks of pods may be disconnected. */
     private boolean detached;
 
     private OriginalRanks(
@@ -89,7 +94,7 @@ final class OriginalRanks {
         this.roots = new LinkedHashMap<>(roots);
     }
 
-    /** The processes of a job as they are now; throws if one does not exist or belongs to another user. */
+    /** Returns the present processes of a job. Throws if one does not exist or belongs to another user. */
     static OriginalRanks of(String migrationId, ProcessTable processes, RankSurroundings surroundings, Job job)
             throws CheckpointException {
         Map<Integer, ProcessIdentity> roots = new LinkedHashMap<>();
@@ -101,7 +106,7 @@ final class OriginalRanks {
         return new OriginalRanks(migrationId, processes, surroundings, roots);
     }
 
-    /** Throws, and says why and what helps, if one of the ranks lives where its checkpointer must not go. */
+    /** Throws, with the cause and the remedy, if one of the ranks is where its checkpointer must not go. */
     void requireReachable(Job job) throws CheckpointException {
         if (job.pods().isEmpty()) {
             job.checkpointer().requireReachable(roots);
@@ -109,8 +114,8 @@ final class OriginalRanks {
     }
 
     /**
-     * Throws, and says why and what helps, if a checkpointer is known not to move one of the ranks as it is now, or if
-     * one exceeds the bounds.
+     * Throws if a checkpointer cannot move one of the ranks as it is now, or if one exceeds the bounds. The message
+     * names the cause and the remedy.
      */
     void requireMovable(Job job, SourceSettings settings, Preparation preparation)
             throws IOException, CheckpointException {
@@ -132,12 +137,15 @@ final class OriginalRanks {
         }
     }
 
-    /** Returns true if the cables of pods are out, or may be. */
+    /** Returns true if the networks of pods may be disconnected. */
     boolean isDetached() {
         return detached;
     }
 
-    /** Pulls the cables of the pods that the ranks are, and says how each is checkpointed; nothing for other jobs. */
+    /**
+     * Disconnects the networks of the ranks' pods. Returns the enclosure for the checkpoint of each; none for other
+     * jobs.
+     */
     Map<Integer, Enclosure> detach(Job job, MigrationSecret secret) throws IOException {
         Map<Integer, Enclosure> enclosures = new LinkedHashMap<>();
         for (int rank : job.pods().keySet()) {
@@ -148,10 +156,10 @@ final class OriginalRanks {
     }
 
     /**
-     * Those that an earlier run of the service has left stopped, or running, by its journal.
+     * Returns the ranks that an earlier run of the service left stopped or running, as recorded in its journal.
      *
-     * @param workDirectory in which that run may have left checkpoint commands
-     * @param records of the migration, in the journal's order
+     * @param workDirectory directory in which that run may have left checkpoint commands
+     * @param records records of the migration, in the journal's order
      */
     static OriginalRanks recorded(
             String migrationId,
@@ -172,31 +180,31 @@ final class OriginalRanks {
         originals.held.putAll(held);
         originals.heldNow = List.copyOf(held.values());
         originals.recorded = true;
-        // Where there is no pod nothing comes of it.
+        // Without a pod, this has no effect.
         originals.detached = true;
         originals.frozen = FrozenCgroups.recorded(TransactionRecord.Frozen.of(records));
         originals.unsearched = workDirectory;
         return originals;
     }
 
-    /** Returns true when the work directory was read: of one that cannot be read no command counts as ended. */
-    private boolean findAbandoned() {
+    /** Returns true when the work directory was read. If it cannot be read, its commands count as running. */
+    private boolean findOrphaned() {
         if (unsearched == null) {
             return true;
         }
         try (Stream<Path> found = Files.list(unsearched)) {
             found.filter(directory -> directory.getFileName().toString().startsWith(migrationId + "."))
-                    .forEach(abandoned::add);
+                    .forEach(orphaned::add);
         } catch (NoSuchFileException e) {
-            LOG.debug("{} is gone, and no command is noted in it", unsearched, e);
+            LOG.debug("{} does not exist, so it has no notes of commands", unsearched, e);
         } catch (IOException | UncheckedIOException e) {
             LOG.error(
-                    "migration {}: {} cannot be read: {}. A checkpoint command of the service before may still run, so"
-                            + " no original is touched. Remedy: make that directory readable",
+                    "migration {}: {} cannot be read: {}. A checkpoint command of the previous service run may still"
+                            + " run, so the originals are left unchanged. Remedy: make that directory readable",
                     migrationId,
                     unsearched,
                     e.getMessage());
-            abandoned.clear();
+            orphaned.clear();
             return false;
         }
         unsearched = null;
@@ -204,23 +212,24 @@ final class OriginalRanks {
     }
 
     /**
-     * Sees ended the checkpoint commands that an earlier run of the service has left running: they have sessions of
-     * their own, and continue without it. Their writes fail, since its mount is gone; they are given time to end by
-     * themselves, as one that is killed in the middle can leave its process broken.
+     * Ends the checkpoint commands that an earlier run of the service left running. They have sessions of their own,
+     * and continue without the service. Their writes fail, because its mount is gone. They get time to end by
+     * themselves, because a killed command can leave its process broken.
      *
-     * @return whether none is left; if one is, the log says why
+     * @return whether none is left; if one is, the log has the reason
      */
-    boolean endAbandonedCheckpoints() {
-        if (!findAbandoned()) {
+    boolean endOrphanedCheckpoints() {
+        if (!findOrphaned()) {
             return false;
         }
-        for (Iterator<Path> left = abandoned.iterator(); left.hasNext(); left.remove()) {
+        for (Iterator<Path> left = orphaned.iterator(); left.hasNext(); left.remove()) {
             Path directory = left.next();
             try {
                 new OrphanedCommand(OrphanedCommand.read(directory)).endPatiently();
             } catch (IOException | CheckpointException e) {
                 LOG.error(
-                        "a checkpoint command of the service before is left, so its original is not touched: {}",
+                        "a checkpoint command of the previous service run is left, so its original is left"
+                                + " unchanged: {}",
                         e.getMessage());
                 return false;
             }
@@ -229,14 +238,14 @@ final class OriginalRanks {
         return true;
     }
 
-    /** A plan's ranks with the processes that are known: all where a rank is held, else its root. */
+    /** Returns a leg's ranks with their known processes: all processes of a held rank, otherwise its root. */
     List<PlannedRank> planned(MigrationPlan.Leg leg) {
         return leg.ranks().stream()
                 .map(rank -> new PlannedRank(rank, leg.address(), known(rank)))
                 .toList();
     }
 
-    /** The processes of each rank that are known: all where it is held, else its root. */
+    /** Returns the known processes of each rank: all of a held rank, otherwise its root. */
     Map<Integer, List<ProcessIdentity>> processes() {
         Map<Integer, List<ProcessIdentity>> all = new LinkedHashMap<>();
         roots.keySet().forEach(rank -> all.put(rank, known(rank)));
@@ -248,14 +257,14 @@ final class OriginalRanks {
     }
 
     /**
-     * Finds out which processes the job itself has stopped. To be called before anything is done to the job; from the
-     * second time on it does nothing, as the ranks may be held by then.
+     * Finds out which processes the job itself has stopped. Call it before the job is changed. Later calls have no
+     * effect, because the ranks may be held by then.
      */
-    void lookForStopped() {
-        if (looked) {
+    void findStoppedByJob() {
+        if (isStoppedSearched) {
             return;
         }
-        looked = true;
+        isStoppedSearched = true;
         processes.snapshot().trees(roots).forEach((rank, tree) -> {
             Set<ProcessIdentity> stopped = new LinkedHashSet<>(tree);
             stopped.removeIf(process -> !processes.isHeld(process));
@@ -263,12 +272,15 @@ final class OriginalRanks {
         });
     }
 
-    /** The processes of a rank that the job itself has stopped; less by those that were continued before the hold. */
+    /**
+     * Returns the processes of a rank that the job itself has stopped, without those that were continued before the
+     * hold.
+     */
     Set<ProcessIdentity> stoppedByJob(int rank) {
         return held.containsKey(rank) ? held.get(rank).stoppedByJob() : stoppedByJob.getOrDefault(rank, Set.of());
     }
 
-    /** The ranks of which the job itself has stopped some processes, with those alone; for the journal. */
+    /** Returns the ranks with processes that the job itself has stopped, and only these processes, for the journal. */
     List<PlannedRank> stopped(MigrationPlan plan) {
         return plan.legs().stream()
                 .flatMap(leg -> leg.ranks().stream()
@@ -277,14 +289,14 @@ final class OriginalRanks {
                 .toList();
     }
 
-    /** All processes of each rank as they are now; of one that is gone, its root. */
+    /** Returns all present processes of each rank. For a rank that is gone, it returns the root. */
     Map<Integer, List<ProcessIdentity>> trees() {
         Map<Integer, List<ProcessIdentity>> trees = processes.snapshot().trees(roots);
         trees.replaceAll((rank, tree) -> tree.isEmpty() ? List.of(roots.get(rank)) : tree);
         return trees;
     }
 
-    /** About how large the images of these processes will be. */
+    /** Returns the estimated size of the images of these processes. */
     static long imageBytes(Map<Integer, List<ProcessIdentity>> trees) {
         return trees.values().stream()
                 .flatMap(List::stream)
@@ -292,34 +304,34 @@ final class OriginalRanks {
                 .sum();
     }
 
-    /** Looks at the files of held ranks, and says why the copies would not have the same. */
+    /** Checks the files of held ranks. Returns why the copies would not have the same files. */
     @FunctionalInterface
-    interface FilesLook {
+    interface FilesCheck {
         Optional<String> whyOther(Map<Integer, List<ProcessIdentity>> held)
                 throws IOException, CheckpointException, InterruptedException;
     }
 
     /**
-     * If all ranks are held: has other threads look for what they have come to share or to open before they were
-     * stopped. The copies are restored at the same time, and {@link #whyNotHeld} has the result.
+     * If all ranks are held, other threads check which objects and files they came to share or open before they were
+     * stopped. The copies are restored at the same time. {@link #whyNotHeld} has the result.
      */
-    void lookAtHeld(Job job, FilesLook files) {
+    void startHeldChecks(Job job, FilesCheck files) {
         if (!held.keySet().containsAll(roots.keySet())) {
             return;
         }
-        // Those of an attempt before, whose ranks have stayed held.
-        looks.clear();
+        // Removes the checks of the previous attempt, whose ranks stayed held.
+        checks.clear();
         Map<Integer, ProcessIdentity> all = Map.copyOf(roots);
         Map<Integer, List<ProcessIdentity>> trees = Map.copyOf(processes());
         sharing = () -> {
             job.checkpointer().requireNothingShared(all);
             return "";
         };
-        look("held-ranks-look", sharing);
-        look("held-files-look", () -> files.whyOther(trees).orElse(""));
+        startCheck("held-ranks-look", sharing);
+        startCheck("held-files-look", () -> files.whyOther(trees).orElse(""));
     }
 
-    private static FutureTask<String> task(Callable<String> finds) {
+    private static FutureTask<String> newCheck(Callable<String> finds) {
         return new FutureTask<>(() -> {
             try {
                 return finds.call();
@@ -329,44 +341,45 @@ final class OriginalRanks {
         });
     }
 
-    private void look(String name, Callable<String> finds) {
-        FutureTask<String> look = task(finds);
-        looks.add(look);
-        Thread looking = new Thread(look, name);
-        looking.setDaemon(true);
-        looking.start();
+    private void startCheck(String name, Callable<String> finds) {
+        FutureTask<String> check = newCheck(finds);
+        checks.add(check);
+        Thread checking = new Thread(check, name);
+        checking.setDaemon(true);
+        checking.start();
     }
 
-    /** Each look bounds its time, and is over long before a target votes. */
+    /** Each check has a time limit, and ends long before a target votes. */
     private String whyNotAsBefore() {
         List<String> reasons =
-                new ArrayList<>(looks.stream().map(OriginalRanks::found).toList());
+                new ArrayList<>(checks.stream().map(OriginalRanks::resultOf).toList());
         if (!reasons.isEmpty() && !reasons.get(0).isEmpty()) {
-            // What this service borrows of a held rank to read or to flush it looks shared. By now that is over.
-            FutureTask<String> again = task(sharing);
+            // Objects that this service borrows from a held rank, to read or flush them, look shared. By now that is
+            // over.
+            FutureTask<String> again = newCheck(sharing);
             again.run();
-            looks.set(0, again);
-            reasons.set(0, found(again));
+            checks.set(0, again);
+            reasons.set(0, resultOf(again));
         }
         return reasons.stream().filter(reason -> !reason.isEmpty()).findFirst().orElse(null);
     }
 
-    private static String found(FutureTask<String> look) {
+    private static String resultOf(FutureTask<String> check) {
         return UninterruptedWait.of(() -> {
             try {
-                return look.get();
+                return check.get();
             } catch (ExecutionException e) {
-                throw new IllegalStateException("the look at the held ranks has failed: " + e.getCause(), e);
+                throw new IllegalStateException("the check of the held ranks failed: " + e.getCause(), e);
             }
         });
     }
 
-    /** Returns true if any of them has been stopped. */
+    /** Returns true if any rank has been stopped. */
     boolean anyHeld() {
         return !held.isEmpty();
     }
 
-    /** The ranks that are proved to be stopped just now. Any thread. */
+    /** Lists the ranks that are proved to be stopped now. Any thread. */
     List<Integer> heldRanks() {
         return heldNow.stream()
                 .filter(HeldRank::isHeld)
@@ -375,37 +388,37 @@ final class OriginalRanks {
                 .toList();
     }
 
-    /** The root process of each rank. */
+    /** Returns the root process of each rank. */
     Map<Integer, ProcessIdentity> roots() {
         return roots;
     }
 
-    /** A rank's checkpoint has left it stopped. */
+    /** Notes that a rank's checkpoint has left it stopped. */
     void held(HeldRank rank) {
         held.put(rank.rank(), rank);
         heldNow = List.copyOf(held.values());
     }
 
-    /** Returns the cgroups in which nothing lives but ranks that are held. */
+    /** Returns the cgroups in which only held ranks live. */
     FrozenCgroups cgroups() {
         return FrozenCgroups.around(held.values().stream()
                 .flatMap(rank -> rank.processes().stream())
                 .toList());
     }
 
-    /** Has the freezer of these cgroups hold the ranks besides; no SIGCONT continues them then. */
+    /** Holds the ranks also by the freezer of these cgroups. No SIGCONT continues them then. */
     void freeze(FrozenCgroups cgroups) {
         frozen = cgroups;
         cgroups.freeze();
     }
 
-    /** The ranks are held by their stop signal alone again. */
+    /** Releases the freezer. The ranks are held only by their stop signal again. */
     void thaw() {
         frozen.thaw();
         frozen = FrozenCgroups.NONE;
     }
 
-    /** Names the ranks that are gone; null if there are ranks and none is gone. */
+    /** Names the ranks that are gone, or null if there are ranks and none is gone. */
     String whyNotAlive() {
         if (roots.isEmpty()) {
             return "no original of migration " + migrationId + " is known";
@@ -418,14 +431,14 @@ final class OriginalRanks {
     }
 
     /**
-     * Names a rank that is not proved to be stopped now, or that has run since it was held, or that had come to share
-     * something by then; null if there is none.
+     * Names a rank that is not proved to be stopped now, that ran since it was held, or that shares an object by then.
+     * Returns null if there is none.
      */
     String whyNotHeld() {
         for (int rank : roots.keySet()) {
             HeldRank original = held.get(rank);
             if (original == null) {
-                return "rank " + rank + " has not been stopped";
+                return "rank " + rank + " was not stopped";
             }
             try {
                 original.requireHeld();
@@ -436,43 +449,45 @@ final class OriginalRanks {
         return whyNotAsBefore();
     }
 
-    /** Ends them all; what could not be ended, or null. Ending what is gone already is no failure. */
+    /**
+     * Kills all originals. Returns those that could not be killed, or null. Originals that are gone already are no
+     * failure.
+     */
     String end() {
         Set<Integer> unknown = new TreeSet<>(roots.keySet());
         unknown.removeAll(held.keySet());
         if (roots.isEmpty() || !unknown.isEmpty()) {
-            return "which processes must be ended is not known of "
-                    + (roots.isEmpty() ? "any rank" : "ranks " + unknown);
+            return "the processes to kill are unknown for " + (roots.isEmpty() ? "any rank" : "ranks " + unknown);
         }
         if (detached) {
             try {
                 surroundings.disconnect(migrationId);
             } catch (IOException e) {
-                return "the link of a pod cannot be taken away: " + e.getMessage();
+                return "the network link of a pod cannot be removed: " + e.getMessage();
             }
         }
         Map<Integer, String> left = HeldRank.endAll(held.values(), END_DEADLINE);
         // Processes that enter that cgroup later must run.
         thaw();
-        left.forEach((rank, why) -> logOf(rank, "the original of rank {} is left: {}", why));
+        left.forEach((rank, why) -> logOf(rank, "the original of rank {} could not be killed: {}", why));
         if (detached && left.isEmpty()) {
             try {
                 surroundings.ended(migrationId);
             } catch (IOException e) {
-                LOG.warn("migration {}: something of its pods is taken away later: {}", migrationId, e.getMessage());
+                LOG.warn("migration {}: resources of its pods will be removed later: {}", migrationId, e.getMessage());
             }
         }
         return left.isEmpty() ? null : String.join("; ", left.values());
     }
 
     /**
-     * Lets all that are held continue, except for what the job itself had stopped.
+     * Continues all held ranks, except for processes that the job itself had stopped.
      *
-     * @return false where the network of a pod could not be put in order, so that all are held still
+     * @return false if the network of a pod could not be restored, so that all ranks stay held
      */
     boolean release() {
         thaw();
-        looks.clear();
+        checks.clear();
         if (detached) {
             try {
                 releasePods();
@@ -482,16 +497,16 @@ final class OriginalRanks {
             }
         }
         Map<Integer, String> failures = recorded
-                // A checkpoint may have been under way when the service died, and stop its rank once more.
+                // A checkpoint may have been under way when the service died, and may stop its rank once more.
                 ? OrphanedCommand.resumeAll(held.values())
                 : HeldRank.releaseAll(held.values());
-        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} cannot be continued: {}", why));
+        failures.forEach((rank, why) -> logOf(rank, "the original of rank {} could not be continued: {}", why));
         held.clear();
         heldNow = List.of();
         return true;
     }
 
-    /** A checkpoint that has failed leaves its pod stopped, so each is continued whether it was held or not. */
+    /** Continues each pod, held or not, because a failed checkpoint leaves its pod stopped. */
     private void releasePods() throws IOException, CheckpointException {
         if (!surroundings.has(migrationId)) {
             detached = false;

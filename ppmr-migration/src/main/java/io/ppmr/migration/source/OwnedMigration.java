@@ -4,22 +4,22 @@ import io.ppmr.transaction.operator.OpenMigration;
 import io.ppmr.transaction.operator.OperatorInbox;
 import java.util.Optional;
 
-/** A migration as the {@link MigrationQueue} sees it. Any thread, except for {@link #run}. */
+/** A migration from the view of the {@link MigrationQueue}. Any thread, except for {@link #run}. */
 interface OwnedMigration {
     /**
-     * Runs it on this thread until nothing of it is left. It tells its report once, perhaps before that.
+     * Runs the migration on this thread until it is over. It sends its report once, perhaps before that.
      *
-     * @throws IllegalStateException if it broke off by a defect
+     * @throws IllegalStateException if it failed by a defect
      */
     void run() throws InterruptedException;
 
-    /** Takes an operator's word; false once it is over. */
-    boolean take(OperatorInbox.PendingDecision call);
+    /** Adds an operator's decision. Returns false once the migration is over. */
+    boolean submit(OperatorInbox.PendingDecision call);
 
-    /** Returns its state of a moment ago, if an operator should know of it. */
+    /** Returns its last known state, if an operator should see it. */
     Optional<OpenMigration> open();
 
-    /** Returns true if what it has running does its work. Blocks the thread. */
+    /** Returns true if its threads work. Blocks the caller. */
     boolean responds(long limitNs);
 
     /** Returns true while a rollback waits for checkpoints that write from within their processes. */

@@ -19,31 +19,31 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The way in which a job's memory is to travel, as its source would have it: streamed into the copies, or as a part of
- * the images. A target may want images all the same. Made before anything is done to the job; immutable.
+ * The source's choice for sending a job's memory: streamed into the copies, or as a part of the images. A target may
+ * still require images. Made before the job is changed; immutable.
  *
- * @param facts of each rank, with what is offered to be streamed
- * @param why says how, and why
- * @param required whether the job is not moved otherwise
+ * @param facts facts of each rank, with the offered streams
+ * @param why the way, and the reason for it
+ * @param required whether the job is not moved in any other way
  */
 record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
     private static final Logger LOG = LoggerFactory.getLogger(PageChoice.class);
     private static final String AS_IMAGES = "as images: ";
     private static final long MIB = 1 << 20;
-    /** So many pages of a job's address space are looked at one by one: 4 GiB. */
+    /** Maximum number of pages of a job's address space that are inspected one by one: 4 GiB. */
     private static final long MOST_PAGES = 1 << 20;
-    /** Each process of a rank is asked for by CRIU's daemon on its own, and kept account of in ppmr-pages. */
+    /** CRIU's daemon requests each process of a rank separately, and ppmr-pages keeps an account of each. */
     private static final int MOST_PROCESSES = 256;
 
     /**
-     * Looks at the job's memory and chooses.
+     * Inspects the job's memory and chooses.
      *
-     * @param keeps whether a copy of the images is to be kept, which wants them whole
-     * @param carry which files travel with the job
-     * @param facts of each rank
+     * @param keeps whether a copy of the images is kept, which needs them complete
+     * @param carry which files move with the job
+     * @param facts facts of each rank
      * @param trees each rank's processes
-     * @param preparation asked between two pieces of this
-     * @throws CheckpointException if the configuration wants pages streamed, and they cannot be
+     * @param preparation checked between two pieces of work
+     * @throws CheckpointException if the configuration requires streamed pages, and they are impossible
      */
     static PageChoice of(
             Job job,
@@ -60,12 +60,11 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         boolean streams = false;
         int most = trees.values().stream().mapToInt(List::size).max().orElse(0);
         if (keeps && form.form().isPresent()) {
-            why = "a copy of the images is kept, for which they are wanted whole";
+            why = "a copy of the images is kept, which needs them complete";
         } else if (form.form().isPresent() && mayCarry(carry, trees, preparation)) {
-            why = "files of this node's own travel with the job (files.copy), which have to be there before it is"
-                    + " restored";
+            why = "files of this node move with the job (files.copy), and must be in place before it is" + " restored";
         } else if (form.form().isPresent() && most > MOST_PROCESSES) {
-            why = "a rank has " + most + " processes, and pages are streamed for up to " + MOST_PROCESSES;
+            why = "a rank has " + most + " processes, but pages are streamed for at most " + MOST_PROCESSES;
         } else if (form.form().isPresent()) {
             MemoryShape whole = MemoryShape.NONE;
             long residentBytes = 0;
@@ -91,15 +90,15 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             why = streams ? sizes(whole) + also(left) : why;
         }
         if (form.required() && !streams) {
-            throw new CheckpointException("job " + job.name() + " is not moved: the configuration says pages ="
-                    + " \"streamed\", and " + why + ". Remedy: say pages = \"auto\", or mend that");
+            throw new CheckpointException("job " + job.name() + " is not moved: the configuration requires pages ="
+                    + " \"streamed\", but " + why + ". Remedy: set pages = \"auto\", or remove that cause");
         }
         return streams
                 ? new PageChoice(offered, "streamed: " + why, form.required())
                 : new PageChoice(facts, why.isEmpty() ? "" : AS_IMAGES + why, false);
     }
 
-    /** Returns whether a process has a file open that travels with the job where the target has not the same. */
+    /** Returns whether a process has a file open that moves with the job if the target has no equal one. */
     private static boolean mayCarry(
             CarryPolicy carry, Map<Integer, List<ProcessIdentity>> trees, Preparation preparation)
             throws CheckpointException {
@@ -119,7 +118,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
                                     && (file.reads() || file.writes())
                                     && carry.names(file.path()));
                 } catch (IOException e) {
-                    // It may have ended; if not, the comparison with the target says so.
+                    // The process may have ended. Otherwise the comparison with the target reports the error.
                     LOG.debug("the files of process {} cannot be listed", process.pid(), e);
                 }
                 if (found[0]) {
@@ -130,7 +129,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         return false;
     }
 
-    /** @param left why processes are not streamed with the others, one for each */
+    /** @param left for each process that is not streamed, the reason */
     private static String whyImages(StreamedForm form, MemoryShape whole, long residentBytes, List<String> left)
             throws CheckpointException {
         if (form.required()) {
@@ -160,16 +159,16 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
         try {
             return NodeProbe.totalBytes();
         } catch (IOException e) {
-            throw new CheckpointException("it cannot be found out how much memory this node has: " + e, e);
+            throw new CheckpointException("this node's memory size could not be read: " + e, e);
         }
     }
 
     /**
-     * Returns how an attempt does it, and why; empty where the checkpointer has one way only.
+     * Returns how an attempt sends the memory, and why, or empty if the checkpointer has only one way.
      *
-     * @param again whether an attempt has failed before, which is not repeated as it was
-     * @param targets of how many targets it is
-     * @param refusals of those targets that want images, with their reasons
+     * @param again whether an earlier attempt failed, which is not repeated in the same way
+     * @param targets number of its targets
+     * @param refusals reasons of the targets that require images
      */
     String sentence(boolean again, int targets, List<String> refusals) {
         boolean streams = facts.values().stream().anyMatch(rank -> rank.streamableBytes() > 0);
@@ -177,7 +176,7 @@ record PageChoice(Map<Integer, JobFacts> facts, String why, boolean required) {
             return why;
         }
         if (again && !required) {
-            return AS_IMAGES + "an attempt before this one has failed";
+            return AS_IMAGES + "an earlier attempt failed";
         }
         String refused = String.join("; ", refusals);
         return refusals.isEmpty()

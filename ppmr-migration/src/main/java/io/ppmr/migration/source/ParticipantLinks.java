@@ -15,8 +15,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The ways by which a migration speaks to its participants: the sessions of its attempt as long as they live, then
- * links of their own. Owned by the migration's thread; nothing here waits.
+ * The connections of a migration to its participants: the sessions of its attempt while they live, then links of their
+ * own. Owned by the migration's thread. No method blocks.
  */
 final class ParticipantLinks {
     private static final Logger LOG = LoggerFactory.getLogger(ParticipantLinks.class);
@@ -24,21 +24,22 @@ final class ParticipantLinks {
     private final SourceContext service;
     private final String migrationId;
     private final MigrationSecret secret;
-    private final Attempt.AttemptListener heard;
-    /** Those of the attempt's sessions that are not lost. */
+    private final Attempt.AttemptListener listener;
+    /** The attempt's sessions that are not lost. */
     private final Map<String, SourceSession> sessions = new HashMap<>();
-    /** To participants with which there is no session. */
+    /** Links to participants without a session. */
     private final Map<String, ReconnectingLink> links = new HashMap<>();
 
     /** Messages that wait for room in a session. */
     private final Map<String, Future<Boolean>> late = new HashMap<>();
 
-    /** @param heard told what participants say, on other threads */
-    ParticipantLinks(SourceContext service, String migrationId, MigrationSecret secret, Attempt.AttemptListener heard) {
+    /** @param listener listener for participants' messages, on other threads */
+    ParticipantLinks(
+            SourceContext service, String migrationId, MigrationSecret secret, Attempt.AttemptListener listener) {
         this.service = service;
         this.migrationId = migrationId;
         this.secret = secret;
-        this.heard = heard;
+        this.listener = listener;
     }
 
     /** Begins an attempt with these sessions. */
@@ -52,7 +53,7 @@ final class ParticipantLinks {
     }
 
     /**
-     * Says it if the participant can be reached now; else drops it, as it is said again.
+     * Sends the message if the participant is reachable now. Otherwise it is dropped, because it is repeated later.
      *
      * @throws IllegalArgumentException if it cannot be sent by a defect of this service
      */
@@ -61,22 +62,25 @@ final class ParticipantLinks {
         if (session != null) {
             try {
                 if (!session.offer(message)) {
-                    sayLater(participant, session, message);
+                    sendLater(participant, session, message);
                 }
                 return;
             } catch (IOException e) {
-                LOG.debug("{} is not reached by its session: {}", participant, e.toString());
+                LOG.debug("{} is unreachable by its session: {}", participant, e.toString());
                 sessions.remove(participant);
             }
         }
         links.computeIfAbsent(participant, to -> link(to, attempt)).send(message);
     }
 
-    /** The target takes nothing just now, or the message is long: another thread waits for room, one at a time. */
-    private void sayLater(String participant, SourceSession session, ControlMessage message) {
+    /**
+     * Sends a message later, because the target's queue is full or the message is long. Another thread waits for room,
+     * for one message at a time.
+     */
+    private void sendLater(String participant, SourceSession session, ControlMessage message) {
         Future<Boolean> last = late.get(participant);
         if (last != null && !last.isDone()) {
-            LOG.debug("{} for {} is dropped: it will be said again", message, participant);
+            LOG.debug("{} for {} dropped; its sender repeats it", message, participant);
             return;
         }
         late.put(
@@ -84,24 +88,27 @@ final class ParticipantLinks {
                 SideTask.start(
                         "ppmr-late-message",
                         () -> sendWaiting(participant, session, message),
-                        () -> LOG.trace("{} is said to {}, or the session is lost", message, participant)));
+                        () -> LOG.trace("{} was sent to {}, or the session is lost", message, participant)));
     }
 
-    /** It is said again where it is not answered, then on a link of its own: a lost session is told of by its agent. */
+    /**
+     * Sends a waiting message. Unanswered messages are repeated, then on a link of their own. The session's agent
+     * reports a lost session.
+     */
     private boolean sendWaiting(String participant, SourceSession session, ControlMessage message) {
         try {
             session.send(message);
             return true;
         } catch (IOException e) {
-            LOG.debug("{} is not reached by its session: {}", participant, e.toString());
+            LOG.debug("{} is unreachable by its session: {}", participant, e.toString());
         } catch (RuntimeException e) {
-            LOG.error("a defect of this service; please report it: {} cannot be said", message, e);
+            LOG.error("a defect of this service; please report it: {} cannot be sent", message, e);
         }
         return false;
     }
 
     private ReconnectingLink link(String participant, int attempt) {
-        // The link's threads have it from here.
+        // The link's threads inherit this context.
         try (LogContext.Scope peer = LogContext.peer(participant)) {
             return new ReconnectingLink(
                     () -> service.connector(HostPort.ofParticipant(participant).lookUp()),
@@ -109,13 +116,13 @@ final class ParticipantLinks {
                     attempt,
                     service.settings().node().silenceLimit(),
                     new ControlMessage.Participation(migrationId, "", secret),
-                    (message, lengthBytes) -> heard.onEvent(new Attempt.InboxEvent(
+                    (message, lengthBytes) -> listener.onEvent(new Attempt.InboxEvent(
                             attempt, participant, new SessionEvent.MessageReceived(message, lengthBytes))));
         }
     }
 
-    /** Forgets all of them, and returns those that are still to be closed, for which one has to wait. */
-    List<ReconnectingLink> forget() {
+    /** Removes all links, and returns those that must still be closed, which blocks. */
+    List<ReconnectingLink> removeAll() {
         List<ReconnectingLink> old = List.copyOf(links.values());
         links.clear();
         sessions.clear();

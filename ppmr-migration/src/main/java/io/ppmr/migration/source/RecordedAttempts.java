@@ -5,11 +5,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** The attempts of a migration that an earlier run of the service has begun: there is no further one. Any thread. */
+/** The attempts of a migration that an earlier run of the service began. No further attempt is possible. Any thread. */
 record RecordedAttempts(MigrationPlan plan) implements Attempts {
     @Override
     public void begin(int number, List<String> participants) {
-        throw new IllegalStateException("a migration that an earlier run has begun tries no further attempt");
+        throw new IllegalStateException("a migration of an earlier run tries no further attempt");
     }
 
     @Override
@@ -23,18 +23,18 @@ record RecordedAttempts(MigrationPlan plan) implements Attempts {
     }
 
     @Override
-    public boolean areDue() {
+    public boolean isDue() {
         return false;
     }
 
     @Override
     public void work() {
-        // Its checkpoints have ended, or are ended as abandoned commands.
+        // Its checkpoints have ended, or are killed as orphaned commands.
     }
 
     @Override
-    public void rest() {
-        // It looks at nothing.
+    public void stopChecking() {
+        // There are no checks.
     }
 
     @Override
@@ -48,7 +48,7 @@ record RecordedAttempts(MigrationPlan plan) implements Attempts {
     }
 
     @Override
-    public boolean untouched() {
+    public boolean isUntouched() {
         return false;
     }
 
@@ -60,11 +60,11 @@ record RecordedAttempts(MigrationPlan plan) implements Attempts {
 
     @Override
     public void close() {
-        // It holds nothing.
+        // There is no resource to release.
     }
 
     @Override
-    public MigrationReport.Outcome notMoved() {
+    public MigrationReport.Outcome outcomeWithoutCommit() {
         return MigrationReport.Outcome.ROLLED_BACK;
     }
 

@@ -8,16 +8,16 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.BiFunction;
 
-/** Makes a migration of what the journal has of it: an earlier run of the service has begun it. */
+/** Makes a migration from the journal's records of an earlier run of the service. */
 final class RecordedMigration {
     private RecordedMigration() {}
 
     /**
-     * A migration that is carried on. It makes no further attempt. May block.
+     * Returns a migration that is continued, and makes no further attempt. May block.
      *
-     * @param records what the journal has of it
-     * @param jobs what is known of a job by its name and ranks
-     * @param reported told its report
+     * @param records its records in the journal
+     * @param jobs returns the facts of a job from its name and ranks
+     * @param reported listener for its report
      */
     static SourceMigration of(
             SourceContext service,
@@ -32,8 +32,8 @@ final class RecordedMigration {
         List<String> participants = List.of();
         Map<Integer, PlannedRank> ranks = new TreeMap<>();
         for (TransactionRecord one : records) {
-            if (one instanceof TransactionRecord.Asked asked) {
-                name = asked.job();
+            if (one instanceof TransactionRecord.Requested requested) {
+                name = requested.job();
             } else if (one instanceof TransactionRecord.Begun begun) {
                 attempt = begun.attempt();
                 participants = begun.participants();
@@ -63,10 +63,10 @@ final class RecordedMigration {
                         cancellation),
                 made -> attempts,
                 attempt,
-                // What an earlier run was keeping is not whole, and is removed already.
+                // An incomplete copy of an earlier run is already removed.
                 coordinator -> coordinator.recover(records, service.clock().getAsLong()),
                 reported);
-        migration.isRecorded();
+        migration.markRecovered();
         return migration;
     }
 }

@@ -1,12 +1,12 @@
 package io.ppmr.migration.source;
 
-/** Receives the report of a migration, once; perhaps on another thread than the migration's. */
+/** Receives the report of a migration, once, perhaps on another thread than the migration's. */
 @FunctionalInterface
 interface ReportListener {
     /**
-     * Receives it.
+     * Receives the report.
      *
-     * @param isOver whether nothing of the migration is left; else it has the node until then
+     * @param isOver whether the migration is over; otherwise it occupies the node until then
      */
     void report(MigrationReport report, boolean isOver);
 }

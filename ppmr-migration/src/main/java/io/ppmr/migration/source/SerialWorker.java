@@ -12,20 +12,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Does the work of a migration that may block: looks at processes, commands, files, connections. It has one thread,
- * which does one piece after the other, so that pieces need no locks among themselves. {@link #start} is for any
- * thread, and never waits.
+ * Runs the blocking work of a migration: scans of processes, commands, files, connections. Its one thread runs one
+ * piece after the other, so that pieces need no locks among each other. Any thread may call {@link #start}, which never
+ * blocks.
  */
 final class SerialWorker {
     private static final Logger LOG = LoggerFactory.getLogger(SerialWorker.class);
     private static final long ROUND_MS = 5;
 
-    /** Work that is done again and again while no piece waits; on the worker's thread. */
+    /** Work that is repeated while no piece waits, on the worker's thread. */
     interface RepeatedWork {
-        /** Returns whether there is anything to be looked at. */
-        boolean areDue();
+        /** Returns whether there is any work. */
+        boolean isDue();
 
-        /** Looks once. It must not throw. */
+        /** Runs once. It must not throw. */
         void work();
     }
 
@@ -36,7 +36,7 @@ final class SerialWorker {
     private volatile boolean closed;
 
     /**
-     * Begins to work. The thread logs about what its maker's does.
+     * Begins to work. The thread has the log context of its maker.
      *
      * @param ended called on the worker's thread when a piece has ended
      */
@@ -48,7 +48,7 @@ final class SerialWorker {
         thread.start();
     }
 
-    /** Has a piece done after those that wait already. */
+    /** Runs a piece after those that wait already. */
     <T> Future<T> start(Callable<T> work) {
         FutureTask<T> piece = new FutureTask<>(work) {
             @Override
@@ -60,7 +60,7 @@ final class SerialWorker {
         return piece;
     }
 
-    /** Ends when the pieces that wait are done; gives whether it has ended within this time. */
+    /** Ends when the waiting pieces are done. Returns whether it ended within this time. */
     boolean close(Duration limit) throws InterruptedException {
         closed = true;
         pieces.add(new FutureTask<>(() -> null));
@@ -71,17 +71,17 @@ final class SerialWorker {
     private void run() {
         while (!closed || !pieces.isEmpty()) {
             try {
-                FutureTask<?> next = repeated.areDue() ? pieces.poll(ROUND_MS, TimeUnit.MILLISECONDS) : pieces.take();
+                FutureTask<?> next = repeated.isDue() ? pieces.poll(ROUND_MS, TimeUnit.MILLISECONDS) : pieces.take();
                 if (next != null) {
                     next.run();
                 } else {
                     repeated.work();
                 }
             } catch (RuntimeException | Error e) {
-                // A worker that ended would leave all that waits for it waiting for ever.
+                // If the worker ended, all callers would wait for ever.
                 LOG.error("a defect of this service; please report it: a migration's worker continues", e);
             } catch (InterruptedException e) {
-                // A piece was interrupted, and has said so; those behind it are to be done all the same.
+                // The interrupted piece has reported it. The later pieces must run all the same.
                 LOG.debug("a piece of work was interrupted", e);
             }
         }

@@ -5,14 +5,14 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 
-/** Work beside a migration, on a thread of its own: it is not to wait for what the migration waits for. */
+/** Work beside a migration, on its own thread, which does not wait for the migration's other work. */
 final class SideTask {
     private SideTask() {}
 
     /**
      * Begins to work.
      *
-     * @param ended called on that thread when it has ended
+     * @param ended called on that thread when the work has ended
      */
     static <T> Future<T> start(String name, Callable<T> work, Runnable ended) {
         FutureTask<T> task = new FutureTask<>(work) {

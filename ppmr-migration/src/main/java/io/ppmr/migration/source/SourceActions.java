@@ -17,8 +17,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Does what a migration has decided to the job of its source: to its originals, its hooks and its files. Whatever here
- * looks at a process or waits for one is done by the migration's worker, which owns this.
+ * Carries out a migration's decisions on its job at the source: on its originals, its hooks and its files. The
+ * migration's worker owns it, because its methods inspect processes and wait for them.
  */
 final class SourceActions {
     private static final Logger LOG = LoggerFactory.getLogger(SourceActions.class);
@@ -47,25 +47,28 @@ final class SourceActions {
         this.attempts = attempts;
     }
 
-    /** Proves all originals, thread by thread: held, and that none has run since it was found held. */
+    /** Proves all originals, thread by thread: they are held, and none ran since it was found held. */
     OriginalsState originals() {
         if (originals.whyNotAlive() != null) {
-            // What has ended by itself leaves nothing to decide: no image was begun, so no copy can be made.
-            return attempts.untouched() ? OriginalsState.ALIVE : OriginalsState.DEAD;
+            // If the originals ended by themselves, nothing is left to decide. No image was begun, so no copy is
+            // possible.
+            return attempts.isUntouched() ? OriginalsState.ALIVE : OriginalsState.DEAD;
         }
         return originals.whyNotHeld() == null ? OriginalsState.HELD : OriginalsState.ALIVE;
     }
 
-    /** Names for people an original that is not held; asked after {@link #originals} has said so. */
+    /** Names for people an original that is not held, after {@link #originals} has found one. */
     String whyNotHeld() {
         String gone = originals.whyNotAlive();
         return String.valueOf(gone == null ? originals.whyNotHeld() : gone);
     }
 
-    /** Ends every original; whether it is proved that none is left. Those that are gone already are no error. */
+    /**
+     * Kills every original. Returns whether none is proved to be left. Originals that are gone already are no error.
+     */
     boolean endOriginals() {
-        attempts.rest();
-        if (!endAbandoned()) {
+        attempts.stopChecking();
+        if (!endOrphaned()) {
             return false;
         }
         String left = originals.end();
@@ -75,46 +78,46 @@ final class SourceActions {
         return left == null;
     }
 
-    /** Sees ended what an earlier run of the service has started for the job; whether nothing is left. */
-    private boolean endAbandoned() {
-        return hooks.endAbandoned() && originals.endAbandonedCheckpoints();
+    /** Ends the job's commands of an earlier run of the service. Returns whether none is left. */
+    private boolean endOrphaned() {
+        return hooks.endOrphaned() && originals.endOrphanedCheckpoints();
     }
 
-    /** Every original that is alive continues; whether all do. */
+    /** Continues every original that is alive. Returns whether all of them continue. */
     boolean continueOriginals() {
         // A command that still works on an original would stop it again, or leave it broken.
-        if (!endAbandoned() || !originals.release()) {
+        if (!endOrphaned() || !originals.release()) {
             return false;
         }
         record.resumed();
         return true;
     }
 
-    /** Runs the resume hook. Its failure is logged, nothing else. */
+    /** Runs the resume hook. A failure is only logged. */
     void resume() {
         if (job.hooks().resume().isPresent() && attempts.hasSuspended()) {
-            hooks.endAbandoned();
+            hooks.endOrphaned();
             try {
                 hooks.run(job.hooks().resume());
             } catch (CheckpointException | RuntimeException e) {
-                sayThatItMayNotGoOn(e);
+                logHookFailure(e);
             }
         }
     }
 
-    /** Runs the reconnect hook. Its failure is logged, nothing else. */
+    /** Runs the reconnect hook. A failure is only logged. */
     void reconnect() {
         record.step(SourceStep.RECONNECT);
-        hooks.endAbandoned();
+        hooks.endOrphaned();
         try {
             hooks.reconnect(attempts.plan().map(job.others()));
         } catch (IOException | CheckpointException | RuntimeException e) {
-            sayThatItMayNotGoOn(e);
+            logHookFailure(e);
         }
         record.resumed();
     }
 
-    private void sayThatItMayNotGoOn(Exception e) {
+    private void logHookFailure(Exception e) {
         LOG.error(
                 "migration {}: {}: the job may not communicate again by itself",
                 id,
@@ -122,9 +125,9 @@ final class SourceActions {
     }
 
     /**
-     * Has the site's command prove a participant's node off, on a thread of its own: it may take a minute.
+     * Runs the site's command to prove a participant's node off, on its own thread, because it may take a minute.
      *
-     * @param ended told whether it is proved, on that thread
+     * @param ended receives whether the node is proved off, on that thread
      */
     void fence(Fence command, String participant, Consumer<Boolean> ended) {
         command.start(
@@ -135,49 +138,50 @@ final class SourceActions {
                 ended);
     }
 
-    /** Takes the last attempt down, and returns the migration's report. The journal knows its outcome. */
+    /** Closes the last attempt, and returns the migration's report. The journal has its outcome. */
     MigrationReport finish(FinalOutcome outcome, String reason) {
-        attempts.rest();
+        attempts.stopChecking();
         MigrationReport.Outcome how =
-                outcome == FinalOutcome.COMMITTED ? MigrationReport.Outcome.COMMITTED : attempts.notMoved();
+                outcome == FinalOutcome.COMMITTED ? MigrationReport.Outcome.COMMITTED : attempts.outcomeWithoutCommit();
         try {
             attempts.close();
             record.step(SourceStep.DONE);
             record.awaitCopy();
         } catch (RuntimeException e) {
-            LOG.error("migration {}: a defect of this service; not everything of it could be taken down", id, e);
+            LOG.error("migration {}: a defect of this service; not all of its resources could be released", id, e);
         }
         return record.report(how, attempts.reason(reason));
     }
 
-    /** Closes links that are no longer needed, each of which may have something to say still. */
+    /** Closes links that are no longer needed. Each may still have a message to send. */
     static void close(List<ReconnectingLink> links) {
         links.forEach(ReconnectingLink::close);
     }
 
     /**
-     * Leaves nothing of the migration in the service.
+     * Releases the migration's resources in the service.
      *
-     * @param whole whether it has come to its end; else the next run of the service carries it on
+     * @param whole whether the migration has ended; otherwise the service's next run continues it
      */
     void takeDown(List<ReconnectingLink> links, boolean whole) {
         close(links);
         attempts.close();
         if (whole) {
-            originals.endAbandonedCheckpoints();
+            originals.endOrphanedCheckpoints();
         }
         WorkDirectories.removeOrWarn(hooks.workDirectory());
     }
 
-    /** Notes the end of the copy, and wipes the pool. */
+    /** Records the end of the copy, and wipes the pool. */
     void wipe() {
         attempts.copy()
                 .ifPresent(copy -> service.note(new TransactionRecord.CopyEnded(id, 0, copy.kept(), copy.sentence())));
-        record.over();
-        // Before the next job's session, whose target could read the whole pool by RDMA; after this job's decision.
+        record.endReports();
+        // This precedes the next job's session, whose target could read the whole pool by RDMA. It follows this job's
+        // decision.
         int kept = service.images().pool().wipe();
         if (kept > 0) {
-            LOG.error("migration {}: {} chunks of the pool were not given back and keep its bytes", id, kept);
+            LOG.error("migration {}: {} chunks of the pool were not released and keep its bytes", id, kept);
         }
     }
 }

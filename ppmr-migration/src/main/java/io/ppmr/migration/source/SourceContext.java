@@ -24,15 +24,15 @@ import org.slf4j.LoggerFactory;
  * The parts of a source's service that each of its migrations uses. Made once, when the service starts. Immutable; any
  * thread.
  *
- * @param settings what the service is told
- * @param images through what checkpointers write their images
- * @param transports how the bytes may travel
- * @param metrics what is counted
- * @param journal the transactions'
- * @param surroundings keeps what lies around ranks
- * @param digests of the jobs' files on this node
- * @param node says what this node is
- * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
+ * @param settings the service's settings
+ * @param images receives the images from checkpointers
+ * @param transports the possible transports
+ * @param metrics the metrics
+ * @param journal the journal of transactions
+ * @param surroundings manages the surroundings of ranks
+ * @param digests digests of the jobs' files on this node
+ * @param node reads the facts of this node
+ * @param clock time since the boot in nanoseconds, for all times that other nodes count, too
  */
 record SourceContext(
         SourceSettings settings,
@@ -57,7 +57,7 @@ record SourceContext(
 
     private static final Logger LOG = LoggerFactory.getLogger(SourceContext.class);
 
-    /** Makes connections to a target. */
+    /** Makes a connector to a target. */
     Connector connector(InetSocketAddress target) {
         return connector(target, settings.connecting().connectDeadline(), null);
     }
@@ -67,12 +67,12 @@ record SourceContext(
         return new Connector(target, settings.authenticator(), deadline, from);
     }
 
-    /** Writes into the history, which a migration does not depend on. */
+    /** Writes a history record. Migrations do not depend on the history. */
     void note(TransactionRecord record) {
         try {
             journal.append(record);
         } catch (IOException e) {
-            LOG.warn("the history will not have it: {}", e.getMessage());
+            LOG.warn("history record could not be written: {}", e.getMessage());
         }
     }
 }

@@ -23,30 +23,33 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Carries out the effects of a migration at its source. What may block is a piece of the worker's, whose result is
- * taken when the effect is handed over again; the rest is done at once. Owned by the migration's thread.
+ * Carries out the effects of a migration at its source. Blocking work is a piece of the worker's, whose result is used
+ * when the effect is handed over again. Other work is done at once. Owned by the migration's thread.
  */
 final class SourceEffects implements EffectExecutor {
     private static final Logger LOG = LoggerFactory.getLogger(SourceEffects.class);
-    /** A result that is older when it is taken is sought anew: the service was frozen meanwhile. */
+    /** Maximum age of a result. An older result is obtained again, because the service was frozen. */
     private static final long FRESH_NS = TimeUnit.SECONDS.toNanos(2);
 
-    /** Hears of what effects begin and find, on the migration's thread but for {@link #failed}. */
+    /**
+     * Receives the start and results of effects, on the migration's thread except for {@link #failed} and
+     * {@link #fenceEnded}.
+     */
     interface EffectEvents {
-        /** An attempt begins; those before it are over. */
-        void begins(int attempt);
+        /** An attempt begins. Earlier attempts are over. */
+        void attemptBegins(int attempt);
 
         /** The decision to roll back is in the journal. */
-        void rollsBack();
+        void rollbackDecided();
 
-        /** An attempt fails. Any thread. */
+        /** An attempt failed. Any thread. */
         void failed(int attempt, Attempt.Failure failure);
 
-        /** The fence command has ended; whether the participant's node is proved off. Any thread. */
-        void fenced(String participant, boolean off);
+        /** The fence command ended. {@code off} means that the participant's node is proved off. Any thread. */
+        void fenceEnded(String participant, boolean off);
     }
 
-    /** A piece of the worker's, and when it has ended. */
+    /** A piece of the worker's, and its end. */
     private static final class EffectPiece {
         private final Effect effect;
         private final Future<Supplier<Execution>> result;
@@ -92,7 +95,7 @@ final class SourceEffects implements EffectExecutor {
         this.worker = worker;
         this.events = events;
         SourceSettings settings = service.settings();
-        TransactionTimes times = TransactionTimes.usual(
+        TransactionTimes times = TransactionTimes.standard(
                 settings.node().silenceLimit().toNanos(),
                 settings.limits().pauseBudget().toNanos());
         this.coordinator = new Coordinator(migrationId, times, this);
@@ -103,7 +106,7 @@ final class SourceEffects implements EffectExecutor {
         return coordinator;
     }
 
-    /** Returns true if an effect that was under way has ended, so that the coordinator is to be woken. */
+    /** Returns true if an effect that was under way has ended, so that the coordinator must be woken. */
     boolean hasEnded() {
         return piece.filter(current -> current.result.isDone()).isPresent();
     }
@@ -114,8 +117,8 @@ final class SourceEffects implements EffectExecutor {
             send(send);
             return Execution.DONE;
         }
-        if (effect instanceof Effect.Say text) {
-            outlook.say(text.text());
+        if (effect instanceof Effect.Report text) {
+            outlook.report(text.text());
             return Execution.DONE;
         }
         if (effect instanceof Effect.FenceParticipant fence
@@ -125,9 +128,9 @@ final class SourceEffects implements EffectExecutor {
         }
         if (piece.isEmpty() || piece.get().effect != effect) {
             if (effect instanceof Effect.StartAttempt start) {
-                events.begins(start.attempt());
+                events.attemptBegins(start.attempt());
             }
-            piece = Optional.of(new EffectPiece(effect, worker, service.clock(), work(effect)));
+            piece = Optional.of(new EffectPiece(effect, worker, service.clock(), pieceFor(effect)));
         }
         return result(piece.get());
     }
@@ -136,10 +139,10 @@ final class SourceEffects implements EffectExecutor {
         try {
             links.send(send.participant(), send.attempt(), send.message());
         } catch (RuntimeException e) {
-            outlook.sayDefect("a message cannot be sent", e);
+            outlook.reportDefect("a message could not be sent", e);
             events.failed(
                     send.attempt(),
-                    new Attempt.Failure("a defect of this service: a message cannot be sent: " + e, ""));
+                    new Attempt.Failure("a defect of this service: a message could not be sent: " + e, ""));
         }
     }
 
@@ -148,7 +151,7 @@ final class SourceEffects implements EffectExecutor {
             return Execution.RUNNING;
         }
         piece = Optional.empty();
-        if (isLook(current.effect) && service.clock().getAsLong() - current.endedNs > FRESH_NS) {
+        if (isInspection(current.effect) && service.clock().getAsLong() - current.endedNs > FRESH_NS) {
             return Execution.FAILED;
         }
         try {
@@ -164,26 +167,27 @@ final class SourceEffects implements EffectExecutor {
         }
     }
 
-    private static boolean isLook(Effect effect) {
-        return effect instanceof Effect.Judge
+    private static boolean isInspection(Effect effect) {
+        return effect instanceof Effect.EvaluateFailure
                 || effect instanceof Effect.ProveOriginals
                 || effect instanceof Effect.Recover;
     }
 
-    /** Returns what the worker does for an effect; that gives what the migration's thread does with the result. */
-    private Callable<Supplier<Execution>> work(Effect effect) {
+    /** Returns the worker's piece for an effect. The piece returns the part for the migration's thread. */
+    private Callable<Supplier<Execution>> pieceFor(Effect effect) {
         if (effect instanceof Effect.Persist persist) {
             return persist(persist.record());
         }
         if (effect instanceof Effect.StartAttempt start) {
-            return startAttempt(start, links.forget());
+            return startAttempt(start, links.removeAll());
         }
         if (effect instanceof Effect.StopAttempt stop) {
             return ifDone(() -> attempts.giveUp(stop.attempt(), stop.reason()));
         }
         if (effect instanceof Effect.Seal seal) {
             int attempt = coordinator.state().attempt();
-            return done(() -> orFail(attempt, "the images cannot be ended", () -> attempts.seal(seal.participant())));
+            return done(() ->
+                    runOrFail(attempt, "the images could not be completed", () -> attempts.seal(seal.participant())));
         }
         if (effect instanceof Effect.EndOriginals) {
             return ifDone(actions::endOriginals);
@@ -199,19 +203,19 @@ final class SourceEffects implements EffectExecutor {
         }
         if (effect instanceof Effect.FenceParticipant fence) {
             Fence command = service.settings().fence().orElseThrow();
-            return done(
-                    () -> actions.fence(command, fence.participant(), off -> events.fenced(fence.participant(), off)));
+            return done(() ->
+                    actions.fence(command, fence.participant(), off -> events.fenceEnded(fence.participant(), off)));
         }
         if (effect instanceof Effect.Finished finished) {
             return () -> {
                 MigrationReport report = actions.finish(finished.outcome(), finished.reason());
                 return () -> {
-                    outlook.ends(report);
+                    outlook.setFinalReport(report);
                     return Execution.DONE;
                 };
             };
         }
-        return look(effect);
+        return inspect(effect);
     }
 
     private Callable<Supplier<Execution>> persist(TransactionRecord record) {
@@ -219,19 +223,19 @@ final class SourceEffects implements EffectExecutor {
             service.journal().persist(record);
             return then(() -> {
                 if (record instanceof TransactionRecord.RollBackDecided) {
-                    events.rollsBack();
+                    events.rollbackDecided();
                 }
             });
         };
     }
 
-    private Callable<Supplier<Execution>> look(Effect effect) {
-        if (effect instanceof Effect.Judge judge) {
+    private Callable<Supplier<Execution>> inspect(Effect effect) {
+        if (effect instanceof Effect.EvaluateFailure judge) {
             boolean again = coordinator.mayTryAgain(judge);
             return () -> {
                 OriginalsState proved = actions.originals();
                 List<String> next = again ? next(judge.participant()) : List.of();
-                return then(() -> coordinator.judged(judge, proved, next));
+                return then(() -> coordinator.failureEvaluated(judge, proved, next));
             };
         }
         if (effect instanceof Effect.ProveOriginals) {
@@ -244,7 +248,7 @@ final class SourceEffects implements EffectExecutor {
         if (effect instanceof Effect.Recover recover) {
             return () -> {
                 OriginalsState proved = actions.originals();
-                return then(() -> coordinator.recovered(recover, proved));
+                return then(() -> coordinator.originalsProvedForRecovery(recover, proved));
             };
         }
         throw new IllegalStateException("not a coordinator's: " + effect);
@@ -254,7 +258,7 @@ final class SourceEffects implements EffectExecutor {
         try {
             return attempts.next(participant);
         } catch (RuntimeException e) {
-            LOG.error("a defect of this service; please report it: another attempt cannot be planned", e);
+            LOG.error("a defect of this service; please report it: another attempt could not be planned", e);
             return List.of();
         }
     }
@@ -262,24 +266,24 @@ final class SourceEffects implements EffectExecutor {
     private Callable<Supplier<Execution>> startAttempt(Effect.StartAttempt start, List<ReconnectingLink> old) {
         return () -> {
             SourceActions.close(old);
-            orFail(
+            runOrFail(
                     start.attempt(),
-                    "the attempt cannot be begun",
+                    "the attempt could not be begun",
                     () -> attempts.begin(start.attempt(), start.participants()));
             return then(() -> links.connected(attempts.sessions()));
         };
     }
 
-    /** FailingWork that may fail by what a service cannot help. */
+    /** Work that may fail for reasons outside of the service. */
     private interface FailingWork {
-        void work() throws IOException, CheckpointException, InterruptedException;
+        void run() throws IOException, CheckpointException, InterruptedException;
     }
 
-    /** Does it; where it fails, the attempt does. */
-    private void orFail(int attempt, String what, FailingWork work) {
+    /** Runs the work. If it fails, the attempt fails. */
+    private void runOrFail(int attempt, String what, FailingWork work) {
         String failure;
         try {
-            work.work();
+            work.run();
             return;
         } catch (IOException | CheckpointException e) {
             failure = String.valueOf(e.getMessage());
@@ -287,7 +291,7 @@ final class SourceEffects implements EffectExecutor {
             Thread.currentThread().interrupt();
             failure = "the source's service ends";
         } catch (RuntimeException | Error e) {
-            // An Error would have the effect done once more, and a checkpoint must not be begun twice.
+            // An Error would repeat the effect, but a checkpoint must not be begun twice.
             LOG.error("a defect of this service; please report it: {}", what, e);
             failure = "a defect of this service: " + what + ": " + e;
         }
@@ -296,7 +300,7 @@ final class SourceEffects implements EffectExecutor {
 
     private static Callable<Supplier<Execution>> done(FailingWork work) {
         return () -> {
-            work.work();
+            work.run();
             return () -> Execution.DONE;
         };
     }

@@ -28,7 +28,7 @@ import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
 import jdk.jfr.Timespan;
 
-/** The metrics of a source over its life; all are registered at its start. Safe for any thread. */
+/** The metrics of a source over its lifetime. All are registered at its start. Safe for any thread. */
 public final class SourceMetrics {
     private static final double NANOS = 1e9;
     private static final Duration[] BOUNDS = {
@@ -57,7 +57,7 @@ public final class SourceMetrics {
                     outcome,
                     Counter.builder("ppmr.source.migrations")
                             .tag("outcome", outcome.name().toLowerCase(Locale.ROOT))
-                            .description("migrations by how they ended")
+                            .description("migrations by outcome")
                             .register(registry));
         }
         duration = Timer.builder("ppmr.source.migration")
@@ -66,7 +66,7 @@ public final class SourceMetrics {
         for (ChunkState state : ChunkState.values()) {
             Gauge.builder("ppmr.source.pool.chunks", pool, all -> all.chunks(state))
                     .tag("state", state.name().toLowerCase(Locale.ROOT))
-                    .description("chunks of the pool by what they are used for now")
+                    .description("chunks of the pool by their present use")
                     .register(registry);
         }
         Gauge.builder("ppmr.source.pool.waiting", claims, FairClaims::waiting)
@@ -83,19 +83,20 @@ public final class SourceMetrics {
                         step,
                         Timer.builder("ppmr.source.step")
                                 .tag("step", step.name().toLowerCase(Locale.ROOT))
-                                .description("how long a migration was in a step")
+                                .description("time that a migration spent in a step")
                                 .serviceLevelObjectives(BOUNDS)
                                 .register(registry));
             }
         }
         pause = Timer.builder("ppmr.source.pause")
-                .description("how long a job did not compute: from its checkpointer's stop until copies or originals"
-                        + " continue")
+                .description(
+                        "time for which a job did not compute, from its checkpointer's stop until copies or originals"
+                                + " continue")
                 .serviceLevelObjectives(BOUNDS)
                 .register(registry);
     }
 
-    /** Shows what the rails of a source count. */
+    /** Registers the meters of a source's rails. */
     public static void showRails(MeterRegistry registry, List<RailFigures> rails) {
         for (RailFigures rail : rails) {
             FunctionCounter.builder("ppmr.source.rail.data", rail, RailFigures::arrivedBytes)
@@ -109,12 +110,11 @@ public final class SourceMetrics {
                     .register(registry);
             FunctionCounter.builder("ppmr.source.rail.control.failovers", rail, RailFigures::controlFailovers)
                     .tag("rail", rail.name())
-                    .description("how often a control connection was moved to the rail because its former network had"
-                            + " failed")
+                    .description("moves of a control connection to the rail because its former network had" + " failed")
                     .register(registry);
             FunctionCounter.builder("ppmr.source.rail.losses", rail, RailFigures::losses)
                     .tag("rail", rail.name())
-                    .description("how often the rail failed during a migration")
+                    .description("failures of the rail during migrations")
                     .register(registry);
             FunctionCounter.builder("ppmr.source.rail.retransmitted.chunks", rail, RailFigures::retransmittedChunks)
                     .tag("rail", rail.name())
@@ -123,7 +123,7 @@ public final class SourceMetrics {
         }
     }
 
-    /** Returns the number of migrations that have ended so. */
+    /** Returns the number of migrations with this outcome. */
     public double count(Outcome outcome) {
         return migrations.get(outcome).count();
     }
@@ -146,7 +146,7 @@ public final class SourceMetrics {
         duration.record(Duration.ofNanos((long) (report.times().seconds() * NANOS)));
     }
 
-    /** A step has ended. */
+    /** Notes that a step ended. */
     void stepped(String migrationId, SourceStep step, long tookNs) {
         Timer timer = steps.get(step);
         if (timer == null) {
@@ -162,7 +162,7 @@ public final class SourceMetrics {
         }
     }
 
-    /** A job continues, here or there. */
+    /** Notes that a job continues, here or at the target. */
     void paused(long tookNs) {
         pause.record(tookNs, TimeUnit.NANOSECONDS);
     }

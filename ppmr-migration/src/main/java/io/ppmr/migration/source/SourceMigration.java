@@ -35,10 +35,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the source: hears what happens, feeds it to the {@link Coordinator}, and has {@link SourceEffects}
- * carry out what that decides. Runs on one thread, which owns everything here, until the transaction is over, however
- * long a voter cannot be reached; the report may come earlier, then as "in doubt". Its thread never waits for a
- * process, a file, a disk or a connection: a {@link SerialWorker} does that.
+ * One migration at the source. It passes events to the {@link Coordinator}, and {@link SourceEffects} carries out the
+ * decisions. It runs on one thread, which owns all its fields, until the transaction is over, even if a voter is
+ * unreachable for long. The report may come earlier, as "in doubt". The thread never waits for a process, a file, a
+ * disk or a connection. A {@link SerialWorker} does that.
  */
 final class SourceMigration
         implements OwnedMigration,
@@ -48,7 +48,7 @@ final class SourceMigration
     private static final Logger LOG = LoggerFactory.getLogger(SourceMigration.class);
     private static final long QUIET_POLL_MS = 100;
     private static final Duration WORKER_LIMIT = Duration.ofSeconds(10);
-    /** After this time the report is given, though something of the migration cannot be taken down. */
+    /** Time after which the report is sent, although resources of the migration could not be released. */
     private static final long TAKE_DOWN_S = 20;
 
     private final SourceContext service;
@@ -65,11 +65,11 @@ final class SourceMigration
     private final SourceEffects effects;
     private final Coordinator coordinator;
     private final OperatorView operators;
-    /** The participants of this attempt that have said that they fail, and those that are reached. */
+    /** The participants of this attempt that have reported a failure, and those that are reachable. */
     private final Set<String> failing = new HashSet<>();
 
     private final Set<String> reached = new HashSet<>();
-    private Future<List<Integer>> heldLook;
+    private Future<List<Integer>> heldProof;
     private int number;
     private boolean calledOff;
 
@@ -84,12 +84,12 @@ final class SourceMigration
             Cancellation cancellation) {}
 
     /**
-     * Makes one that has not begun.
+     * Makes a migration that has not begun.
      *
      * @param attempts makes its attempts
-     * @param number of the last attempt that the journal knows
-     * @param starts has the coordinator begin
-     * @param reported told the report once, perhaps before the end; on another thread
+     * @param number the last attempt in the journal
+     * @param starts starts the coordinator
+     * @param reported receives the report once, perhaps before the end; on another thread
      */
     SourceMigration(
             Parts parts,
@@ -115,10 +115,11 @@ final class SourceMigration
         this.effects = new SourceEffects(id(), service, actions, this.attempts, links, outlook, worker, this);
         this.coordinator = effects.coordinator();
         this.operators = new OperatorView(id(), this, service.clock());
-        this.heldLook = CompletableFuture.completedFuture(List.of());
-        cancellation.tell(reason -> inbox.wake());
-        // Asked while this migration's thread may be busy: what it has found last.
-        record.waitsFor(() -> this.attempts.waitsFor().or(() -> operators.open().map(OpenMigration::waitsFor)));
+        this.heldProof = CompletableFuture.completedFuture(List.of());
+        cancellation.onCancel(reason -> inbox.wake());
+        // The record may call this while the migration's thread is busy. It gets the last known state.
+        record.setWaitReason(
+                () -> this.attempts.waitsFor().or(() -> operators.open().map(OpenMigration::waitsFor)));
     }
 
     // ---- any thread ----------------------------------------------------------------------------------------------
@@ -127,24 +128,24 @@ final class SourceMigration
         return record.migrationId();
     }
 
-    /** Returns what hears of an attempt's targets. */
+    /** Returns the listener for an attempt's targets. */
     Attempt.AttemptListener listener() {
         return inbox::add;
     }
 
-    /** Notes that an earlier run of the service has begun it. */
-    void isRecorded() {
-        operators.takenUp();
+    /** Notes that an earlier run of the service began the migration. */
+    void markRecovered() {
+        operators.markRecovered();
     }
 
     @Override
-    public boolean take(OperatorInbox.PendingDecision call) {
-        boolean taken = operators.take(call);
+    public boolean submit(OperatorInbox.PendingDecision call) {
+        boolean taken = operators.submit(call);
         inbox.wake();
         return taken;
     }
 
-    /** Returns its state of a moment ago; one that waits looks again. */
+    /** Returns the last known state. A waiting migration refreshes it. */
     @Override
     public Optional<OpenMigration> open() {
         inbox.wake();
@@ -178,7 +179,7 @@ final class SourceMigration
     }
 
     @Override
-    public void fenced(String participant, boolean off) {
+    public void fenceEnded(String participant, boolean off) {
         inbox.post(() -> coordinator.fenceEnded(participant, off, nowNs()));
     }
 
@@ -194,9 +195,9 @@ final class SourceMigration
             Optional<Throwable> defect = takeDown(runToEnd());
             operators.close();
             if (defect.isPresent()) {
-                throw new IllegalStateException("migration " + id() + " broke off: " + defect.get(), defect.get());
+                throw new IllegalStateException("migration " + id() + " failed: " + defect.get(), defect.get());
             }
-            outlook.over();
+            outlook.sendFinalReport();
         }
     }
 
@@ -208,26 +209,26 @@ final class SourceMigration
             }
             return Optional.empty();
         } catch (RuntimeException | Error e) {
-            LOG.error("migration {}: a defect of this service; the journal says how far it came", id(), e);
+            LOG.error("migration {}: a defect of this service; the journal has its last step", id(), e);
             return Optional.of(e);
         }
     }
 
     private Optional<Throwable> takeDown(Optional<Throwable> defect) {
-        List<ReconnectingLink> left = links.forget();
+        List<ReconnectingLink> left = links.removeAll();
         Optional<Throwable> failure = done(() -> {
             actions.takeDown(left, defect.isEmpty());
             return true;
         });
-        failure.ifPresent(e -> LOG.error("migration {}: not everything of it could be taken down", id(), e));
+        failure.ifPresent(e -> LOG.error("migration {}: not all of its resources could be released", id(), e));
         Optional<Throwable> unwiped = done(() -> {
             actions.wipe();
             return true;
         });
-        unwiped.ifPresent(e -> LOG.error("migration {}: its bytes may be left in the pool", id(), e));
+        unwiped.ifPresent(e -> LOG.error("migration {}: its bytes may remain in the pool", id(), e));
         try {
             if (!worker.close(WORKER_LIMIT)) {
-                LOG.error("migration {}: its work has not ended", id());
+                LOG.error("migration {}: its worker has not ended", id());
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -236,8 +237,8 @@ final class SourceMigration
     }
 
     /**
-     * Has the worker do it, and waits: there is nothing else to do, and the node is not free before. People are not
-     * kept waiting for a disk or a mount that hangs. Gives why it failed.
+     * Runs work on the worker and waits, because the node is not free before. The report does not wait for a hanging
+     * disk or mount. Returns the cause of a failure.
      */
     private Optional<Throwable> done(Callable<Boolean> work) {
         boolean interrupted = false;
@@ -249,12 +250,13 @@ final class SourceMigration
                     return Optional.empty();
                 } catch (TimeoutException e) {
                     LOG.error(
-                            "migration {} is over, and keeps this node: its files cannot be taken down for {} s now."
-                                    + " Remedy: see which disk or mount does not answer",
+                            "migration {} is over, but still occupies this node: its files could not be closed for"
+                                    + " {} s."
+                                    + " Remedy: find the disk or mount that does not answer",
                             id(),
                             TAKE_DOWN_S,
                             e);
-                    outlook.isNotTakenDown();
+                    outlook.reportBeforeRelease();
                 } catch (InterruptedException e) {
                     interrupted = true;
                 } catch (ExecutionException e) {
@@ -275,23 +277,23 @@ final class SourceMigration
 
     private void step() {
         try {
-            inbox.next(sleepMs()).ifPresent(this::hear);
+            inbox.next(sleepMs()).ifPresent(this::handle);
         } catch (InterruptedException e) {
-            // The service ends: what is not decided is rolled back; what is decided is carried on by the next one.
+            // The service ends. An undecided migration is rolled back; the service's next run continues a decided one.
             cancellation.cancel("the source's service ends");
         } catch (RuntimeException e) {
-            defect("what was heard cannot be dealt with", e);
+            defect("an event could not be handled", e);
         }
         try {
-            goOn();
+            runDueWork();
         } catch (RuntimeException e) {
-            defect("what is due cannot be done", e);
+            defect("due work could not be done", e);
         }
     }
 
-    /** Returns the time to sleep until something is due, unless it hears of something before. */
+    /** Returns the time to sleep until the next work, unless an event arrives before. */
     private long sleepMs() {
-        if (operators.isAsked()) {
+        if (operators.hasPending()) {
             return QUIET_POLL_MS;
         }
         return QuietPoll.clampMs(
@@ -300,45 +302,45 @@ final class SourceMigration
                 service.settings().node().silenceLimit());
     }
 
-    /** Does what has come to it otherwise than by a message, and what is due by now. */
-    private void goOn() {
+    /** Runs posted tasks and the work that is due. */
+    private void runDueWork() {
         if (effects.hasEnded()) {
             coordinator.wake(nowNs());
         }
-        inbox.work();
+        inbox.runPosted();
         if (!calledOff && cancellation.reason().isPresent()) {
             calledOff = true;
             coordinator.callOff(cancellation.reason().get(), nowNs());
         }
         if (coordinator.state().phase() != CoordinatorPhase.NEW) {
-            operators.work();
+            operators.process();
         }
         coordinator.tick(nowNs());
         outlook.follow(coordinator, waitsForCheckpoints());
     }
 
     @Override
-    public void begins(int attempt) {
+    public void attemptBegins(int attempt) {
         number = attempt;
         failing.clear();
     }
 
-    /** Nothing commits this attempt any more, so that what may follow can be called off. */
+    /** This attempt can no longer be committed, so a cancellation is possible again. */
     @Override
-    public void rollsBack() {
+    public void rollbackDecided() {
         cancellation.reopen();
     }
 
-    /** Hears something, unless it is of an older attempt. */
-    private void hear(Attempt.InboxEvent next) {
+    /** Handles an event, unless it belongs to an older attempt. */
+    private void handle(Attempt.InboxEvent next) {
         if (next.attempt() == number) {
             try (LogContext.Scope about = LogContext.peer(next.participant())) {
-                hear(next.participant(), next.event());
+                handle(next.participant(), next.event());
             }
         }
     }
 
-    private void hear(String participant, SessionEvent event) {
+    private void handle(String participant, SessionEvent event) {
         if (event instanceof SessionEvent.LinkLost lost) {
             links.lost(participant);
             reached.remove(participant);
@@ -357,20 +359,20 @@ final class SourceMigration
             return;
         }
         note(participant, message);
-        // Nothing is decided by what is restored. There is one for each rank, and more than wait for a long effect.
-        if (message instanceof ControlMessage said && !(said instanceof ControlMessage.Restored)) {
-            coordinator.heard(participant, number, said, this::decides, nowNs());
+        // Restored ranks decide nothing. There is one message for each rank, more than may wait during a long effect.
+        if (message instanceof ControlMessage received && !(received instanceof ControlMessage.Restored)) {
+            coordinator.onMessage(participant, number, received, this::takeDecision, nowNs());
         }
     }
 
-    /** A participant fails; what it has said to the attempt before is nothing to one that is about to begin. */
+    /** Handles a participant's failure. Its earlier messages do not count for the next attempt. */
     private void failOf(String participant, String reason) {
         if (number == coordinator.state().attempt()) {
             fail(reason, participant);
         }
     }
 
-    /** Notes what a message says of the transfer. */
+    /** Records a message's facts about the transfer. */
     private void note(String participant, Message message) {
         int place = attempts.plan().addresses().indexOf(participant);
         if (message instanceof DataMessage.Progress progress) {
@@ -385,8 +387,8 @@ final class SourceMigration
         }
     }
 
-    /** The last vote comes: the decision may follow, and nobody can call it off any more. */
-    private boolean decides() {
+    /** Takes the decision for the last vote. Nothing can call the migration off after it. */
+    private boolean takeDecision() {
         try {
             cancellation.decide();
             return true;
@@ -397,34 +399,34 @@ final class SourceMigration
     }
 
     /**
-     * A failure here may follow from that of a target, which was heard meanwhile. Then that is the reason, and another
-     * target may take the place.
+     * Handles a failure on this node. It may follow from a target's failure whose message arrived in the meantime. Then
+     * that is the reason, and another target may replace it.
      */
     private void fail(int attempt, Attempt.Failure failure) {
         for (Optional<Attempt.InboxEvent> next = inbox.next(); next.isPresent(); next = inbox.next()) {
-            hear(next.get());
+            handle(next.get());
         }
         if (attempt == coordinator.state().attempt()) {
             fail(failure.reason(), failure.participant());
         }
     }
 
-    /** Something went wrong; what follows from it is the coordinator's. */
+    /** Reports a failure to the coordinator, which decides what follows. */
     private void fail(String reason, String participant) {
         LOG.warn("migration {}: {}", id(), reason);
         coordinator.fail(reason, participant, nowNs());
     }
 
     /**
-     * A defect of this service ends the migration as any other failure does: rolled back while that is possible. Its
-     * thread goes on: what is decided has to be done.
+     * Handles a defect of this service. It ends the migration as any other failure does, with a rollback if possible.
+     * Its thread continues, because decisions must be carried out.
      */
     private void defect(String what, RuntimeException e) {
-        outlook.sayDefect(what, e);
+        outlook.reportDefect(what, e);
         failed(coordinator.state().attempt(), new Attempt.Failure("a defect of this service: " + what + ": " + e, ""));
     }
 
-    // ---- what operators ask and say ------------------------------------------------------------------------------
+    // ---- operators' queries and decisions ---------------------------------------------------------------------------
 
     @Override
     public String phase() {
@@ -438,27 +440,27 @@ final class SourceMigration
 
     @Override
     public Future<List<Integer>> heldRanks() {
-        if (heldLook.isDone()) {
-            heldLook = SideTask.start("ppmr-held-look", originals::heldRanks, inbox::wake);
+        if (heldProof.isDone()) {
+            heldProof = SideTask.start("ppmr-held-look", originals::heldRanks, inbox::wake);
         }
-        return heldLook;
+        return heldProof;
     }
 
     @Override
-    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
-        return coordinator.ruling(word, service.settings().fence().isPresent());
+    public OperatorDecision.DecisionPreview preview(OperatorDecision decision) {
+        return coordinator.preview(decision, service.settings().fence().isPresent());
     }
 
     @Override
-    public void resolve(OperatorDecision word) {
-        coordinator.resolve(word, nowNs());
+    public void resolve(OperatorDecision decision) {
+        coordinator.resolve(decision, nowNs());
     }
 
     @Override
-    public String ending() {
+    public String describeEnd() {
         return coordinator.state().phase() == CoordinatorPhase.COMMITTED
-                ? "Migration " + id() + " has committed: nothing of it is left here."
-                : "Migration " + id() + " is rolled back: the originals that are left go on here.";
+                ? "Migration " + id() + " has committed: no process of it is left here."
+                : "Migration " + id() + " is rolled back: the remaining originals continue here.";
     }
 
     @Override
@@ -467,7 +469,7 @@ final class SourceMigration
     }
 
     @Override
-    public boolean seeksProof() {
+    public boolean isSeekingProof() {
         return false;
     }
 }

@@ -43,9 +43,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The service of a compute node: takes what checkpointers write into its mount and has the target pull it. Between
- * migrations it holds its pool and its mount, and no thread of its own runs. Its {@link MigrationQueue} owns what is
- * under way.
+ * The service of a compute node. It accepts the bytes that checkpointers write into its mount, and sends them to the
+ * target. Between migrations it keeps its pool and its mount, and runs no thread of its own. Its {@link MigrationQueue}
+ * owns the current migration.
  */
 public final class SourceService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(SourceService.class);
@@ -66,7 +66,7 @@ public final class SourceService implements AutoCloseable {
     private SourceContext context;
     private FuseMount mount;
 
-    /** A service whose bytes travel over TCP. */
+    /** Makes a service whose bytes are sent over TCP. */
     public SourceService(SourceSettings settings) {
         this(
                 settings,
@@ -77,12 +77,12 @@ public final class SourceService implements AutoCloseable {
     }
 
     /**
-     * A service that counts where somebody looks.
+     * Makes a service that registers its meters.
      *
-     * @param transports how the bytes may travel
-     * @param jobs what is known of a job by its name, for a migration that an earlier run has left open
-     * @param meters where its meters are registered
-     * @param surroundings keeps what lies around ranks
+     * @param transports the possible transports
+     * @param jobs returns the facts of a job from its name, for a migration that an earlier run left open
+     * @param meters registry of its meters
+     * @param surroundings manages the surroundings of ranks
      */
     public SourceService(
             SourceSettings settings,
@@ -101,7 +101,7 @@ public final class SourceService implements AutoCloseable {
         SourceMetrics.showRails(meters, transports.railFigures());
     }
 
-    /** Mounts, and takes up what an earlier run has left; when it returns a migration may be asked for. */
+    /** Mounts, and recovers the open migration of an earlier run. When it returns, migrations may be requested. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.node().mount(), MountOptions.named("ppmr-source").forAllUsers());
@@ -125,12 +125,15 @@ public final class SourceService implements AutoCloseable {
                 settings.spares());
     }
 
-    /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    /**
+     * Describes the transport of the last migration and the reason for it; before the first, the possible ones. For
+     * people.
+     */
     public String transport() {
         return transports.state();
     }
 
-    /** Returns the migrations, and what waits for their end. */
+    /** Returns the queue of migrations. */
     public MigrationQueue queue() {
         return queue;
     }
@@ -140,26 +143,26 @@ public final class SourceService implements AutoCloseable {
         return queue.owner().isPresent();
     }
 
-    /** The migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
+    /** Returns the migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
     public List<OpenMigration> open() {
         return queue.migration().flatMap(OwnedMigration::open).stream().toList();
     }
 
     /**
-     * An operator decides for a migration, or asks what that would mean; waits for the answer.
+     * Previews or follows an operator's decision for a migration, and waits for the answer.
      *
-     * @param id its name, or the first characters of it, at least four
-     * @param carryOut whether it is to be done; else it is only said what it would mean
-     * @param by who asks, for the log
+     * @param id its name, or at least its first four characters
+     * @param carryOut false if only a preview is requested
+     * @param by requester, for the log
      */
-    public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
+    public Resolution resolve(String id, OperatorDecision decision, boolean carryOut, String by)
             throws IOException, InterruptedException {
         OperatorInbox.PendingDecision call =
-                new OperatorInbox.PendingDecision(word, carryOut, by, OPERATOR_PATIENCE.toNanos());
+                new OperatorInbox.PendingDecision(decision, carryOut, by, OPERATOR_PATIENCE.toNanos());
         Optional<MigrationQueue.Owner> owner = queue.owner();
         Optional<MigrationQueue.Owner> meant = owner.filter(one -> OpenMigration.isNamed(one.id(), id));
         if (meant.flatMap(MigrationQueue.Owner::migration)
-                .filter(open -> open.take(call))
+                .filter(open -> open.submit(call))
                 .isPresent()) {
             Resolution answer = call.await(ANSWER_LIMIT.toNanos());
             return answer == null ? Resolution.silent(meant.get().id(), ANSWER_LIMIT) : answer;
@@ -170,7 +173,7 @@ public final class SourceService implements AutoCloseable {
                 owner.map(MigrationQueue.Owner::id).stream().toList());
     }
 
-    /** Moves a job to the first spare node that takes it. */
+    /** Moves a job to the first spare node that accepts it. */
     public MigrationReport migrate(Job job, Consumer<MigrationProgress> watcher) throws InterruptedException {
         return migrate(
                 UUID.randomUUID().toString(),
@@ -184,7 +187,7 @@ public final class SourceService implements AutoCloseable {
      *
      * @param id letters, digits, '-' and '_', at most 64
      * @param cancellation calls it off, from any thread
-     * @param watcher told of each step and of progress, on another thread
+     * @param watcher receives each step and progress, on another thread
      * @throws IllegalStateException if a migration is under way already
      */
     public MigrationReport migrate(
@@ -239,7 +242,7 @@ public final class SourceService implements AutoCloseable {
         };
     }
 
-    /** Refuses a migration if the mount is gone: its images would be written into the directory below, or nowhere. */
+    /** Refuses a migration if the mount is gone. Its images would be written into the directory below, or nowhere. */
     private void requireMount() throws MountException {
         Optional<MountException> loss = mount.failure();
         if (loss.isPresent()) {
@@ -258,12 +261,14 @@ public final class SourceService implements AutoCloseable {
         return report;
     }
 
-    /** Removes copies that an earlier run was writing when it died; on a thread of its own, as that disk may hang. */
+    /**
+     * Removes copies that an earlier run was writing when it died. It has its own thread, because that disk may hang.
+     */
     private void removeLeftCopies() throws IOException {
         List<KeptImageNote> own = new ArrayList<>();
         for (KeptImageNote note : KeptImageNote.left(settings.node().workDirectory())) {
             if (context.journal().records(note.migrationId()).isEmpty()) {
-                LOG.warn("{} is of a migration that this journal does not know: it is let alone", note.file());
+                LOG.warn("keeping {}: its migration is not in this journal", note.file());
             } else {
                 own.add(note);
             }
@@ -274,7 +279,10 @@ public final class SourceService implements AutoCloseable {
         }
     }
 
-    /** Takes up again what an earlier run of the service has left open; at most one, as there is one at a time. */
+    /**
+     * Recovers the open migration of an earlier run of the service. There is at most one, because only one runs at a
+     * time.
+     */
     private void recover() throws IOException {
         List<String> open = context.journal().open();
         WorkDirectories.removeEnded(
@@ -283,25 +291,23 @@ public final class SourceService implements AutoCloseable {
                         !open.contains(id) && !context.journal().records(id).isEmpty());
         for (String id : open) {
             List<TransactionRecord> records = context.journal().records(id);
-            LOG.warn("migration {}: an earlier run of the service left it open; it is taken up again", id);
+            LOG.warn("migration {}: recovered; an earlier run of the service left it open", id);
             MigrationRecord record = new MigrationRecord(id, "", context, progress -> LOG.debug("{}", progress));
             Cancellation cancellation = new Cancellation();
-            queue.carryOn(
+            queue.continueRecorded(
                     id,
                     reported -> RecordedMigration.of(context, record, records, jobs, cancellation, logged(reported)),
                     cancellation);
         }
     }
 
-    /**
-     * Returns the reason why it cannot do its work, if it cannot; asks its mount and its agents. Any thread; blocks it.
-     */
+    /** Returns why the service cannot work, if so, after a check of its mount and its agents. Any thread; blocks it. */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.responds(limit.toNanos())) {
             return Optional.of(mount.mountPoint() + " does not answer");
         }
         return queue.migration().filter(one -> !one.responds(limit.toNanos())).isPresent()
-                ? Optional.of("the session's agent has not gone round for " + limit)
+                ? Optional.of("the session's agent has not run for " + limit)
                 : Optional.empty();
     }
 
@@ -309,12 +315,12 @@ public final class SourceService implements AutoCloseable {
     public void close() throws IOException {
         if (queue.callOff("the source's service ends")) {
             try {
-                // What these write is thrown away meanwhile; without the mount their processes would end.
+                // Writes of these checkpoints are discarded now. Without the mount their processes would end.
                 while (!queue.awaitReport(CLOSE_LIMIT)
                         && queue.migration()
                                 .filter(OwnedMigration::waitsForCheckpoints)
                                 .isPresent()) {
-                    LOG.info("the service ends when the checkpoints of its migration have ended");
+                    LOG.info("the service waits until the checkpoints of its migration end");
                 }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();

@@ -72,29 +72,29 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The source's half of the connection to one target for one attempt: link, agent, transport and files, made together
- * and taken down together. Owned by the migration's worker.
+ * The source's half of the connection to one target for one attempt. Link, agent, transport and files are made together
+ * and closed together. Owned by the migration's worker.
  */
 final class SourceSession {
     private static final Logger LOG = LoggerFactory.getLogger(SourceSession.class);
     private static final Duration ACCEPT_DEADLINE = Duration.ofSeconds(30);
     private static final long ACCEPT_SLICE_MS = 100;
-    private static final long LOOK_SLICE_MS = 100;
-    /** For one way by which the control connection may continue: one that is cut is not worth more. */
+    private static final long FILES_SLICE_MS = 100;
+    /** Deadline for one route on which the control connection may resume. A route that is cut gets no more time. */
     private static final Duration RESUME_DEADLINE = Duration.ofSeconds(2);
 
-    /** The heap for messages of a target that has not accepted yet. */
+    /** Heap for messages of a target that has not accepted yet. */
     private static final int EARLY_BYTES = 4 << 20;
 
-    /** In the history. */
+    /** The rank of a history record about all ranks. */
     private static final int EVERY_RANK = -1;
 
-    /** A page of a record: at most three bytes a character, so that it fits a frame. */
+    /** Maximum size of a page of a record. A character has at most three bytes, so that a page fits a frame. */
     private static final int MAX_PAGE_CHARS = 16_384;
 
     private static final int MAX_PAGE_LINES = 1_024;
 
-    private final Attempt.MigrationContext subject;
+    private final Attempt.MigrationContext context;
     private final SourceContext service;
     private final SourceSettings settings;
     private final Job job;
@@ -106,18 +106,18 @@ final class SourceSession {
     private final WriterActivity activity;
     private final String directory;
     private final BlockingQueue<SessionEvent> answers = new LinkedBlockingQueue<>();
-    /** The answer to the one question about files that is asked, or the loss of the link. */
-    private final BlockingQueue<SessionEvent> seen = new LinkedBlockingQueue<>();
+    /** The answer to the current query about files, or the loss of the link. */
+    private final BlockingQueue<SessionEvent> fileAnswers = new LinkedBlockingQueue<>();
 
-    private final AtomicBoolean asked = new AtomicBoolean();
-    /** The ranks whose files are at their places, and the loss of the link. */
+    private final AtomicBoolean isFileQueryOpen = new AtomicBoolean();
+    /** The ranks whose files are in place, and the loss of the link. */
     private final BlockingQueue<SessionEvent> placed = new LinkedBlockingQueue<>();
 
-    /** Files that were sent, as they were read. */
+    /** Files that were sent, with their facts when they were read. */
     private final Map<CarriedFile, FileFacts> sent = new LinkedHashMap<>();
 
     private long sentBytes;
-    /** Files that are carried already, by their paths at the target: ranks may read the same. */
+    /** Paths at the target of files that are sent already, because ranks may read the same files. */
     private final Set<String> carried = new HashSet<>();
 
     private final Backlog early = new Backlog(EARLY_BYTES, Duration.ZERO);
@@ -130,42 +130,43 @@ final class SourceSession {
     private OutgoingFiles files;
     private volatile boolean closed;
     private long railsSinceEpochMs;
-    private ControlReconnector controlWays;
+    private ControlReconnector controlReconnector;
     private long introducedMs;
     private Checkpointer checkpointer;
     private Optional<String> whyImages = Optional.empty();
-    /** The target is lost, or has said that it fails: the migration's worker hears of it when it waits no more. */
+    /** The target is lost or has reported a failure. The migration's worker handles that when it is not waiting. */
     private volatile boolean broken;
 
     private boolean introduced;
     private boolean unwanted;
     private FileLooker looker;
     private FileComparison comparison;
-    private BooleanSupplier over = () -> false;
+    private BooleanSupplier isCalledOff = () -> false;
 
     /**
-     * @param place of the target in the plan
-     * @param here what this node is
-     * @param activity of all checkpoints of the attempt
+     * @param place place of the target in the plan
+     *
+     * @param here this node's facts
+     * @param activity writes of all checkpoints of the attempt
      */
     SourceSession(
-            Attempt.MigrationContext subject,
+            Attempt.MigrationContext context,
             int attempt,
             MigrationPlan plan,
             int place,
             NodeFacts here,
             WriterActivity activity) {
-        this.subject = subject;
-        this.service = subject.service();
+        this.context = context;
+        this.service = context.service();
         this.settings = service.settings();
-        this.job = subject.job();
+        this.job = context.job();
         this.attempt = attempt;
         this.plan = plan;
         this.place = place;
         this.here = here;
         this.activity = activity;
         this.checkpointer = job.checkpointer();
-        this.directory = subject.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
+        this.directory = context.migrationId() + "." + attempt + (place == 0 ? "" : "." + place);
         this.connector = service.connector(leg().target());
     }
 
@@ -181,12 +182,12 @@ final class SourceSession {
         return outlet;
     }
 
-    /** Returns the checkpointer for the ranks of this session, in the form that the target takes. */
+    /** Returns the checkpointer for the ranks of this session, in the form that the target accepts. */
     Checkpointer checkpointer() {
         return checkpointer;
     }
 
-    /** Returns why the target does not take the job's memory as the stream that was offered; empty if it does. */
+    /** Returns why the target does not accept the job's memory as the offered stream, or empty if it does. */
     Optional<String> whyImages() {
         return whyImages;
     }
@@ -196,10 +197,10 @@ final class SourceSession {
     }
 
     /**
-     * Connects and asks the target to take its ranks.
+     * Connects, and sends the target the request for its ranks.
      *
-     * @param after told what the target says after its answer, and that it is lost, on the agent's threads
-     * @return why the target refuses, or null if it takes them
+     * @param after listener for the target's messages after its answer, and for its loss, on the agent's threads
+     * @return why the target refuses, or null if it accepts
      */
     String begin(Cancellation cancellation, SessionListener after) throws IOException, InterruptedException {
         Connector.Control control = connector.control();
@@ -215,7 +216,7 @@ final class SourceSession {
         }
         agent = new SessionAgent("ppmr-source-session", link, ControlMessage::read, end);
         agent.start();
-        // Its clock now, when everything is connected.
+        // The clock is read now, when everything is connected.
         introducedMs = System.currentTimeMillis();
         sendLong(new ControlMessage.Introduce(here.at(introducedMs), offered()));
         Optional<String> other = whyOtherFiles(cancellation);
@@ -224,8 +225,8 @@ final class SourceSession {
             return "target " + leg().target() + other.get();
         }
         sendLong(new ControlMessage.Begin(
-                subject.migrationId(),
-                subject.secret(),
+                context.migrationId(),
+                context.secret(),
                 job.name(),
                 job.checkpointer().name(),
                 job.user().uid(),
@@ -262,10 +263,10 @@ final class SourceSession {
         if (!(answer instanceof ControlMessage.Accept accept) || path == null) {
             throw new IOException("target " + leg().target() + " answers with " + answer);
         }
-        if (checkpointer == job.checkpointer() && subject.pages().required()) {
+        if (checkpointer == job.checkpointer() && context.pages().required()) {
             close();
-            return "target " + leg().target() + " wants the job's memory as images, and the configuration here says"
-                    + " pages = \"streamed\". Its answer has the reason: ppmr doctor --peer";
+            return "target " + leg().target() + " requires the job's memory as images, but the configuration here"
+                    + " requires pages = \"streamed\". For the reason, run: ppmr doctor --peer";
         }
         outlet = new LinkOutlet(
                 link,
@@ -273,10 +274,10 @@ final class SourceSession {
                 service.images().pool(),
                 service.images().claims(),
                 service.metrics().hops());
-        // The migration's worker may wait for the target itself.
-        cancellation.tell(outlet::fail);
-        subject.record().sends(place, outlet::sentBytes);
-        subject.record().clock(place, accept.clockNs(), System.nanoTime());
+        // The migration's worker may be waiting for the target itself.
+        cancellation.onCancel(outlet::fail);
+        context.record().setSentBytes(place, outlet::sentBytes);
+        context.record().clock(place, accept.clockNs(), System.nanoTime());
         show();
         listener = after;
         for (SessionEvent waiting = answers.poll(); waiting != null; waiting = answers.poll()) {
@@ -316,29 +317,29 @@ final class SourceSession {
                                 there, RESUME_DEADLINE, rail.here().address().orElse(null)),
                         service.transports().figures(rail.here()));
                 if (there.equals(connector.target())) {
-                    // The session's own network is one way, not two: it is tried after all others.
+                    // The session's own network counts as one route, and is tried after all others.
                     ways.set(0, way);
                 } else {
                     ways.add(way);
                 }
             }
-            controlWays = new ControlReconnector(link, control, ways);
-            link.setReconnector(controlWays);
+            controlReconnector = new ControlReconnector(link, control, ways);
+            link.setReconnector(controlReconnector);
         }
         return attachment;
     }
 
-    /** Returns the facts of the job for the target. A streamed attempt that has failed is not repeated as one. */
+    /** Returns the facts of the job for the target. A failed streamed attempt is not repeated as one. */
     private JobFacts offered() {
-        JobFacts together = JobProbe.together(subject.pages().facts(), leg().ranks());
+        JobFacts together = JobProbe.together(context.pages().facts(), leg().ranks());
         JobFacts facts = job.pods().isEmpty() ? together : together.withPods(podsHere());
-        boolean again = attempt > 1 && !subject.pages().required();
+        boolean again = attempt > 1 && !context.pages().required();
         return again ? facts.withStreamable(0) : facts;
     }
 
-    /** The pods that go to this target. */
+    /** Returns the pods that move to this target. */
     private Map<Integer, PodFacts> podsHere() {
-        boolean answering = !subject.originals().isDetached();
+        boolean answering = !context.originals().isDetached();
         return leg().ranks().stream()
                 .collect(Collectors.toMap(
                         rank -> rank, rank -> job.pods().get(rank).answering(answering)));
@@ -349,73 +350,77 @@ final class SourceSession {
             link.send(message);
         } catch (IllegalArgumentException e) {
             throw new IOException(
-                    "the plan of job " + job.name() + " cannot be told to target " + leg().target() + ": "
+                    "the plan of job " + job.name() + " cannot be sent to target " + leg().target() + ": "
                             + e.getMessage() + ". Remedy: move the job as several jobs, or give nodes shorter names",
                     e);
         }
     }
 
     private void queue(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.MessageReceived said) {
-            early.reserve(said.lengthBytes());
+        if (event instanceof SessionEvent.MessageReceived received) {
+            early.reserve(received.lengthBytes());
         }
         answers.add(event);
     }
 
     private void onMessage(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof ControlMessage.FilesInspected) {
-            if (!asked.compareAndSet(true, false)) {
-                throw new ProtocolException("the target answers what it was not asked: it is broken");
+        if (event instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof ControlMessage.FilesInspected) {
+            if (!isFileQueryOpen.compareAndSet(true, false)) {
+                throw new ProtocolException("the target answered without a query: it is broken");
             }
-            seen.add(event);
+            fileAnswers.add(event);
             return;
         }
-        if (event instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof ControlMessage.FilesPlaced) {
+        if (event instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof ControlMessage.FilesPlaced) {
             if (!placed.isEmpty()) {
-                throw new ProtocolException("the target puts files at their places twice: it is broken");
+                throw new ProtocolException("the target placed files twice: it is broken");
             }
             placed.add(event);
             return;
         }
         if (event instanceof SessionEvent.LinkLost) {
-            seen.add(event);
+            fileAnswers.add(event);
             placed.add(event);
             broken = true;
         }
         listener.onEvent(event);
         LinkOutlet current = outlet;
-        if (current != null && event instanceof SessionEvent.MessageReceived said) {
-            // The migration's worker may wait for what does not come now; when that has ended it hears what was said.
-            if (said.message() instanceof DataMessage.TransferFailure failed) {
+        if (current != null && event instanceof SessionEvent.MessageReceived received) {
+            // The migration's worker may wait for an answer that does not come now. It handles this message after that
+            // wait.
+            if (received.message() instanceof DataMessage.TransferFailure failed) {
                 broken = true;
                 current.fail("target " + leg().target() + " fails: " + failed.reason());
-            } else if (said.message() instanceof ControlMessage.RolledBack back) {
+            } else if (received.message() instanceof ControlMessage.RolledBack back) {
                 broken = true;
                 current.fail("target " + leg().target() + " has rolled back: " + back.reason());
             }
         }
     }
 
-    /** Says, behind the target's name, why files of the session's ranks keep them from going there; empty if not. */
+    /**
+     * Returns, as a suffix to the target's name, why files of the session's ranks prevent the move, or empty if none
+     * do.
+     */
     private Optional<String> whyOtherFiles(Cancellation cancellation) throws IOException, InterruptedException {
         awaitIntroduction(cancellation);
         if (unwanted || !job.checkpointer().restartNeeds().sameFiles()) {
             return Optional.empty();
         }
-        over = () -> closed || broken || cancellation.reason().isPresent();
+        isCalledOff = () -> closed || broken || cancellation.reason().isPresent();
         try {
-            looker = FileLooker.start(service.programs(), job.user(), service.digests(), over);
+            looker = FileLooker.start(service.programs(), job.user(), service.digests(), isCalledOff);
             comparison = new FileComparison(
                     job.user(), looker, filesOf(job), this::isOfNode, this::ask, service.processes());
             Optional<String> other =
-                    comparison.compare(ofLeg(subject.originals().trees()));
+                    comparison.compare(ofLeg(context.originals().trees()));
             if (other.isEmpty()) {
                 other = comparison.whyNotAlone(
-                        leg().ranks(), subject.originals().trees());
+                        leg().ranks(), context.originals().trees());
             }
-            return other.map(why -> " is not asked, and the job was not stopped: " + why);
+            return other.map(why -> " was not queried, and the job was not stopped: " + why);
         } catch (FileComparison.DeclinedException e) {
             return Optional.of(" refuses: " + e.getMessage());
         } catch (CheckpointException e) {
@@ -424,7 +429,10 @@ final class SourceSession {
         }
     }
 
-    /** Files travel with a job whose restart opens them when its image is whole, and not before. */
+    /**
+     * Returns the file rules for a job. Files move only with a job whose restart opens them after its image is
+     * complete.
+     */
     private JobFiles filesOf(Job moved) {
         return moved.checkpointer().readingMode() == ReadingMode.RETAINED
                 ? settings.files()
@@ -432,8 +440,8 @@ final class SourceSession {
     }
 
     /**
-     * Sends the files of a held rank that travel with it, and waits until they are at their places. To be called before
-     * the rank's image is said to be whole: its restart opens them then.
+     * Sends the files of a held rank that move with it, and waits until they are in place. Call it before the rank's
+     * image is complete, because its restart opens them then.
      */
     void carry(HeldRank held, Supplier<Map<Integer, List<ProcessIdentity>>> trees)
             throws IOException, CheckpointException, InterruptedException {
@@ -446,7 +454,7 @@ final class SourceSession {
             other = comparison.whyNotAlone(List.of(held.rank()), trees.get());
         }
         if (other.isPresent()) {
-            throw new CheckpointException("it has come to open this while it was being moved: " + other.get());
+            throw new CheckpointException("the rank opened this during the migration: " + other.get());
         }
         List<CarriedFile> files = comparison.carried(held.rank(), held.processes()).stream()
                 .filter(file -> carried.add(file.path()))
@@ -455,8 +463,8 @@ final class SourceSession {
             return;
         }
         if (checkpointer.completionMarkerName().isPresent()) {
-            throw new CheckpointException(files.get(0).file() + ", which is carried (files.copy), and the job's memory"
-                    + " was being streamed. Remedy: move it again; its next attempt is made by images");
+            throw new CheckpointException(files.get(0).file() + ", which must move with the job (files.copy), but its"
+                    + " memory was being streamed. Remedy: move it again; the next attempt uses images");
         }
         List<Integer> replacing = new ArrayList<>();
         for (int at = 0; at < files.size(); at++) {
@@ -497,13 +505,16 @@ final class SourceSession {
                 TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs));
     }
 
-    /** A write waits for the target, and ends with the attempt: so it does not keep the migration's thread. */
+    /**
+     * Waits for the files. A write waits for the target, and ends with the attempt, so it does not block the
+     * migration's thread.
+     */
     private long awaitSent(int rank, FutureTask<Long> sending)
             throws IOException, CheckpointException, InterruptedException {
-        while (!over.getAsBoolean()) {
+        while (!isCalledOff.getAsBoolean()) {
             requirePauseLeft(rank);
             try {
-                return sending.get(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+                return sending.get(FILES_SLICE_MS, TimeUnit.MILLISECONDS);
             } catch (TimeoutException e) {
                 LOG.trace("the files of rank {} are under way", rank, e);
             } catch (ExecutionException e) {
@@ -511,11 +522,11 @@ final class SourceSession {
                         "rank " + rank + ": " + e.getCause().getMessage(), e.getCause());
             }
         }
-        throw new IOException("the files of rank " + rank + " were not sent: the target was lost or fails, or the"
+        throw new IOException("the files of rank " + rank + " were not sent: the target was lost or failed, or the"
                 + " migration was called off");
     }
 
-    /** All ranks are stopped by now: says which file was changed after it was read; empty if none was. */
+    /** Returns which file was changed after it was read, or empty if none was. All ranks are stopped by now. */
     private Optional<String> whyNotAsSent() {
         for (Map.Entry<CarriedFile, FileFacts> one : sent.entrySet()) {
             FileLooker.Question question = new FileLooker.Question(
@@ -525,7 +536,7 @@ final class SourceSession {
                         FileFacts.parse(looker.look(List.of(question)).get(0));
                 if (now.filter(found -> isAsRead(found, one.getValue())).isEmpty()) {
                     return Optional.of(one.getKey().file()
-                            + ", which travels with the rank (files.copy) and was changed after it was read. Remedy:"
+                            + ", which moves with the rank (files.copy) and was changed after it was read. Remedy:"
                             + " have no other process write to it, or share the folder between both nodes");
                 }
             } catch (CheckpointException e) {
@@ -542,13 +553,13 @@ final class SourceSession {
                 && now.changed().equals(read.changed());
     }
 
-    /** The job is stopped meanwhile, and this thread is the one that would otherwise see to the pause budget. */
+    /** Throws if the pause budget is used up. The job is stopped, and this thread would otherwise check the budget. */
     private void requirePauseLeft(int rank) throws CheckpointException {
         Duration budget = service.settings().limits().pauseBudget();
-        if (!budget.isZero() && subject.record().pausedNs() > budget.toNanos()) {
+        if (!budget.isZero() && context.record().pausedNs() > budget.toNanos()) {
             throw new CheckpointException("the pause budget of " + budget.toSeconds()
-                    + " s is used up while the files of rank " + rank + " travel (files.copy). Remedy: raise"
-                    + " pause_budget, have less in those files, or share their folder between both nodes");
+                    + " s is used up while the files of rank " + rank + " are sent (files.copy). Remedy: raise"
+                    + " pause_budget, reduce the size of those files, or share their folder between both nodes");
         }
     }
 
@@ -556,21 +567,23 @@ final class SourceSession {
         long deadlineNs =
                 System.nanoTime() + settings.limits().checkpointDeadline().toNanos();
         SessionEvent answer = null;
-        while (answer == null && System.nanoTime() - deadlineNs < 0 && failure() == null && !over.getAsBoolean()) {
+        while (answer == null
+                && System.nanoTime() - deadlineNs < 0
+                && failure() == null
+                && !isCalledOff.getAsBoolean()) {
             requirePauseLeft(rank);
-            answer = placed.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+            answer = placed.poll(FILES_SLICE_MS, TimeUnit.MILLISECONDS);
         }
-        if (!(answer instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof ControlMessage.FilesPlaced done
+        if (!(answer instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof ControlMessage.FilesPlaced done
                 && done.rank() == rank)) {
-            throw new IOException("target " + leg().target() + " has not put the files of rank " + rank
-                    + " at their places"
+            throw new IOException("target " + leg().target() + " has not placed the files of rank " + rank
                     + (failure() == null ? "" : ": " + failure())
-                    + ". Remedy: see what its log says of their filesystem");
+                    + ". Remedy: check its log for errors of their filesystem");
         }
     }
 
-    /** A pod has its own files with it, besides those of the node that it is shown. */
+    /** Returns false for a pod's own files, which it has in addition to those of the node that it can see. */
     private boolean isOfNode(String path) {
         return job.pods().isEmpty()
                 || job.pods().values().stream()
@@ -585,8 +598,8 @@ final class SourceSession {
     }
 
     /**
-     * Once the ranks are held: compares what they have come to open since, and the lengths of files that they write to
-     * and that both nodes have. On any thread, while no other uses it; empty if the copies may continue.
+     * Once the ranks are held, compares the files that they opened since, and the lengths of shared files that they
+     * write. On any thread, while no other uses it. Returns empty if the copies may continue.
      */
     Optional<String> whyOtherFilesNow(Map<Integer, List<ProcessIdentity>> held)
             throws IOException, CheckpointException, InterruptedException {
@@ -597,20 +610,20 @@ final class SourceSession {
         comparison.whileHeld();
         Optional<String> opened = comparison.compare(own).or(this::whyNotAsSent);
         return opened.isPresent()
-                ? opened.map(why -> "it has come to open this while it was being moved: " + why)
-                : comparison.compareLengths(own, () -> FileLooker.flusher(service.programs(), over));
+                ? opened.map(why -> "the rank opened this during the migration: " + why)
+                : comparison.compareLengths(own, () -> FileLooker.flusher(service.programs(), isCalledOff));
     }
 
     /**
-     * Returns what is to be done with a rank once it is stopped: the lengths of its files that both nodes have are made
-     * the same at both. Empty if it has none that it writes to.
+     * Returns the work for a rank once it is stopped: its shared files get the same length at both nodes. Empty if it
+     * writes to none.
      */
     Optional<WhenStopped> lengthsWhenStopped() {
         return comparison == null || !comparison.hasSharedWrites()
                 ? Optional.empty()
                 : Optional.of(rank -> {
                     try {
-                        comparison.requireLengths(rank, () -> FileLooker.flusher(service.programs(), over));
+                        comparison.requireLengths(rank, () -> FileLooker.flusher(service.programs(), isCalledOff));
                     } catch (IOException e) {
                         throw new CheckpointException("the job's files cannot be compared: " + e.getMessage(), e);
                     } catch (InterruptedException e) {
@@ -620,26 +633,26 @@ final class SourceSession {
                 });
     }
 
-    /** Asks the target about files. */
+    /** Queries the target about files. */
     private ControlMessage.FilesInspected ask(ControlMessage.InspectFiles question, Duration limit)
             throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + limit.toNanos();
-        asked.set(true);
+        isFileQueryOpen.set(true);
         send(question);
         SessionEvent answer = null;
-        while (answer == null && System.nanoTime() - deadlineNs < 0 && !over.getAsBoolean()) {
-            answer = seen.poll(LOOK_SLICE_MS, TimeUnit.MILLISECONDS);
+        while (answer == null && System.nanoTime() - deadlineNs < 0 && !isCalledOff.getAsBoolean()) {
+            answer = fileAnswers.poll(FILES_SLICE_MS, TimeUnit.MILLISECONDS);
         }
-        if (answer instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof ControlMessage.FilesInspected found) {
+        if (answer instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof ControlMessage.FilesInspected found) {
             return found;
         }
-        if (answer == null && over.getAsBoolean()) {
-            throw new IOException("the look at the job's files was called off");
+        if (answer == null && isCalledOff.getAsBoolean()) {
+            throw new IOException("the check of the job's files was called off");
         }
-        throw new IOException("target " + leg().target() + " does not say what it has of the job's files: "
-                + (answer instanceof SessionEvent.LinkLost lost ? lost.reason() : "nothing for " + limit)
-                + ". Remedy: see whether a filesystem's server does not answer there");
+        throw new IOException("target " + leg().target() + " did not answer about the job's files: "
+                + (answer instanceof SessionEvent.LinkLost lost ? lost.reason() : "no answer for " + limit)
+                + ". Remedy: check whether a filesystem's server does not answer there");
     }
 
     private void awaitIntroduction(Cancellation cancellation) throws IOException, InterruptedException {
@@ -647,42 +660,42 @@ final class SourceSession {
         while (!introduced) {
             cancellation.check();
             SessionEvent event = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
-            if (event instanceof SessionEvent.MessageReceived said) {
-                early.release(early.chargeOf(said.lengthBytes()));
-                if (!comesBefore(said.message())) {
-                    throw new IOException("target " + leg().target() + " answers with " + said.message());
+            if (event instanceof SessionEvent.MessageReceived received) {
+                early.release(early.chargeOf(received.lengthBytes()));
+                if (!isBeforeAnswer(received.message())) {
+                    throw new IOException("target " + leg().target() + " answers with " + received.message());
                 }
             } else if (event != null || System.nanoTime() - deadlineNs > 0) {
                 throw new IOException("target " + leg().target() + " does not answer: "
                         + (event instanceof SessionEvent.LinkLost lost
                                 ? lost.reason()
-                                : "nothing for " + ACCEPT_DEADLINE));
+                                : "no answer for " + ACCEPT_DEADLINE));
             }
         }
     }
 
-    /** Waits for the target's answer to Begin; the answer to the introduction, and progress, may come before it. */
+    /** Waits for the target's answer to Begin. The answer to the introduction, and progress, may arrive before it. */
     private Message awaitAnswer(Cancellation cancellation) throws IOException, InterruptedException {
         long deadlineNs = System.nanoTime() + ACCEPT_DEADLINE.toNanos();
         SessionEvent answer;
         do {
             cancellation.check();
             answer = answers.poll(ACCEPT_SLICE_MS, TimeUnit.MILLISECONDS);
-            if (answer instanceof SessionEvent.MessageReceived said) {
-                early.release(early.chargeOf(said.lengthBytes()));
+            if (answer instanceof SessionEvent.MessageReceived received) {
+                early.release(early.chargeOf(received.lengthBytes()));
             }
         } while ((answer == null && System.nanoTime() - deadlineNs < 0)
-                || (answer instanceof SessionEvent.MessageReceived said && comesBefore(said.message())));
-        if (!(answer instanceof SessionEvent.MessageReceived said)) {
+                || (answer instanceof SessionEvent.MessageReceived received && isBeforeAnswer(received.message())));
+        if (!(answer instanceof SessionEvent.MessageReceived received)) {
             throw new IOException("target " + leg().target() + " does not answer: "
                     + (answer instanceof SessionEvent.LinkLost lost
                             ? lost.reason()
-                            : "nothing for " + ACCEPT_DEADLINE));
+                            : "no answer for " + ACCEPT_DEADLINE));
         }
-        return said.message();
+        return received.message();
     }
 
-    private boolean comesBefore(Message message) {
+    private boolean isBeforeAnswer(Message message) {
         if (message instanceof ControlMessage.Introduced introduction) {
             introduced = true;
             unwanted = introduction.findings().stream().anyMatch(finding -> finding.level() == Finding.Level.FAIL);
@@ -692,8 +705,8 @@ final class SourceSession {
                 whyImages = introduction.findings().stream()
                         .filter(finding -> finding.check().equals(Finding.PAGES))
                         .findFirst()
-                        .map(finding -> "target " + leg().target() + " says: " + finding.sentence())
-                        .or(() -> Optional.of("target " + leg().target() + " wants images"));
+                        .map(finding -> "target " + leg().target() + " reports: " + finding.sentence())
+                        .or(() -> Optional.of("target " + leg().target() + " requires images"));
             }
             List<Finding> findings = new ArrayList<>(introduction.findings());
             findings.add(
@@ -708,7 +721,7 @@ final class SourceSession {
         return message instanceof DataMessage.Progress;
     }
 
-    /** Returns true if the session's agent, if it has begun, does its work. Any thread; blocks it. */
+    /** Returns true if the session's agent, if there is one, works. Any thread; blocks it. */
     boolean responds(long limitNs) {
         SessionAgent current = agent;
         return current == null || current.responds(limitNs);
@@ -723,7 +736,7 @@ final class SourceSession {
                     service.images().pool(),
                     service.images().claims(),
                     outlet,
-                    subject.keeping().copyOf(attempt),
+                    context.keeping().copyOf(attempt),
                     new ImageFailure(job.checkpointer().writesInProcess()),
                     checkpointer,
                     activity,
@@ -737,7 +750,7 @@ final class SourceSession {
         service.images().view().add(directory, files);
     }
 
-    /** Says it over the session's link; throws if that is gone. */
+    /** Sends a message over the session's link. Throws if the link is gone. */
     void send(Message message) throws IOException {
         if (link == null || closed) {
             throw new IOException("target " + leg().target() + " has not been connected");
@@ -745,7 +758,7 @@ final class SourceSession {
         link.send(message);
     }
 
-    /** Says it over the session's link if there is room, and never waits; throws if the link is gone. */
+    /** Sends a message over the session's link if there is room, and never blocks. Throws if the link is gone. */
     boolean offer(Message message) throws IOException {
         if (link == null || closed) {
             throw new IOException("target " + leg().target() + " has not been connected");
@@ -754,10 +767,10 @@ final class SourceSession {
     }
 
     /**
-     * Tells the target what a rank's originals may do and have open, for it to compare with what it restores. To be
-     * called before the rank's image is said to be whole: after that the target may vote.
+     * Sends the privileges and open files of a rank's originals, which the target compares with the restored rank. Call
+     * it before the rank's image is complete, because the target may vote after that.
      */
-    void sayWhatItMay(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
+    void sendPrivileges(HeldRank held, RightsBounds bounds) throws IOException, CheckpointException {
         String whose = "rank " + held.rank();
         try (ProcessPrivileges rights = job.checkpointer().restoresAsStopped()
                 ? ProcessPrivileges.read(whose, held.processes(), bounds)
@@ -769,12 +782,12 @@ final class SourceSession {
         }
     }
 
-    /** Returns why the images are no longer wanted; null while they are, and before there are any. */
+    /** Returns why the images are no longer needed, or null while they are, and before there are any. */
     String failure() {
         return files == null ? null : files.failure();
     }
 
-    /** Ends every write that waits: it fails and so does every later one, or they are taken and thrown away. */
+    /** Ends every write that waits. That write and all later ones fail, or are accepted and discarded. */
     void fail(String reason) {
         if (outlet != null) {
             outlet.fail(reason);
@@ -784,14 +797,14 @@ final class SourceSession {
         }
     }
 
-    /** After {@link #fail}: every write fails, also where they were thrown away until now. */
+    /** Makes every write fail after {@link #fail}, even if writes were discarded until now. */
     void refuse() {
         if (files != null) {
             files.refuse();
         }
     }
 
-    /** Closes the transport, so that no thread reads the pool; may be called twice. */
+    /** Closes the transport, so that no thread reads the pool. May be called twice. */
     void stop() {
         if (closed) {
             return;
@@ -813,14 +826,14 @@ final class SourceSession {
             long sinceNs = TimeUnit.MILLISECONDS.toNanos(System.currentTimeMillis() - railsSinceEpochMs);
             rails.arrivedBytes().forEach((name, bytes) -> noteRail("rail " + name, sinceNs, bytes));
         }
-        if (controlWays != null) {
-            controlWays.inUseNs().forEach((name, inUseNs) -> noteRail("control by " + name, inUseNs, 0));
+        if (controlReconnector != null) {
+            controlReconnector.inUseNs().forEach((name, inUseNs) -> noteRail("control by " + name, inUseNs, 0));
         }
     }
 
     private void noteRail(String step, long durationNs, long bytes) {
         service.note(new TransactionRecord.StepTimed(
-                subject.migrationId(),
+                context.migrationId(),
                 attempt,
                 step,
                 EVERY_RANK,
@@ -830,7 +843,7 @@ final class SourceSession {
                 bytes));
     }
 
-    /** Takes everything down; may be called twice. */
+    /** Closes everything. May be called twice. */
     void close() {
         stop();
         if (files != null) {
@@ -838,7 +851,7 @@ final class SourceSession {
             try {
                 files.discard();
             } catch (ErrnoException e) {
-                LOG.error("the names of a finished migration could not be taken away: {}", e.getMessage());
+                LOG.error("the names of a finished migration could not be removed: {}", e.getMessage());
             }
             files = null;
         }

@@ -13,17 +13,17 @@ import java.util.Optional;
 /**
  * The settings of a source's service, resolved once. Immutable.
  *
- * @param node those that a target has, too
- * @param journal the directory of the journal
+ * @param node settings that a target has, too
+ * @param journal directory of the journal
  * @param pool size of the pool and its chunks
- * @param authenticator how peers prove themselves
- * @param spares where the spare nodes' services listen, in the order in which they are asked
- * @param connecting how a target is connected to
- * @param limits of each migration
- * @param rateTime over how much of the time that a checkpoint could write its least rate is counted
- * @param rankFiles how many files the processes of a rank may have open or mapped in all; as many threads
- * @param fence how a lost target is proved off; without it its voters are waited for
- * @param files what is expected of files that each node has for itself
+ * @param authenticator authenticates peers
+ * @param spares addresses of the spare nodes' services, in their order
+ * @param connecting settings of the connections to a target
+ * @param limits limits of each migration
+ * @param rateTime time over which a checkpoint's least rate is measured
+ * @param rankFiles maximum number of open or mapped files of a rank's processes, and of threads
+ * @param fence proves a lost target off; without it the source waits for its voters
+ * @param files expectations about files of which each node has its own
  */
 public record SourceSettings(
         NodeSettings node,
@@ -37,7 +37,7 @@ public record SourceSettings(
         int rankFiles,
         Optional<Fence> fence,
         JobFiles files) {
-    /** The usual time over which the least rate of a checkpoint is counted. */
+    /** The production time over which the least rate of a checkpoint is measured. */
     public static final Duration USUAL_RATE_TIME = Duration.ofSeconds(30);
 
     /** The settings of the connections to a target, with their keys. */
@@ -50,6 +50,6 @@ public record SourceSettings(
                     most = 64)
             int connections,
 
-            @Key(value = "5s", doc = "time limit of making a connection, with its handshake", example = "10s")
+            @Key(value = "5s", doc = "time limit for a connection and its handshake", example = "10s")
             Duration connectDeadline) {}
 }

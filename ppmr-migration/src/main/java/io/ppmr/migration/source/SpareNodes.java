@@ -14,21 +14,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The spare nodes that a migration may go to, in the order in which they are asked. Immutable; any thread. {@code
- * toString} says in words where they come from.
+ * The spare nodes that a migration may use, in their order. Immutable; any thread. {@code toString} describes their
+ * origin in words.
  */
 public sealed interface SpareNodes {
 
     /**
-     * Returns the current addresses of their services; names are looked up again, and one that is not known is left
-     * out, with the reason in the log.
+     * Returns the current addresses of their services. Names are looked up again. An unknown name is left out, with the
+     * reason in the log.
      *
      * @return at least one
      * @throws IOException if none is left; names the reason and the remedy
      */
     List<InetSocketAddress> candidates() throws IOException, InterruptedException;
 
-    /** The addresses in their order, without those whose names are not known; throws if none is left. */
+    /** Returns the addresses in their order, without those of unknown names. Throws if none is left. */
     private static List<InetSocketAddress> known(List<InetSocketAddress> addresses) throws IOException {
         List<InetSocketAddress> known = new ArrayList<>();
         for (InetSocketAddress address : addresses) {
@@ -36,15 +36,13 @@ public sealed interface SpareNodes {
                     ? new InetSocketAddress(address.getHostString(), address.getPort())
                     : address;
             if (found.isUnresolved()) {
-                log().warn(
-                                "spare node {} is passed over: its name is not known on this node",
-                                HostPort.participant(address));
+                log().warn("skipping spare node {}: its name is unknown on this node", HostPort.participant(address));
             } else {
                 known.add(found);
             }
         }
         if (known.isEmpty()) {
-            throw new IOException("the name of no spare node is known here: look at the name service of this node");
+            throw new IOException("the names of all spare nodes are unknown here: check the name service of this node");
         }
         return known;
     }
@@ -53,12 +51,12 @@ public sealed interface SpareNodes {
         return LoggerFactory.getLogger(SpareNodes.class);
     }
 
-    /** A single one whose address is known. */
+    /** Returns a single spare node with a known address. */
     static SpareNodes of(InetSocketAddress address) {
         return new Listed(List.of(address));
     }
 
-    /** Those of a list. */
+    /** The spare nodes of a list. */
     record Listed(List<InetSocketAddress> addresses) implements SpareNodes {
         public Listed {
             addresses = List.copyOf(addresses);
@@ -77,10 +75,10 @@ public sealed interface SpareNodes {
     }
 
     /**
-     * Those that a command of the site prints when a migration starts, one HOST:PORT a line; it is run without a shell
-     * and must end with status 0.
+     * The spare nodes that a command of the site prints when a migration starts, one HOST:PORT per line. It runs
+     * without a shell and must end with status 0.
      *
-     * @param deadline how long it may take
+     * @param deadline time limit of the command
      */
     record Printed(List<String> command, Duration deadline) implements SpareNodes {
         private static final Pattern LINE = Pattern.compile("(?:\\[([^\\]]+)]|([^:\\s]+)):(\\d{1,5})");
@@ -99,11 +97,11 @@ public sealed interface SpareNodes {
                     String host = matcher.group(1) == null ? matcher.group(2) : matcher.group(1);
                     addresses.add(InetSocketAddress.createUnresolved(host, Integer.parseInt(matcher.group(3))));
                 } else if (!line.isEmpty()) {
-                    log().warn("{} prints '{}', which is not HOST:PORT: passed over", this, line);
+                    log().warn("{} printed '{}', which is not HOST:PORT: skipped", this, line);
                 }
             }
             if (addresses.isEmpty()) {
-                throw new IOException(this + " prints no spare node: nothing can be moved until it does");
+                throw new IOException(this + " printed no spare node: nothing can be moved until it does");
             }
             return known(addresses);
         }
@@ -111,10 +109,10 @@ public sealed interface SpareNodes {
         private String output() throws IOException, InterruptedException {
             Command.CommandResult result = Command.of(command).withoutErrors().run(deadline);
             if (result.timedOut()) {
-                throw new IOException(this + " has not ended within " + deadline + ": look at it");
+                throw new IOException(this + " has not ended within " + deadline + ": check it");
             }
             if (!result.succeeded()) {
-                throw new IOException(this + " ends with status " + result.exitCode() + ": look at it");
+                throw new IOException(this + " ended with status " + result.exitCode() + ": check it");
             }
             return result.output();
         }

@@ -35,9 +35,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Decides whether a migration that a source asks for can be taken. The source says first what it is and what would
- * come; this answers with what this node is, and with what it finds when it compares. Then it has every reason against
- * the migration that is asked for. Nothing has been done to the originals yet. Immutable, for any thread.
+ * Decides whether a requested migration is accepted. First, the source sends its facts and those of the job. This node
+ * answers with its own facts and the findings of their comparison. Then it has every reason against the requested
+ * migration. The originals are still unchanged. Immutable, for any thread.
  */
 final class Admission {
     private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
@@ -50,9 +50,10 @@ final class Admission {
     private final Supplier<Optional<MountException>> mountLoss;
 
     /**
-     * @param node says what this node is, as it is now
-     * @param surroundings says whether a pod can continue here
-     * @param mountLoss says why this node's mount is gone, if it is
+     * @param node returns the present facts of this node
+     *
+     * @param surroundings decides whether a pod can continue here
+     * @param mountLoss returns why this node's mount is gone, if it is
      */
     Admission(
             TargetSettings settings,
@@ -70,28 +71,28 @@ final class Admission {
     /**
      * The announcement of a source, with the findings against it.
      *
-     * @param job as it would come here: what it has to be streamed is 0 if this node wants all of it as images
-     * @param tool what would restore it, in the form in which it would come; empty if there is none
-     * @param stagingBytes the room in pool and staging for one more migration
+     * @param job the job as it would arrive; its streamable memory is 0 if this node requires all of it as images
+     * @param tool the tool for the restore, in the form of its arrival, or empty if there is none
+     * @param stagingBytes room in pool and staging for one more migration
      */
     record Introduction(JobFacts job, List<Finding> findings, Optional<Checkpointer> tool, long stagingBytes) {}
 
     /**
-     * The room on this node for one more migration: those that are under way have been promised what they will still
-     * take, and the place of staging may be fuller than its limit. Immutable.
+     * The room on this node for one more migration. Current migrations have been promised the bytes that they still
+     * need. The disk of staging may be fuller than its limit. Immutable.
      *
-     * @param node this node, with as much staging as there is for one more
-     * @param room what else limits it
+     * @param node this node's facts, with the staging for one more migration
+     * @param room its other limits
      */
     record AvailableRoom(NodeFacts node, TargetCapacity room) {
         private static final Set<String> MEMORY = Set.of("tmpfs", "ramfs");
         private static final long MIB = 1 << 20;
 
         /**
-         * As it is just now.
+         * Returns the present room.
          *
-         * @param node what the node has
-         * @param underWay the migrations that come to it
+         * @param node the node's facts
+         * @param underWay the migrations that arrive now
          */
         static AvailableRoom of(NodeFacts node, TargetSettings settings, Collection<ArrivalAccount> underWay) {
             Path directory = settings.transfer().stagingDirectory();
@@ -115,7 +116,7 @@ final class Admission {
             long leftBytes = Math.max(0, freeBytes - promisedStagingBytes);
             String why = leftBytes >= limitBytes
                     ? ""
-                    : ", since " + directory + " has " + freeBytes / MIB + " MiB left"
+                    : ", because " + directory + " has " + freeBytes / MIB + " MiB left"
                             + (promisedStagingBytes > 0
                                     ? ", of which " + promisedStagingBytes / MIB + " MiB are for migrations under way"
                                     : "");
@@ -125,13 +126,14 @@ final class Admission {
     }
 
     /**
-     * Answers, if that was an introduction, and gives the answer.
+     * Answers an introduction, and returns it with the answer's findings. Returns empty for any other message.
      *
-     * @param underWay the migrations that take room here already
+     * @param underWay the migrations that occupy room here already
      */
     Optional<Introduction> answer(SessionEvent first, ControlLink link, Collection<ArrivalAccount> underWay)
             throws IOException {
-        if (!(first instanceof SessionEvent.MessageReceived said) || !(said.message() instanceof Introduce introduce)) {
+        if (!(first instanceof SessionEvent.MessageReceived received)
+                || !(received.message() instanceof Introduce introduce)) {
             return Optional.empty();
         }
         AvailableRoom left = AvailableRoom.of(node.get(), settings, underWay);
@@ -181,7 +183,7 @@ final class Admission {
                 ? Finding.ok(
                         Finding.PAGES,
                         job.streamableBytes() / AvailableRoom.MIB + " MiB of the job can be streamed here")
-                : Finding.ok(Finding.PAGES, "the job's memory comes as images: " + form.whyNot());
+                : Finding.ok(Finding.PAGES, "the job's memory is sent as images: " + form.whyNot());
     }
 
     private static List<Finding> tool(JobFacts job, NodeFacts here) {
@@ -199,128 +201,133 @@ final class Admission {
         return List.of(Finding.fail(
                 "checkpointer",
                 "this node is not configured to restore images of checkpointer " + job.checkpointer(),
-                "write [checkpointers." + job.checkpointer() + "] into its configuration"));
+                "write [checkpointers." + job.checkpointer() + "] to its configuration"));
     }
 
-    /** Every reason why the migration is not taken, or null. */
-    String refusal(Begin begin, Optional<Introduction> heard) {
+    /** Returns every reason against the migration, or null. */
+    String refusal(Begin begin, Optional<Introduction> introduction) {
         List<String> reasons = new ArrayList<>();
         mountLoss.get().ifPresent(loss -> reasons.add(loss.getMessage()));
         if (begin.transfer().chunkBytes() != settings.pool().chunkBytes()) {
             reasons.add("its chunks have " + begin.transfer().chunkBytes() + " bytes, this node's "
-                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes; where it is"
+                    + settings.pool().chunkBytes() + ": configure the same pool.chunk on both nodes; if it is"
                     + " \"auto\" on both, the same pool.size");
         }
-        if (begin.transfer().dataConnections() < 1 || begin.transfer().dataConnections() > MAX_DATA_CONNECTIONS) {
-            reasons.add("it wants " + begin.transfer().dataConnections() + " data connections: 1 to "
-                    + MAX_DATA_CONNECTIONS + " are served");
+        int connections = begin.transfer().dataConnections();
+        if (connections < 1 || connections > MAX_DATA_CONNECTIONS) {
+            reasons.add("it requests " + connections + " data connections; the limits are 1 and "
+                    + MAX_DATA_CONNECTIONS);
         }
         if (begin.ranks().isEmpty()
                 || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
-            reasons.add("its plan names no rank, or one twice");
+            reasons.add("its plan is empty, or has a rank twice");
         }
         JobUser user = new JobUser(begin.uid(), begin.gid());
         whyNotFor(user).ifPresent(reasons::add);
         checkpointer(begin.checkpointer())
                 .filter(tool -> !settings.tools().trusts(user, tool))
                 .ifPresent(tool -> reasons.add("checkpointer " + tool.name()
-                        + " restarts as root and opens the paths that the image names as root, and this node does not"
-                        + " trust user " + user.uid() + " with that. Remedy: name the user in trusted_users of"
+                        + " restarts as root and opens the image's paths as root, and this node does not"
+                        + " trust user " + user.uid() + " with that. Remedy: add the user to trusted_users of"
                         + " [checkpointers." + tool.name() + "] in this target's configuration, or move the job by a"
                         + " checkpointer that runs as the job's user (for CRIU: as_job_user = true at both nodes)"));
-        heard.flatMap(Introduction::tool)
+        introduction
+                .flatMap(Introduction::tool)
                 .filter(tool -> tool.readingMode() == ReadingMode.RETAINED)
                 .filter(tool -> settings.transfer().stagingLimitBytes() == 0)
                 .ifPresent(tool -> reasons.add("images of checkpointer " + tool.name()
                         + " wait in staging, and this node has none (staging.limit = 0). Remedy: set staging.limit of"
                         + " this target to the size of the largest image"));
         if (!begin.migrationId().matches("[A-Za-z0-9_-]{1,64}")) {
-            reasons.add("its name is not made of letters, digits, '-' and '_'");
+            reasons.add("its name has other characters than letters, digits, '-' and '_'");
         }
         String transportRefusal = transports.refusal(begin.transfer().transports());
         if (transportRefusal != null) {
             reasons.add(transportRefusal);
         }
-        reasons.addAll(reasonsAgainst(begin, heard));
+        reasons.addAll(reasonsAgainst(begin, introduction));
         return reasons.isEmpty() ? null : String.join("; ", reasons);
     }
 
-    /** Returns why nothing is done here for a user; empty if it may be. */
+    /** Returns why this node does nothing for a user, or empty if it may. */
     Optional<String> whyNotFor(JobUser user) {
         return user.uid() == 0 && !settings.rules().allowRootJobs()
-                ? Optional.of("its processes belong to root, and this node restores none of root's (allow_root_jobs)")
+                ? Optional.of("its processes belong to root, which this node does not restore (allow_root_jobs)")
                 : reasonAgainst(user);
     }
 
-    /** A peer names numbers; which groups a user is in is for this node's own user database to say. */
+    /**
+     * Returns the reason against a user. A peer sends numbers. Only this node's own user database decides the groups of
+     * a user.
+     */
     private Optional<String> reasonAgainst(JobUser user) {
         if (user.uid() == JobUser.ofService().uid()) {
             return user.equals(JobUser.ofService())
                     ? Optional.empty()
-                    : Optional.of("it gives the service's own user " + user.uid() + " the group " + user.gid());
+                    : Optional.of("it assigns the service's own user " + user.uid() + " to group " + user.gid());
         }
         try {
             Optional<Set<Integer>> groups = Accounts.groupsOf(user.uid());
             if (groups.isEmpty()) {
                 return settings.rules().unknownUsers() && user.gid() != 0
                         ? Optional.empty()
-                        : Optional.of("this node's user database knows no user " + user.uid() + ", and the source says"
-                                + " that its group is " + user.gid() + ". Remedy: give this node the user database of"
-                                + " the source, or set unknown_users = true in its configuration, which believes any"
-                                + " group but root's");
+                        : Optional.of("this node's user database has no user " + user.uid() + ", and the source reports"
+                                + " its group as " + user.gid() + ". Remedy: give this node the user database of the"
+                                + " source, or set unknown_users = true in its configuration, which accepts any"
+                                + " group except root's");
             }
             return groups.get().contains(user.gid())
                     ? Optional.empty()
-                    : Optional.of("the source gives user " + user.uid() + " the group " + user.gid()
-                            + ", which this node's user database does not. Remedy: give both nodes the same user"
+                    : Optional.of("the source assigns user " + user.uid() + " to group " + user.gid()
+                            + ", but this node's user database does not. Remedy: give both nodes the same user"
                             + " database, or correct the job's group");
         } catch (IOException e) {
-            return Optional.of(e.getMessage() + ", so the job's group is not known to be its user's");
+            return Optional.of(e.getMessage() + ", so the group of the job's user is unproved");
         }
     }
 
-    /** Every reason against a migration, out of the introduction before it. */
-    private List<String> reasonsAgainst(Begin begin, Optional<Introduction> heard) {
-        if (heard.isEmpty()) {
-            return List.of("the source has not said what it is: install the same release on both nodes");
+    /** Returns every reason against a migration that follows from its introduction. */
+    private List<String> reasonsAgainst(Begin begin, Optional<Introduction> introduction) {
+        if (introduction.isEmpty()) {
+            return List.of("the source has not introduced itself: install the same release on both nodes");
         }
-        if (!begin.checkpointer().equals(heard.get().job().checkpointer())) {
-            return List.of("it names another checkpointer than its introduction did: the source is broken");
+        if (!begin.checkpointer().equals(introduction.get().job().checkpointer())) {
+            return List.of("its checkpointer differs from its introduction: the source is broken");
         }
-        Map<Integer, PodFacts> ranks = heard.get().job().pods();
+        Map<Integer, PodFacts> ranks = introduction.get().job().pods();
         if (!ranks.isEmpty()
                 && (!ranks.keySet().equals(Set.copyOf(begin.ranks()))
                         || ranks.values().stream()
                                 .anyMatch(pod -> pod.uid() != begin.uid() || pod.gid() != begin.gid()))) {
-            return List.of("it names another user, or other ranks, than its introduction said of the pods: the source"
-                    + " is broken");
+            return List.of("its user or its ranks differ from its introduction of the pods: the source" + " is broken");
         }
-        Optional<String> carried = whyNotCarried(begin, heard.get());
+        Optional<String> carried = whyNotCarried(begin, introduction.get());
         if (carried.isPresent()) {
             return List.of(carried.get());
         }
-        return heard.get().findings().stream()
+        return introduction.get().findings().stream()
                 .filter(finding -> finding.level() == Finding.Level.FAIL
                         && !finding.check().equals("chunk"))
                 .map(Finding::sentence)
                 .toList();
     }
 
-    /** Files that travel with a job wait in staging beside its image. */
-    private Optional<String> whyNotCarried(Begin begin, Introduction heard) {
+    /** Returns why the files that move with a job have no room. They wait in staging with its image. */
+    private Optional<String> whyNotCarried(Begin begin, Introduction introduction) {
         if (begin.transfer().carriedBytes() > settings.carry().copyLimit()) {
             return Optional.of("files of the source's node with "
-                    + begin.transfer().carriedBytes() + " bytes would travel with"
-                    + " the job, and this node's copy_limit allows "
+                    + begin.transfer().carriedBytes() + " bytes would move with"
+                    + " the job, and this node's copy_limit is "
                     + settings.carry().copyLimit() + ". Remedy: raise copy_limit in [files] of its configuration");
         }
-        long waitingBytes = heard.job().residentBytes()
-                - heard.job().streamableBytes()
+        long waitingBytes =
+                introduction.job().residentBytes()
+                - introduction.job().streamableBytes()
                 + begin.transfer().carriedBytes();
-        return begin.transfer().carriedBytes() == 0 || waitingBytes <= heard.stagingBytes()
+        return begin.transfer().carriedBytes() == 0 || waitingBytes <= introduction.stagingBytes()
                 ? Optional.empty()
                 : Optional.of("an image of the job and its own files have about " + waitingBytes
-                        + " bytes, and pool and staging have room for " + heard.stagingBytes()
+                        + " bytes, and pool and staging have room for " + introduction.stagingBytes()
                         + ". Remedy: raise staging.limit of this node, or share the files' folder");
     }
 

@@ -1,18 +1,18 @@
 package io.ppmr.migration.target;
 
 /**
- * The progress of a migration that comes to this node. Immutable.
+ * The progress of a migration that arrives at this node. Immutable.
  *
- * @param id of the migration
- * @param job its name at the source; empty of one that was recovered after this service had died
- * @param source where it comes from, HOST:PORT; empty as above
- * @param step what is done
- * @param seconds since the source asked for it
- * @param expectedBytes what the ranks had in memory when it was asked for, which is about the size of the image
- * @param arrivedBytes what has come
- * @param readBytes what the restarts have read
- * @param stagedBytes what had to wait beside the pool
- * @param bytesPerSecond what has come, by the time that it took on the average
+ * @param id name of the migration
+ * @param job its name at the source, or empty if the migration was recovered after a crash of this service
+ * @param source address of the source, HOST:PORT; empty as above
+ * @param step the current step
+ * @param seconds time since the source's request
+ * @param expectedBytes memory of the ranks at the request, which is about the size of the image
+ * @param arrivedBytes bytes that arrived
+ * @param readBytes bytes that the restarts read
+ * @param stagedBytes bytes that had to wait in staging
+ * @param bytesPerSecond average rate of arrival
  */
 public record Arrival(
         String id,
@@ -28,13 +28,13 @@ public record Arrival(
 
     /** The steps of a migration at the target. */
     public enum ArrivalStep {
-        /** The image comes, and restarts read it. */
+        /** The image arrives, and restarts read it. */
         ARRIVING,
-        /** Every rank is restored and held; the source decides. */
+        /** Every rank is restored and held. The source decides. */
         HELD,
         /** The ranks run here. */
         COMMITTED,
-        /** Nothing of them is left here. */
+        /** No copy is left here. */
         ROLLED_BACK
     }
 }

@@ -7,7 +7,7 @@ import io.ppmr.target.image.Staging;
 import io.ppmr.target.session.Transfer;
 import io.ppmr.transaction.journal.FinalOutcome;
 
-/** The account of a migration from its beginning here, for those who ask how far it is. Any thread. */
+/** The account of a migration from its beginning here, for status queries. Any thread. */
 final class ArrivalAccount {
     private static final DataMessage.Progress NOTHING = new DataMessage.Progress(0, 0, 0);
     private static final double NS_A_SECOND = 1e9;
@@ -19,7 +19,7 @@ final class ArrivalAccount {
     private final long startNs = System.nanoTime();
     private volatile Transfer transfer;
 
-    /** @param retained whether its image waits here as a whole, except for what is streamed */
+    /** @param retained whether its image waits here as a whole, except for streamed memory */
     ArrivalAccount(Begin begin, String source, JobFacts job, boolean retained) {
         this.begin = begin;
         this.source = source;
@@ -28,12 +28,12 @@ final class ArrivalAccount {
                 + (retained ? Math.max(0, job.residentBytes() - job.streamableBytes()) : 0);
     }
 
-    /** Its bytes begin to come. */
+    /** Adds the transfer, whose bytes begin to arrive. */
     void add(Transfer begun) {
         transfer = begun;
     }
 
-    /** Returns the memory that its ranks, its page map and, where that is in memory, its image will still take. */
+    /** Returns the memory that its ranks, its page map and, with staging in memory, its image still need. */
     long promisedMemoryBytes(boolean stagingInMemory) {
         DataMessage.Progress progress = progress();
         long stagingBytes = promisedStagingBytes();
@@ -41,7 +41,7 @@ final class ArrivalAccount {
         return left(progress.readBytes()) + mapBytes + (stagingInMemory ? stagingBytes : 0);
     }
 
-    /** Returns the bytes that it will still put into staging. */
+    /** Returns the bytes that it still needs in staging. */
     long promisedStagingBytes() {
         return Math.max(0, retainedBytes - progress().stagedBytes());
     }
@@ -72,7 +72,7 @@ final class ArrivalAccount {
                 progress.arrivedBytes() / Math.max(seconds, 1 / NS_A_SECOND));
     }
 
-    /** The same of one that was recovered from the journal: its bytes have come in the service's earlier run. */
+    /** Returns the progress of a recovered migration. Its bytes arrived in an earlier run of the service. */
     static Arrival recovered(TargetMigration migration) {
         return new Arrival(migration.id(), "", "", step(migration), 0, 0, 0, 0, 0, 0);
     }

@@ -9,21 +9,24 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 
 /**
- * The events of one control connection: they wait for the connection's thread, and from {@link #passTo} on they go to a
- * migration. A peer that has the key decides how much it says before a migration listens, so what waits is limited in
- * number, and takes room that all connections share until {@link #handled}, {@link #passTo} or {@link #close}.
+ * The events of one control connection. They wait for the connection's thread, or go to a migration after
+ * {@link #passTo}. Before a migration listens, any peer with the key can send messages. Therefore their number is
+ * limited. They share room with all connections until {@link #handled}, {@link #passTo} or {@link #close}.
  *
- * <p>The connection's agent calls {@link #onEvent}; the connection's thread calls the rest.
+ * <p>The connection's agent calls {@link #onEvent}. The connection's thread calls the other methods.
  */
 final class ConnectionEvents implements SessionListener, AutoCloseable {
-    /** A source says three messages before its migration listens, another peer the same word again each second. */
+    /**
+     * Maximum number of waiting events. A source sends three messages before its migration listens. Another peer
+     * repeats one message each second.
+     */
     private static final int MOST_WAITING = 64;
 
     private final Backlog room;
     private final BlockingQueue<SessionEvent> waiting = new LinkedBlockingQueue<>();
-    /** The room that is taken; guarded by this. */
+    /** The occupied room; guarded by this. */
     private int chargedBytes;
-    /** Guarded by this; null until a migration listens. */
+    /** The migration that listens, or null until there is one. Guarded by this. */
     private SessionListener migration;
 
     private volatile String loss;
@@ -49,35 +52,35 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
         }
     }
 
-    /** Returns why the connection has ended; empty while it has not. Any thread. */
+    /** Returns why the connection ended, or empty while it has not. Any thread. */
     Optional<String> loss() {
         return Optional.ofNullable(loss);
     }
 
     private void queue(SessionEvent event) throws ProtocolException {
-        if (event instanceof SessionEvent.MessageReceived said) {
+        if (event instanceof SessionEvent.MessageReceived received) {
             if (waiting.size() >= MOST_WAITING) {
                 throw new ProtocolException(
-                        "the peer has sent " + MOST_WAITING + " messages that wait to be read, and" + " sends more");
+                        "the peer has sent " + MOST_WAITING + " unread messages, and" + " sends more");
             }
-            chargedBytes += room.reserve(said.lengthBytes());
+            chargedBytes += room.reserve(received.lengthBytes());
         }
         waiting.add(event);
     }
 
-    /** The events that wait, oldest first. */
+    /** Returns the waiting events, oldest first. */
     BlockingQueue<SessionEvent> waiting() {
         return waiting;
     }
 
-    /** A message that was taken out is dealt with. */
-    synchronized void handled(SessionEvent.MessageReceived said) {
-        int charge = room.chargeOf(said.lengthBytes());
+    /** Releases the room of a message that was handled. */
+    synchronized void handled(SessionEvent.MessageReceived received) {
+        int charge = room.chargeOf(received.lengthBytes());
         chargedBytes -= charge;
         room.release(charge);
     }
 
-    /** The migration listens from now on, and hears first what waits. */
+    /** Passes the waiting events to the migration, and all later ones. */
     void passTo(SessionListener listener) throws ProtocolException {
         synchronized (this) {
             for (SessionEvent event = waiting.poll(); event != null; event = waiting.poll()) {
@@ -88,7 +91,7 @@ final class ConnectionEvents implements SessionListener, AutoCloseable {
         close();
     }
 
-    /** Gives the room back; what waits is no longer read. */
+    /** Releases the room. Waiting events are dropped. */
     @Override
     public synchronized void close() {
         room.release(chargedBytes);

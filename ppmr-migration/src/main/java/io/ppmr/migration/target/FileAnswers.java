@@ -27,13 +27,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Answers what a source wants to know of this node's files, by a process of the job's user that looks at them. Each
- * control connection has one, which its owner closes; one question at a time, on any thread.
+ * Answers a source's queries about this node's files, by a process of the job's user that reads them. Each control
+ * connection has one, which its owner closes. It answers one query at a time, on any thread.
  */
 final class FileAnswers implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(FileAnswers.class);
     private static final int MOST_PATHS = 1024;
-    /** With the number of a group before it. */
+    /** Maximum length of a path with a group's number before it. */
     private static final int LONGEST_PATH = 4096 + 16;
 
     private static final String TAKEN = " 1";
@@ -50,10 +50,11 @@ final class FileAnswers implements Closeable {
     private volatile boolean closed;
 
     /**
-     * @param whyNot says why this node looks at nothing for a user; empty if it does
+     * @param whyNot returns why this node reads no file for a user, or empty if it does
+     *
      * @param ignored whether other files are no reason to refuse a job here
-     * @param lost whether the connection ended: then nothing is read. Any thread
-     * @param carry which files of jobs may be put at their places here
+     * @param lost whether the connection ended, so that no file is read; any thread
+     * @param carry the files of jobs that may be placed here
      */
     FileAnswers(
             NativePrograms programs,
@@ -70,10 +71,10 @@ final class FileAnswers implements Closeable {
         this.carry = carry;
     }
 
-    /** Answers on a thread of its own; throws if an answer is under way. */
+    /** Answers on its own thread. Throws if an answer is under way. */
     void answerLater(InspectFiles question, ControlLink link) throws ProtocolException {
         if (!busy.compareAndSet(false, true)) {
-            throw new ProtocolException("the source asks about files before it is answered: it is broken");
+            throw new ProtocolException("the source sent a query about files before the last answer: it is broken");
         }
         Thread thread = new Thread(
                 () -> {
@@ -94,32 +95,32 @@ final class FileAnswers implements Closeable {
         thread.start();
     }
 
-    /** Looks, and says what is there or why not. */
+    /** Reads the files, and returns their facts or the error. */
     synchronized FilesInspected answer(InspectFiles question) {
         try {
-            JobUser asked = new JobUser(question.uid(), question.gid());
-            Optional<String> why = user == null ? whyNot.apply(asked) : Optional.empty();
+            JobUser asker = new JobUser(question.uid(), question.gid());
+            Optional<String> why = user == null ? whyNot.apply(asker) : Optional.empty();
             if (why.isPresent()) {
                 return failed(why.get());
             }
-            if (user != null && !user.equals(asked)) {
-                return failed("it was asked for another user before on this connection: the source is broken");
+            if (user != null && !user.equals(asker)) {
+                return failed("the query's user differs from the connection's first: the source is broken");
             }
             if (question.paths().size() > MOST_PATHS
                     || question.paths().stream()
                             .anyMatch(path -> path.length() > LONGEST_PATH || path.indexOf('\0') >= 0)) {
-                return failed("it was asked for too many paths at once, or for one that is none: the source is broken");
+                return failed("the query has too many or invalid paths: the source is broken");
             }
-            user = asked;
+            user = asker;
             if (looker == null) {
-                looker = FileLooker.start(programs, asked, digests, () -> closed || lost.getAsBoolean());
+                looker = FileLooker.start(programs, asker, digests, () -> closed || lost.getAsBoolean());
             }
             return new FilesInspected(FileComparison.kernel(), ignored, lines(question), "");
         } catch (CheckpointException e) {
             return failed(String.valueOf(e.getMessage()));
         } catch (RuntimeException e) {
-            LOG.error("a question about files cannot be answered", e);
-            return failed("it cannot answer what was asked about files: " + e);
+            LOG.error("a query about files could not be answered", e);
+            return failed("the query about files could not be answered: " + e);
         }
     }
 
@@ -136,11 +137,13 @@ final class FileAnswers implements Closeable {
             case 'c' -> contents(files, true);
             case 'd' -> contents(files, false);
             case 'w' -> rooms(question.paths());
-            default -> throw new CheckpointException("it was asked what this release does not know");
+            default -> throw new CheckpointException("this release does not know that kind of query");
         };
     }
 
-    /** This node's operator says where files may be put: the source's is not asked for that. */
+    /**
+     * Returns the room for files. Only this node's configuration decides where files may be placed, not the source's.
+     */
     private List<String> rooms(List<String> questions) throws CheckpointException {
         List<String> rooms = new ArrayList<>();
         for (String question : questions) {
@@ -172,7 +175,7 @@ final class FileAnswers implements Closeable {
         return contents;
     }
 
-    /** Ends the process that looks; an answer under way fails. */
+    /** Ends the process that reads files. A current answer fails. */
     @Override
     public void close() {
         closed = true;

@@ -21,13 +21,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files of one rank while they come: a thread of its own passes their stream to a process of the job's user, which
- * writes them and gives them their names. Made and ended by the migration's thread.
+ * The arriving files of one rank. Its own thread passes their stream to a process of the job's user, which writes them
+ * and moves them to their names. Made and ended by the migration's thread.
  */
 final class FileArrival {
     private static final Logger LOG = LoggerFactory.getLogger(FileArrival.class);
     private static final Duration END_LIMIT = Duration.ofSeconds(20);
-    /** The bytes of a stream for each file, besides its content and the heads of its pieces. */
+    /** Bytes of a stream for each file, in addition to its content and the heads of its pieces. */
     private static final int LINE_BYTES = 256;
 
     private static final int PIECE_BYTES = 1 << 12;
@@ -48,16 +48,16 @@ final class FileArrival {
     private volatile String failure = "";
     private volatile FilePlacer placer;
     private volatile FilePlacement written;
-    private boolean told;
+    private boolean isReported;
 
     /**
-     * Begins.
+     * Begins to receive.
      *
-     * @param stream where the files come
-     * @param limitBytes the most that those of all ranks may have, without holes
-     * @param arrivedBytes of all ranks
-     * @param limit how long all of it may take
-     * @param workRoot where the process is noted, for a service that finds this one dead
+     * @param stream stream of the files
+     * @param limitBytes maximum size of the files of all ranks, without holes
+     * @param arrivedBytes size of the arrived files of all ranks
+     * @param limit time limit
+     * @param workRoot directory of a note of the process, for the next run of the service if this one dies
      */
     FileArrival(
             int rank,
@@ -100,11 +100,11 @@ final class FileArrival {
             placed = true;
         } catch (IOException | CheckpointException | RuntimeException e) {
             failure = String.valueOf(e.getMessage());
-            LOG.debug("the files of rank {} are not at their places", rank, e);
+            LOG.debug("the files of rank {} were not placed", rank, e);
         }
     }
 
-    /** Gives the bytes of the stream as they come, and frees what they took here. */
+    /** Reads the bytes of the stream as they arrive, and frees their room here. */
     private final class Stream implements FilePlacer.Content {
         private final long mostBytes =
                 limitBytes + limitBytes / PIECE_BYTES * Long.BYTES * 2 + (long) LINE_BYTES * CarryPolicy.MOST_FILES;
@@ -118,12 +118,12 @@ final class FileArrival {
             }
             int bytes = stream.read(BufferUtil.address(room), buffer.length, offset);
             if (bytes < 0) {
-                throw new IOException("the files of rank " + rank + " have not come: the transfer has failed");
+                throw new IOException("the files of rank " + rank + " did not arrive: the transfer failed");
             }
-            free(bytes);
+            release(bytes);
             offset += bytes;
             if (arrivedBytes.addAndGet(bytes) > mostBytes) {
-                throw new IOException("the files that travel with the job have more than " + limitBytes
+                throw new IOException("the files that move with the job have more than " + limitBytes
                         + " bytes, which this node's configuration allows (copy_limit)");
             }
             room.clear();
@@ -131,8 +131,8 @@ final class FileArrival {
             return bytes;
         }
 
-        /** The bytes are passed on, and staging has room for others. */
-        private void free(int bytes) throws IOException {
+        /** Frees the room of bytes that were passed on. */
+        private void release(int bytes) throws IOException {
             try {
                 if (bytes > 0) {
                     stream.punchHole(offset, bytes);
@@ -143,10 +143,10 @@ final class FileArrival {
         }
     }
 
-    /** Returns true once, when the files are at their places. The migration's thread. */
+    /** Returns true once, when the files are in place. The migration's thread. */
     boolean isNewlyPlaced() {
-        boolean now = placed && !told;
-        told |= now;
+        boolean now = placed && !isReported;
+        isReported |= now;
         return now;
     }
 
@@ -154,25 +154,25 @@ final class FileArrival {
         return placed;
     }
 
-    /** Returns why they are not and will not be at their places; empty while that is not known. */
+    /** Returns why the files will not be in place, or empty while that is unknown. */
     Optional<String> failure() {
         return Optional.of(failure).filter(why -> !why.isEmpty());
     }
 
-    /** Throws unless each file still has its name: the restored process has opened that one then. */
+    /** Throws if a file lost its name, because the restored process has opened that name. */
     void verify() throws CheckpointException {
         try (FilePlacer looks = FilePlacer.start(programs, written, () -> ended)) {
             looks.verify();
         }
     }
 
-    /** Ends the process, and waits for its thread; false if it does not end in time. */
+    /** Ends the process, and waits for its thread. Returns false if it does not end in time. */
     boolean end() {
         ended = true;
         boolean interrupted = false;
         boolean gone = false;
         try {
-            // It ends as soon as it sees that, and has closed its process then.
+            // The thread ends as soon as it reads that flag, and has closed its process then.
             FilePlacer current = placer;
             if (current != null) {
                 current.end(END_LIMIT);

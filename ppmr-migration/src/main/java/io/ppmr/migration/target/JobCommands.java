@@ -20,9 +20,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells a job, by commands of this target's own configuration, that its ranks run here ({@code resumed}), and where all
- * are if this target has to decide without the source ({@code reconnect}). What they are told is the plan as the source
- * has said it, kept in the journal with the vote. Owned by the migration's thread.
+ * Notifies a job by commands of this target's configuration: {@code resumed} when its ranks run here, and
+ * {@code reconnect} if this target decides without the source. They get the plan that the source has sent, which is
+ * kept in the journal with the vote. Owned by the migration's thread.
  */
 final class JobCommands {
     private static final Logger LOG = LoggerFactory.getLogger(JobCommands.class);
@@ -30,28 +30,28 @@ final class JobCommands {
     private final TargetContext service;
     private TransactionRecord.JobPlacement placement;
 
-    /** @param records what the journal has of the migration */
+    /** @param records the migration's records in the journal */
     JobCommands(TargetContext service, List<TransactionRecord> records) {
         this.service = service;
         placement = TransactionRecord.last(records, TransactionRecord.JobPlacement.class)
                 .orElse(null);
     }
 
-    /** An attempt begins. */
+    /** Notes the plan of an attempt that begins. */
     void begun(Begin begin, int attempt) {
         String moving = begin.moving().stream().map(String::valueOf).collect(Collectors.joining(" "));
         placement = new TransactionRecord.JobPlacement(
                 begin.migrationId(), attempt, begin.job(), begin.uid(), begin.gid(), moving, begin.rankNodes());
     }
 
-    /** The vote follows, with whose sync this is on the disk. */
-    void keep() {
+    /** Records the plan. The vote's sync follows, and brings it to the disk. */
+    void recordPlacement() {
         if (placement != null) {
             try {
                 service.journal().append(placement);
             } catch (IOException e) {
                 LOG.warn(
-                        "migration {}: a restarted service will not know where its ranks are: {}",
+                        "migration {}: the places of its ranks could not be recorded for a restart of the service: {}",
                         placement.migrationId(),
                         e.getMessage());
             }
@@ -59,8 +59,8 @@ final class JobCommands {
     }
 
     /**
-     * Copies run here: tells the job where its ranks of this target are, if it has a hook for that. After a restart of
-     * the service it may be told again.
+     * Runs the job's resumed hook, if there is one, because its copies run here. It gets the places of its ranks on
+     * this target. After a restart of the service it may run again.
      */
     void resumed(String migrationId, List<PlannedRank> here) {
         Optional<JobCommand> hook = placement == null
@@ -78,22 +78,23 @@ final class JobCommands {
                 hook.get(),
                 migrationId,
                 Map.of("PPMR_RANKS", ranks, "PPMR_PIDS", pids),
-                "be told that it has moved");
+                "receive the new place of its ranks");
     }
 
-    /** This target has decided without the source, and every copy runs: runs the job's hook, if there is one. */
+    /** Runs the job's reconnect hook, if there is one. This target decided without the source, and every copy runs. */
     void reconnect(String migrationId) {
         if (placement == null) {
             LOG.warn(
-                    "migration {}: the places of its ranks are not known here, so the reconnect hook is not run",
+                    "migration {}: the reconnect hook was not run, because the places of its ranks are unknown here",
                     migrationId);
             return;
         }
         Optional<JobCommand> hook = service.settings().commands().reconnect(placement.job());
         if (hook.isEmpty()) {
             LOG.warn(
-                    "migration {}: decided without its source, and there is no [reconnect.{}] here, so job {} is not"
-                            + " told where its ranks are: {}",
+                    "migration {}: decided without its source, and this configuration has no [reconnect.{}], so job"
+                            + " {} does"
+                            + " not receive the places of its ranks: {}",
                     migrationId,
                     placement.job(),
                     placement.job(),
@@ -108,7 +109,7 @@ final class JobCommands {
                 "communicate again by itself");
     }
 
-    /** @param withoutIt what the job may not do where it fails */
+    /** @param withoutIt what the job may miss if the command fails */
     private void run(String name, JobCommand hook, String migrationId, Map<String, String> about, String withoutIt) {
         RankMap map = RankMap.of(placement.places());
         JobUser user = new JobUser(placement.uid(), placement.gid());
@@ -120,7 +121,7 @@ final class JobCommands {
             environment.put("PPMR_JOB", placement.job());
             environment.putAll(about);
             command.run(environment, work, service.programs());
-            LOG.info("migration {}: job {} is told by {}: {}", migrationId, placement.job(), name, map.lines());
+            LOG.info("migration {}: job {} notified by {}: {}", migrationId, placement.job(), name, map.lines());
         } catch (IOException | CheckpointException e) {
             LOG.error("migration {}: {}: the job may not {}", migrationId, e.getMessage(), withoutIt);
         } finally {

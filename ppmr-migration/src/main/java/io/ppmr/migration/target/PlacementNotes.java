@@ -29,9 +29,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files of jobs that this target puts at their places, one note for each rank of an attempt, in a folder of the
- * journal's. A note is on the disk before the first of its files is, and stays until they are undone, or final: so a
- * service that finds this one dead leaves nothing of them. For any thread; an attempt's notes belong to one at a time.
+ * The files of jobs that this target places, with one note for each rank of an attempt, in a folder beside the journal.
+ * A note is on the disk before its first file is. It stays until the files are removed, or final. Therefore the next
+ * run of a service that died leaves none of them behind. For any thread; an attempt's notes belong to one at a time.
  */
 final class PlacementNotes {
     private static final Logger LOG = LoggerFactory.getLogger(PlacementNotes.class);
@@ -43,7 +43,7 @@ final class PlacementNotes {
     private static final String COMMITTED = "committed";
     private static final String OPEN = "open";
     private static final long AGAIN_S = 60;
-    /** A filesystem that fails for good must not keep a migration from its end. */
+    /** Maximum number of tries. A filesystem that fails for good must not keep a migration from its end. */
     private static final int MOST_TRIES = 5;
 
     private final Path folder;
@@ -57,12 +57,12 @@ final class PlacementNotes {
         Folders.create(folder, Folders.PRIVATE);
     }
 
-    /** Names the placement of a rank's files. */
+    /** Returns the name of the placement of a rank's files. */
     static String name(String migrationId, int attempt, int rank) {
         return migrationId + "." + attempt + "." + rank;
     }
 
-    /** Writes a note, or another in its place; it is on the disk when this returns. */
+    /** Writes or replaces a note. The note is on the disk when this returns. */
     void write(FilePlacement placement) throws IOException {
         write(placement, false);
     }
@@ -100,14 +100,14 @@ final class PlacementNotes {
         }
     }
 
-    /** A note, and whether its files are the job's for good: from then on they are never taken away. */
+    /** A note, and whether its files are final. Final files are never removed. */
     private record Note(FilePlacement placement, boolean committed) {}
 
     private Note read(String name) throws IOException {
         String text = Files.readString(folder.resolve(name), StandardCharsets.ISO_8859_1);
         String[] fields = text.split("\0", -1);
         if (fields.length < HEAD_FIELDS + 1 || (fields.length - HEAD_FIELDS - 1) % ENTRY_FIELDS != 0) {
-            throw new IOException(folder.resolve(name) + " is damaged. Remedy: look for files whose names begin with"
+            throw new IOException(folder.resolve(name) + " is damaged. Remedy: find files whose names begin with"
                     + " .ppmr-" + name + " in the folders that [files] copy names, and remove the note");
         }
         List<PlacedFile> entries = new ArrayList<>();
@@ -133,17 +133,18 @@ final class PlacementNotes {
         return names;
     }
 
-    /** The names of the notes of an attempt. */
-    private List<String> of(String migrationId, int attempt) throws IOException {
+    /** Lists the names of an attempt's notes. */
+    private List<String> namesOf(String migrationId, int attempt) throws IOException {
         String prefix = migrationId + "." + attempt + ".";
         return names().stream().filter(name -> name.startsWith(prefix)).toList();
     }
 
-    private interface Settling {
+    private interface SettleAction {
         void settle(FilePlacer placer) throws CheckpointException;
     }
 
-    private void settle(String name, FilePlacement placement, Settling how) throws IOException, CheckpointException {
+    private void settle(String name, FilePlacement placement, SettleAction how)
+            throws IOException, CheckpointException {
         try (FilePlacer placer = FilePlacer.start(programs, placement, () -> false)) {
             how.settle(placer);
         }
@@ -152,15 +153,15 @@ final class PlacementNotes {
     }
 
     /**
-     * Takes the files of an attempt away, and gives what was there before its names again.
+     * Removes the files of an attempt, and restores the replaced files.
      *
-     * @return false where it makes sense to try again
+     * @return false if another try makes sense
      */
     boolean undo(String migrationId, int attempt) {
         boolean done = true;
         List<String> names;
         try {
-            names = of(migrationId, attempt);
+            names = namesOf(migrationId, attempt);
         } catch (IOException e) {
             LOG.error("the notes of files in {} cannot be read: {}", folder, e.getMessage());
             return false;
@@ -169,15 +170,15 @@ final class PlacementNotes {
             try {
                 Note note = read(name);
                 if (note.committed()) {
-                    LOG.error("migration {}: its files stay, since they were said to be the job's", migrationId);
+                    LOG.error("migration {}: its files stay, because they are final", migrationId);
                     continue;
                 }
                 settle(name, note.placement(), FilePlacer::undo);
-                LOG.info("migration {}: the files that came for {} are taken away", migrationId, name);
+                LOG.info("migration {}: removed the arrived files of {}", migrationId, name);
             } catch (IOException | CheckpointException e) {
                 int tried = tried(name);
                 LOG.error(
-                        "migration {}: files that came for {} are not taken away: {}{}",
+                        "migration {}: arrived files of {} could not be removed: {}{}",
                         migrationId,
                         name,
                         e.getMessage(),
@@ -192,58 +193,61 @@ final class PlacementNotes {
         return tries.merge(name, 1, Integer::sum);
     }
 
-    /** Before the copies run: from now on their files are never taken away, whatever the journal still knows. */
+    /**
+     * Makes the files final before the copies run. From now on they are never removed, whatever the journal contains.
+     */
     void commit(String migrationId, int attempt) throws IOException {
-        for (String name : of(migrationId, attempt)) {
+        for (String name : namesOf(migrationId, attempt)) {
             write(read(name).placement(), true);
         }
     }
 
-    /** Throws if one of these paths belongs to files that are not settled. */
+    /** Throws if one of these paths belongs to a migration without an outcome. */
     void requireFree(List<String> paths) throws IOException, CheckpointException {
         for (String name : names()) {
             for (PlacedFile entry : read(name).placement().entries()) {
                 if (paths.contains(entry.path())) {
-                    throw new CheckpointException(entry.shown() + " came with migration " + name
-                            + ", which is not settled yet. Remedy: move the job when it is");
+                    throw new CheckpointException(entry.shown() + " arrived with migration " + name
+                            + ", which has no outcome yet. Remedy: move the job later");
                 }
             }
         }
     }
 
-    /** Returns whether files of a migration are not settled yet. */
+    /** Returns whether files of a migration wait for its outcome. */
     boolean hasAny(String migrationId) throws IOException {
         return names().stream().anyMatch(name -> name.startsWith(migrationId + "."));
     }
 
-    /** The copies run: takes away what their files have replaced. What fails is left to the next start. */
+    /** Removes the files that were replaced, because the copies run. A failure is left to the service's next start. */
     void finish(String migrationId, int attempt) {
         try {
-            for (String name : of(migrationId, attempt)) {
+            for (String name : namesOf(migrationId, attempt)) {
                 settle(name, read(name).placement(), FilePlacer::finish);
             }
         } catch (IOException | CheckpointException e) {
             LOG.warn(
-                    "migration {}: what its files have replaced is not removed yet: {}. The next start of the service"
-                            + " tries it again",
+                    "migration {}: the files that its files replaced could not be removed: {}. The next start of"
+                            + " the service"
+                            + " tries again",
                     migrationId,
                     e.getMessage());
         }
     }
 
-    /** The outcome of an attempt that an earlier run of the service has begun. */
+    /** The outcome of an attempt that an earlier run of the service began. */
     enum AttemptOutcome {
         COMMITTED,
         ROLLED_BACK,
         OPEN
     }
 
-    /** Tells the outcome of an attempt. */
+    /** Returns the outcome of an attempt. */
     interface Outcomes {
         AttemptOutcome of(String migrationId, int attempt) throws IOException;
     }
 
-    /** Settles what an earlier run has left, except for attempts that are still open; false if some of it is left. */
+    /** Settles the notes of an earlier run, except for attempts that are still open. Returns false if some are left. */
     private boolean settleLeft(List<String> left, Outcomes outcomes) throws IOException {
         boolean done = true;
         Set<String> attempts = new LinkedHashSet<>();
@@ -254,15 +258,15 @@ final class PlacementNotes {
             String id = one.substring(0, one.lastIndexOf('.'));
             int attempt = Integer.parseInt(one.substring(one.lastIndexOf('.') + 1));
             boolean committed = false;
-            for (String name : of(id, attempt)) {
+            for (String name : namesOf(id, attempt)) {
                 committed |= read(name).committed();
             }
             AttemptOutcome outcome = outcomes.of(id, attempt);
             if (outcome == AttemptOutcome.OPEN) {
-                LOG.info("migration {}: its files wait for its outcome", id);
+                LOG.info("migration {}: its placed files wait for its outcome", id);
             } else if (committed || outcome == AttemptOutcome.COMMITTED) {
                 finish(id, attempt);
-                done &= of(id, attempt).isEmpty();
+                done &= namesOf(id, attempt).isEmpty();
             } else {
                 done &= undo(id, attempt);
             }
@@ -271,13 +275,13 @@ final class PlacementNotes {
     }
 
     /**
-     * Settles what an earlier run of the service has left, on a thread of its own, which tries again each minute while
-     * some of it is left: a filesystem may be mounted later. It ends when it is interrupted.
+     * Settles the notes of an earlier run of the service, on its own thread. It tries again each minute while some are
+     * left, because a filesystem may be mounted later. It ends when it is interrupted.
      */
     Thread recover(Outcomes outcomes) throws IOException {
         try (Stream<Path> found = Files.list(folder)) {
             for (Path path : found.filter(one -> one.toString().endsWith(NEW)).toList()) {
-                // Its files were not begun, or have a whole note beside it.
+                // Its files were not begun, or a complete note exists beside it.
                 Files.deleteIfExists(path);
             }
         }
@@ -285,7 +289,7 @@ final class PlacementNotes {
         Thread thread = new Thread(
                 () -> {
                     try {
-                        // Interrupted when the service ends: the next start continues.
+                        // The thread is interrupted when the service ends. The next start continues.
                         while (!settleLeft(left, outcomes)) {
                             LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(AGAIN_S));
                             if (Thread.interrupted()) {

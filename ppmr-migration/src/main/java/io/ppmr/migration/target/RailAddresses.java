@@ -13,16 +13,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Listens for the connections of a target's rails. An address that the node does not have, since its network is
- * down, is tried again for each migration. Safe for any thread; lives as long as the listener, which closes what is
- * open.
+ * Listens for the connections of a target's rails. An address that the node does not have, because its network is down,
+ * is tried again for each migration. Safe for any thread. It lives as long as the listener, which closes the open
+ * addresses.
  */
 final class RailAddresses {
     private static final Logger LOG = LoggerFactory.getLogger(RailAddresses.class);
 
     private final List<RailSettings> rails;
     private final PeerListener listener;
-    /** By the rails' names. */
+    /** Addresses by the rails' names. */
     private final Map<String, InetSocketAddress> open = new HashMap<>();
 
     RailAddresses(List<RailSettings> rails, PeerListener listener) {
@@ -30,13 +30,13 @@ final class RailAddresses {
         this.listener = listener;
     }
 
-    /** Listens for each rail for which that can be done, and says where. */
+    /** Listens for each rail if possible, and returns the addresses. */
     synchronized List<DataMessage.OfferedRail> listening() {
         List<DataMessage.OfferedRail> listening = new ArrayList<>();
         for (RailSettings rail : rails) {
             InetSocketAddress address = open.get(rail.name());
             if (address == null && rail.address().isPresent()) {
-                address = open(rail.name(), rail.address().get());
+                address = listen(rail.name(), rail.address().get());
             }
             if (address != null) {
                 listening.add(new DataMessage.OfferedRail(
@@ -46,14 +46,14 @@ final class RailAddresses {
         return listening;
     }
 
-    private InetSocketAddress open(String name, InetSocketAddress address) {
+    private InetSocketAddress listen(String name, InetSocketAddress address) {
         try {
             InetSocketAddress opened = listener.listenAt(address);
-            LOG.info("connections of rail {} come to {}", name, opened);
+            LOG.info("rail {} listens at {}", name, opened);
             open.put(name, opened);
             return opened;
         } catch (IOException e) {
-            LOG.warn("rail {} is not there: {}", name, e.getMessage());
+            LOG.warn("rail {} is unavailable: {}", name, e.getMessage());
             return null;
         }
     }

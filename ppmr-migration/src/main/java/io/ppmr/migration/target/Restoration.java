@@ -54,23 +54,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The restarts of one attempt, reading out of the images while they arrive (paper 1, section IV). It decides nothing.
- * Owned by the migration's thread.
+ * The restarts of one attempt. They read the images while these arrive (paper 1, section IV). It decides nothing. Owned
+ * by the migration's thread.
  */
 final class Restoration {
     private static final Logger LOG = LoggerFactory.getLogger(Restoration.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
 
-    private static final long LOOK_NS = TimeUnit.SECONDS.toNanos(1);
+    private static final long CHECK_NS = TimeUnit.SECONDS.toNanos(1);
     /** A command that only polls uses less than this fraction (1/n) of a core. */
     private static final int IDLE_SHARE = 20;
 
-    /** The records of a migration's originals lie in files of the work directory until they are compared. */
+    /**
+     * Maximum size of the records of a migration's originals. They are files of the work directory until they are
+     * compared.
+     */
     private static final long MAX_RECORD_CHARS = 512L << 20;
 
     private final Begin begin;
     private final Map<Integer, PodFacts> pods;
-    /** The migration and the attempt. */
+    /** The name of migration and attempt for the pods. */
     private final String move;
 
     private final Checkpointer checkpointer;
@@ -85,20 +88,21 @@ final class Restoration {
     private final Map<Integer, FileArrival> files = new TreeMap<>();
     private final AtomicLong carriedBytes = new AtomicLong();
     private final Map<Integer, ProcessPrivileges> originals = new HashMap<>();
-    /** The record that is being said, of one rank at a time; null between two. */
+    /** The record that arrives now, of one rank at a time; null between two. */
     private ArrivingPrivileges record;
 
     private long recordChars;
-    private long lastLookNs = System.nanoTime();
-    private long lastMoveNs = lastLookNs;
+    private long lastCheckNs = System.nanoTime();
+    private long lastMoveNs = lastCheckNs;
     private long lastMoved;
     private long lastProcessorNs;
-    private boolean wantedProcessor;
+    private boolean isComputing;
     private boolean begun;
 
     /**
-     * @param pods what the ranks are that are pods
-     * @param directory the attempt's own, in the mount and in the work directory
+     * @param pods facts of the ranks that are pods
+     *
+     * @param directory the attempt's own directory, in the mount and in the work directory
      */
     Restoration(
             Begin begin,
@@ -120,15 +124,20 @@ final class Restoration {
         this.workRoot = service.settings().node().workDirectory().resolve(directory);
     }
 
-    /** Begins to start a restart for every rank; each waits for its image. */
+    /** Begins a restart for every rank. Each waits for its image. */
     void start() {
         JobUser user = new JobUser(begin.uid(), begin.gid());
         begun = true;
         restarts.start(begin.ranks(), rank -> {
-            Path work = WorkDirectories.create(workRoot, rank);
+            Path checkRestarts = WorkDirectories.create(workRoot, rank);
             Path images = imageRoot.resolve(ArrivingImages.rankPath(rank).substring(1));
             RankCommand restart = checkpointer.restart(new RestartTask(
-                    rank, user, images, work, service.settings().rules().restartDeadline(), enclosure(rank)));
+                    rank,
+                    user,
+                    images,
+                    checkRestarts,
+                    service.settings().rules().restartDeadline(),
+                    enclosure(rank)));
             OrphanedCommand.note(workRoot, restart.started());
             return restart;
         });
@@ -155,21 +164,21 @@ final class Restoration {
     }
 
     /**
-     * Takes notice of restarts that have ended.
+     * Handles restarts that ended.
      *
-     * @param says told what the source is to hear
+     * @param toSource sends messages to the source
      * @return whether every rank is restored and every byte accounted for
      */
-    boolean work(Consumer<Message> says) throws CheckpointException, InterruptedException {
+    boolean checkRestarts(Consumer<Message> toSource) throws CheckpointException, InterruptedException {
         for (Optional<HeldRank> next = restarts.next(Duration.ZERO);
                 next.isPresent();
                 next = restarts.next(Duration.ZERO)) {
             HeldRank rank = next.get();
             copies.add(rank);
             restored.add(rank);
-            // It may have a session of its own, so the restart's processes do not lead to it.
+            // The rank may have a session of its own, so it is not found from the restart's processes.
             noteRestored(rank);
-            says.accept(new ControlMessage.Restored(
+            toSource.accept(new ControlMessage.Restored(
                     rank.rank(),
                     rank.processes().stream().map(ProcessIdentity::pid).toList()));
         }
@@ -178,7 +187,7 @@ final class Restoration {
                 throw new CheckpointException(arrival.failure().get());
             }
             if (arrival.isNewlyPlaced()) {
-                says.accept(new ControlMessage.FilesPlaced(arrival.rank()));
+                toSource.accept(new ControlMessage.FilesPlaced(arrival.rank()));
             }
         }
         requireProgress(System.nanoTime());
@@ -189,39 +198,39 @@ final class Restoration {
     }
 
     /**
-     * Fails restarts that are stopped although all bytes are here; until those are, the transfer watches them. A
-     * restart moves while it reads, computes, or restores a rank.
+     * Fails restarts that make no progress although all bytes are here. Before that, the transfer watches them. A
+     * restart makes progress if it reads, computes, or restores a rank.
      */
     private void requireProgress(long nowNs) throws CheckpointException {
-        if (nowNs - lastLookNs < LOOK_NS || restarts.isEmpty()) {
+        if (nowNs - lastCheckNs < CHECK_NS || restarts.isEmpty()) {
             return;
         }
         List<ProcStat> commands = processes.snapshot().stats(restarts.started());
         long processorNs = commands.stream().mapToLong(ProcStat::processorNs).sum();
         boolean wantsProcessor = commands.stream().anyMatch(ProcStat::isRunnable);
-        // One that computes may be starved on a busy node; one that polls is seen runnable now and then, not twice
-        // running.
-        boolean computes = processorNs - lastProcessorNs > (nowNs - lastLookNs) / IDLE_SHARE
-                || (wantsProcessor && wantedProcessor && processorNs > lastProcessorNs);
-        wantedProcessor = wantsProcessor;
+        // A computing restart may get no time on a busy node. A polling one is runnable now and then, but not in two
+        // checks in a row.
+        boolean computes = processorNs - lastProcessorNs > (nowNs - lastCheckNs) / IDLE_SHARE
+                || (wantsProcessor && isComputing && processorNs > lastProcessorNs);
+        isComputing = wantsProcessor;
         DataMessage.Progress bytes = transfer.lastProgress();
         long moved = bytes.arrivedBytes() + bytes.readBytes() + restored.size();
         if (computes || moved != lastMoved || !transfer.complete()) {
             lastMoveNs = nowNs;
         }
-        lastLookNs = nowNs;
+        lastCheckNs = nowNs;
         lastMoved = moved;
         lastProcessorNs = processorNs;
         Duration limit = service.settings().transfer().stallLimit();
         if (nowNs - lastMoveNs > limit.toNanos()) {
             throw new CheckpointException("the restarts of ranks " + restarts.ranks() + " have read nothing, computed"
-                    + " nothing and restored no rank for " + limit.toSeconds() + " s (stall_limit), though all bytes"
-                    + " of their images are here. Remedy: see what such a restart waits for, such as a file lock that"
-                    + " the original holds, and keep the job from having it");
+                    + " nothing and restored no rank for " + limit.toSeconds() + " s (stall_limit), although all bytes"
+                    + " of their images are here. Remedy: find out what such a restart waits for, such as a file lock"
+                    + " of the original, and let the job run without it");
         }
     }
 
-    /** The source sends files of a rank: they are put at their places if this node's configuration allows it. */
+    /** Places the files that the source sends for a rank, if this node's configuration allows it. */
     void onMessage(ControlMessage.CarriedFiles carry) throws CheckpointException {
         CarryPolicy policy = service.settings().carry();
         Optional<ArrivingFile> stream = transfer.images().carried(carry.rank());
@@ -244,8 +253,8 @@ final class Restoration {
             String path = carry.paths().get(at);
             boolean replaces = carry.replacing().contains(at);
             if (path.indexOf('\0') >= 0 || !policy.names(path) || (replaces && !policy.replace())) {
-                throw new CheckpointException("the configuration of this node does not let " + EscapedName.text(path)
-                        + " be put at its place. Remedy: see [files] copy and replace of this target");
+                throw new CheckpointException("the configuration of this node does not allow " + EscapedName.text(path)
+                        + " to be placed here. Remedy: see [files] copy and replace of this target");
             }
             entries.add(new FilePlacement.PlacedFile(path, replaces, ""));
             if (replaces) {
@@ -259,7 +268,7 @@ final class Restoration {
                 throw new CheckpointException(holder.get() + ". Remedy: end that process, or name another spare node");
             }
         } catch (IOException e) {
-            throw new CheckpointException("it is not known whether files here are in use: " + e.getMessage(), e);
+            throw new CheckpointException("the use of files here could not be checked: " + e.getMessage(), e);
         }
         String[] words = move.split("\\.", -1);
         String name = PlacementNotes.name(words[0], Integer.parseInt(words[1]), carry.rank());
@@ -277,37 +286,36 @@ final class Restoration {
                         workRoot));
     }
 
-    /** The source says what a rank's originals may do and have open, or a part of it. */
-    void onMessage(ControlMessage.OriginalRights said) throws CheckpointException {
-        recordChars += said.lines().stream().mapToInt(String::length).sum();
-        if (!begin.ranks().contains(said.rank())
-                || originals.containsKey(said.rank())
-                || (record != null && record.rank() != said.rank())) {
-            throw new CheckpointException("the source says what the originals of rank " + said.rank()
-                    + " may do, which is not in its plan here, was said before, or comes between another rank's: the"
+    /** Receives the privileges and open files of a rank's originals, or a part of them. */
+    void onMessage(ControlMessage.OriginalRights part) throws CheckpointException {
+        recordChars += part.lines().stream().mapToInt(String::length).sum();
+        if (!begin.ranks().contains(part.rank())
+                || originals.containsKey(part.rank())
+                || (record != null && record.rank() != part.rank())) {
+            throw new CheckpointException("the source sent privileges of the originals of rank " + part.rank()
+                    + ", which is not in its plan here, was complete before, or comes between another rank's: the"
                     + " source is broken");
         }
         if (recordChars > MAX_RECORD_CHARS) {
             throw new CheckpointException(
-                    "the source's record of what its originals may do and have open has more than " + MAX_RECORD_CHARS
+                    "the source's record of its originals' privileges and open files has more than " + MAX_RECORD_CHARS
                             + " characters. Remedy: move fewer ranks, or ranks with fewer threads, at once");
         }
         if (record == null) {
-            record = new ArrivingPrivileges(workRoot, said.rank());
+            record = new ArrivingPrivileges(workRoot, part.rank());
         }
-        record.add(said.lines());
-        if (said.last()) {
-            originals.put(said.rank(), record.end());
+        record.add(part.lines());
+        if (part.last()) {
+            originals.put(part.rank(), record.end());
             record = null;
         }
     }
 
     /**
-     * Compares every copy with its original; throws, and names what it is, if one is more or a rank has none. To be
-     * called when every rank is restored and everything that the source said before the end of its images has been
-     * heard.
+     * Compares every copy with its original. Throws if one has more privileges, or a rank has no original. Call it when
+     * every rank is restored and every message before the end of the images has been handled.
      */
-    void requireNoMore() throws CheckpointException {
+    void requireNoEscalation() throws CheckpointException {
         Path own;
         try {
             own = workRoot.toRealPath();
@@ -323,8 +331,8 @@ final class Restoration {
         for (HeldRank rank : restored) {
             ProcessPrivileges original = originals.get(rank.rank());
             if (original == null) {
-                throw new CheckpointException("the source has not said what the originals of rank " + rank.rank()
-                        + " may do, so their copies cannot be compared. Remedy: install the same release on both"
+                throw new CheckpointException("the source has not sent the privileges of the originals of rank "
+                        + rank.rank() + ", so their copies cannot be compared. Remedy: install the same release on both"
                         + " nodes");
             }
             compared.put(rank, original);
@@ -338,12 +346,12 @@ final class Restoration {
         }
     }
 
-    /** The vote is in the journal: from now on a service that finds this one dead goes by that. */
-    void voted() {
+    /** Notes that the vote is in the journal. From now on, the next run of a service that dies uses that record. */
+    void noteVote() {
         try {
             OrphanedCommand.forget(workRoot);
         } catch (IOException e) {
-            LOG.warn("a note in {} stays behind: {}", workRoot, e.getMessage());
+            LOG.warn("a note in {} could not be removed: {}", workRoot, e.getMessage());
         }
     }
 
@@ -352,9 +360,9 @@ final class Restoration {
     }
 
     /**
-     * Ends what is under way; what was restored meanwhile is with the copies.
+     * Ends the current restarts. Ranks that were restored in the meantime belong to the copies.
      *
-     * @return false if a process that writes files of the job has not ended: try again
+     * @return false if a process that writes files of the job has not ended, and another try is needed
      */
     boolean giveUp(String reason) {
         transfer.stop(reason);
@@ -375,17 +383,17 @@ final class Restoration {
                 record.close();
             }
         } catch (IOException e) {
-            LOG.warn("a record in {} stays open until the service ends: {}", workRoot, e.getMessage());
+            LOG.warn("a record in {} could not be closed: {}", workRoot, e.getMessage());
         }
         WorkDirectories.removeOrWarn(workRoot);
     }
 
     /**
-     * Ends what a service that has died was restoring, and removes its work directories.
+     * Kills the restores of a service that died, and removes their work directories.
      *
-     * @param voted whether an attempt, by its directory's name, was voted for: its ranks are the transaction's
+     * @param voted whether the attempt of a directory was voted for; then its ranks belong to the transaction
      */
-    static void endAbandoned(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
+    static void endInterrupted(Path workDirectory, Predicate<String> voted) throws IOException, CheckpointException {
         List<Path> directories;
         try (Stream<Path> found = Files.list(workDirectory)) {
             directories = found.toList();

@@ -18,7 +18,7 @@ import java.util.Map;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The restored ranks of a migration on this node, held until it is decided. Owned by the migration's thread. */
+/** The restored ranks of a migration on this node, held until the decision. Owned by the migration's thread. */
 final class RestoredRanks {
     private static final Logger LOG = LoggerFactory.getLogger(RestoredRanks.class);
     private static final Duration END_DEADLINE = Duration.ofSeconds(20);
@@ -32,9 +32,9 @@ final class RestoredRanks {
     }
 
     /**
-     * Those that an earlier run of the service has voted for; none if it has not.
+     * Returns the ranks that an earlier run of the service voted for, or none if it did not vote.
      *
-     * @param records what the journal has of the migration, in its order
+     * @param records the migration's records in the journal, in order
      */
     static RestoredRanks recorded(String migrationId, List<TransactionRecord> records) {
         TransactionRecord.PreparedHere vote = TransactionRecord.last(records, TransactionRecord.PreparedHere.class)
@@ -50,23 +50,26 @@ final class RestoredRanks {
         return copies;
     }
 
-    /** The source says which processes of a rank the job itself had stopped. */
-    void jobHadStopped(int rank, StoppedProcesses which) {
+    /** Notes which processes of a rank the job itself had stopped, as the source reports. */
+    void noteStoppedByJob(int rank, StoppedProcesses which) {
         stopped.put(rank, which);
     }
 
-    /** All ranks are here: finds the copies of what the job itself had stopped; throws where that cannot be told. */
+    /**
+     * Finds the copies of the processes that the job itself had stopped, when all ranks are here. Throws if they cannot
+     * be identified.
+     */
     void findStopped() throws CheckpointException {
         for (int i = 0; i < ranks.size(); i++) {
             HeldRank rank = ranks.get(i);
-            StoppedProcesses told = stopped.get(rank.rank());
-            if (told != null) {
-                ranks.set(i, rank.withStoppedByJob(told.among(rank)));
+            StoppedProcesses recorded = stopped.get(rank.rank());
+            if (recorded != null) {
+                ranks.set(i, rank.withStoppedByJob(recorded.among(rank)));
             }
         }
     }
 
-    /** The ranks of which some processes stay stopped, with those alone; for the journal. */
+    /** Returns the ranks with processes that stay stopped, and only these processes, for the journal. */
     List<PlannedRank> stopped(String participant) {
         return ranks.stream()
                 .filter(rank -> !rank.stoppedByJob().isEmpty())
@@ -82,7 +85,7 @@ final class RestoredRanks {
         return ranks.size();
     }
 
-    /** The ranks that are proved to be alive and held just now. */
+    /** Lists the ranks that are proved to be alive and held now. */
     List<Integer> heldRanks() {
         return ranks.stream()
                 .filter(HeldRank::isHeld)
@@ -91,7 +94,9 @@ final class RestoredRanks {
                 .toList();
     }
 
-    /** The ranks in the order of their numbers with all their processes, for the journal and the job's commands. */
+    /**
+     * Returns the ranks in the order of their numbers with all their processes, for the journal and the job's commands.
+     */
     List<PlannedRank> planned(String participant) {
         return ranks.stream()
                 .sorted(Comparator.comparingInt(HeldRank::rank))
@@ -99,7 +104,7 @@ final class RestoredRanks {
                 .toList();
     }
 
-    /** Names a rank that is not proved to be alive and held just now; empty if there are ranks and all are. */
+    /** Names a rank that is not proved to be alive and held now, or empty if there are ranks and all are. */
     String whyNotHeld() {
         if (ranks.isEmpty()) {
             return "no copy of migration " + migrationId + " is known here";
@@ -114,15 +119,15 @@ final class RestoredRanks {
         return "";
     }
 
-    /** Continues them, except for what the job itself had stopped; failures are logged. */
+    /** Continues the ranks, except for processes that the job itself had stopped. Failures are logged. */
     void release() {
         HeldRank.releaseAll(ranks).forEach((rank, why) -> logOf(rank, "could not be continued", why));
     }
 
-    /** Ends them; whether none is left. */
+    /** Kills the ranks. Returns whether none is left. */
     boolean end() {
         Map<Integer, String> left = HeldRank.endAll(ranks, END_DEADLINE);
-        left.forEach((rank, why) -> logOf(rank, "could not be ended", why));
+        left.forEach((rank, why) -> logOf(rank, "could not be killed", why));
         return left.isEmpty();
     }
 

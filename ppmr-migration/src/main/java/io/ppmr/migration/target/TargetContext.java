@@ -11,15 +11,15 @@ import java.util.function.LongSupplier;
  * The parts of a target's service that each of its migrations uses. Made once, when the service starts. Immutable; any
  * thread.
  *
- * @param settings what the service is told
- * @param transports how the bytes may travel
- * @param admission whether a migration is taken
- * @param placements the files of jobs that are put at their places here
- * @param surroundings keeps what lies around ranks
- * @param journal the transactions'
- * @param view what restarts see in the mount
- * @param metrics what is counted
- * @param clock the time since the boot, by which everything is counted that other nodes count, too, in nanoseconds
+ * @param settings the service's settings
+ * @param transports the possible transports
+ * @param admission decides whether a migration is accepted
+ * @param placements the files of jobs that are placed here
+ * @param surroundings manages the surroundings of ranks
+ * @param journal the journal of transactions
+ * @param view restarts' view of the mount
+ * @param metrics the metrics
+ * @param clock time since the boot in nanoseconds, for all times that other nodes count, too
  */
 record TargetContext(
         TargetSettings settings,

@@ -16,14 +16,14 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.function.Supplier;
 
-/** The metrics of a target over its life; all are registered at its start. Safe for any thread. */
+/** The metrics of a target over its lifetime. All are registered at its start. Safe for any thread. */
 public final class TargetMetrics {
     /** The events that are counted. */
     public enum Meter {
         COMMITTED,
         ROLLED_BACK,
         REFUSED,
-        /** Reads of a stream that asked for bytes given away before. */
+        /** Reads of a stream at an offset that was already released. */
         REFUSED_SEEKS
     }
 
@@ -32,7 +32,7 @@ public final class TargetMetrics {
     private final Map<Meter, Counter> counters = new EnumMap<>(Meter.class);
     private final Timer duration;
     private final TargetHops hops;
-    /** A gauge holds what it looks at by a weak reference. */
+    /** The pools. A gauge refers to its object only weakly. */
     private final List<BufferPool> pools;
 
     private volatile Supplier<List<OpenMigration>> open = List::of;
@@ -40,7 +40,7 @@ public final class TargetMetrics {
     /**
      * Registers the meters.
      *
-     * @param pools those of the service, one for each migration that it takes at once
+     * @param pools the service's pools, one for each migration at a time
      */
     public TargetMetrics(MeterRegistry registry, List<BufferPool> pools) {
         this.pools = pools;
@@ -49,14 +49,14 @@ public final class TargetMetrics {
                     outcome,
                     Counter.builder("ppmr.target.migrations")
                             .tag("outcome", outcome.name().toLowerCase(Locale.ROOT))
-                            .description("migrations by how they ended here")
+                            .description("migrations by their outcome here")
                             .register(registry));
         }
         counters.put(
                 Meter.REFUSED_SEEKS,
                 Counter.builder("ppmr.target.reads.refused")
                         .tag("reason", "seek")
-                        .description("reads of a stream that asked for bytes given away before")
+                        .description("reads of a stream at an offset that was already released")
                         .register(registry));
         duration = Timer.builder("ppmr.target.migration")
                 .description("time from accepting a migration to its end")
@@ -66,7 +66,7 @@ public final class TargetMetrics {
                             .mapToInt(pool -> pool.chunks(state))
                             .sum())
                     .tag("state", state.name().toLowerCase(Locale.ROOT))
-                    .description("chunks of the pools and their bounce buffers by what they are used for now")
+                    .description("chunks of the pools and their bounce buffers by their present use")
                     .register(registry);
         }
         Gauge.builder("ppmr.target.migrations.held", this, TargetMetrics::heldNow)
@@ -81,7 +81,7 @@ public final class TargetMetrics {
         return counters.get(meter).count();
     }
 
-    /** Returns the bytes of the pools, and of staging, that are taken. */
+    /** Returns the used bytes of the pools and of staging. */
     long usedBytes() {
         long taken = 0;
         for (BufferPool pool : pools) {

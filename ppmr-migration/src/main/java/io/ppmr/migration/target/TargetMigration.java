@@ -50,19 +50,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One migration at the target, new or recovered from the journal: feeds what happens to the {@link Participant} and
- * carries out what follows. Restored ranks are held until it is decided.
+ * One migration at the target, new or recovered from the journal. It passes events to the {@link Participant} and
+ * carries out the effects. Restored ranks are held until the decision.
  *
- * <p>Its thread, which owns everything here, is that of the control connection that began it, or one of its own.
+ * <p>Its thread, which owns all its fields, is that of the control connection that began it, or one of its own.
  */
 final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigration {
     private static final Logger LOG = LoggerFactory.getLogger(TargetMigration.class);
     private static final Duration CONNECT_DEADLINE = Duration.ofSeconds(5);
     private static final long POLL_MS = 5;
     private static final long QUIET_POLL_MS = 200;
-    private static final long SAY_NS = TimeUnit.SECONDS.toNanos(10);
+    private static final long REPORT_NS = TimeUnit.SECONDS.toNanos(10);
     /** Covers TCP's retransmission back-off after a link outage of a few seconds. */
-    private static final long LAST_WORDS_NS = TimeUnit.SECONDS.toNanos(15);
+    private static final long LAST_MESSAGE_NS = TimeUnit.SECONDS.toNanos(15);
 
     private final String id;
     private final TargetContext service;
@@ -72,18 +72,18 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     private final List<TransactionRecord> records;
     private final OperatorView operators;
     private final JobCommands jobCommands;
-    /** The messages and the work for its thread, in the order in which they came. */
+    /** The messages and tasks for its thread, in the order of their arrival. */
     private final BlockingQueue<Runnable> inbox = new LinkedBlockingQueue<>();
 
     private final Backlog backlog;
-    /** To the migration's other targets, about one of its attempts each: by the attempt's number and the address. */
-    private final Map<String, ReconnectingLink> couriers = new HashMap<>();
-    /** On which connection another target has spoken last. */
-    private final Map<String, ControlLink> askers = new HashMap<>();
+    /** Links to the migration's other targets, each about one attempt, by the attempt's number and the address. */
+    private final Map<String, ReconnectingLink> peerLinks = new HashMap<>();
+    /** The connection on which another target has sent its last message. */
+    private final Map<String, ControlLink> peerConnections = new HashMap<>();
 
     private final MigrationSecret secret;
 
-    private Runnable conversationOver = () -> LOG.debug("all is said");
+    private Runnable onConversationEnd = () -> LOG.debug("the conversation has ended");
     private RestoredRanks copies;
     private Restoration restoration;
     private ControlLink link;
@@ -94,17 +94,17 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     private int attempt;
     private boolean restoring;
     private boolean defective;
-    private long nextSayNs;
+    private long nextReportNs;
     private volatile boolean voted;
     private volatile boolean gone;
     private volatile FinalOutcome outcome;
 
     /**
-     * A migration as the journal knows it; one that it does not know has nothing here.
+     * Makes a migration from its records in the journal. Without records, nothing of it exists here.
      *
-     * @param secret the migration's, NONE where it is not known
-     * @param backlog of the messages that its thread has not dealt with yet
-     * @param records what the journal has of it
+     * @param secret the migration's secret, NONE if unknown
+     * @param backlog size of the messages that wait for its thread
+     * @param records its records in the journal
      */
     TargetMigration(
             String id,
@@ -123,7 +123,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         this.voted = !records.isEmpty();
         this.jobCommands = new JobCommands(service, records);
         long silenceNs = settings.node().silenceLimit().toNanos();
-        TransactionTimes times = TransactionTimes.usual(silenceNs, 0);
+        TransactionTimes times = TransactionTimes.standard(silenceNs, 0);
         this.participant = new Participant(
                 id,
                 settings.fence()
@@ -145,7 +145,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return new Restoration(begin, pods, checkpointer, transfer, directory, copies, service);
     }
 
-    /** The name of this attempt for the keeper of the pods. */
+    /** Returns the name of this attempt for the pods. */
     private String move() {
         return id + "." + attempt;
     }
@@ -154,30 +154,30 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return id;
     }
 
-    /** Returns true if only a decision ends it now. Any thread. */
+    /** Returns true if only a decision can end the migration now. Any thread. */
     boolean isPrepared() {
         return voted;
     }
 
-    /** Returns its outcome; empty while it has not ended. Any thread. */
+    /** Returns the outcome, or empty while the migration has not ended. Any thread. */
     Optional<FinalOutcome> outcome() {
         return Optional.ofNullable(outcome);
     }
 
-    /** Takes an operator's word. Any thread; false once its thread has ended. */
+    /** Adds an operator's decision. Any thread. Returns false once the migration's thread has ended. */
     boolean offer(OperatorInbox.PendingDecision call) {
-        boolean taken = operators.take(call);
+        boolean taken = operators.submit(call);
         checkRestarts();
         return taken;
     }
 
-    /** Returns its state of a moment ago, if an operator should know of it; one that waits looks again. Any thread. */
+    /** Returns its last known state, if an operator should see it. A waiting migration refreshes it. Any thread. */
     Optional<OpenMigration> open() {
         checkRestarts();
         return operators.open();
     }
 
-    /** Its thread looks at what does not come by its inbox. */
+    /** Wakes its thread to check the restarts. */
     private void checkRestarts() {
         if (!inbox.isEmpty()) {
             return;
@@ -185,9 +185,9 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         inbox.add(() -> LOG.trace("migration {}: a look", id));
     }
 
-    /** The source says something on one of its connections. Any thread; throws if it says more than is dealt with. */
-    void onSourceMessage(SessionEvent.MessageReceived said, ControlLink from) throws ProtocolException {
-        onMessage(said.lengthBytes(), () -> fromSource(said.message(), from));
+    /** Adds a message from the source. Any thread. Throws if the source sends too much. */
+    void onSourceMessage(SessionEvent.MessageReceived received, ControlLink from) throws ProtocolException {
+        onMessage(received.lengthBytes(), () -> fromSource(received.message(), from));
     }
 
     private void onMessage(int lengthBytes, Runnable message) throws ProtocolException {
@@ -198,52 +198,52 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         });
     }
 
-    /** A connection of the source is gone. Any thread. */
+    /** Notes that a connection of the source is lost. Any thread. */
     void sourceLost(String reason, ControlLink which) {
         inbox.add(() -> lost(reason, which));
     }
 
-    /** Returns whether who shows this secret may speak of the migration. Any thread. */
-    boolean believes(MigrationSecret shown) {
+    /** Returns whether a peer with this secret is a participant of the migration. Any thread. */
+    boolean isParticipantSecret(MigrationSecret shown) {
         return shown.matches(secret);
     }
 
     /**
-     * Another target of the migration says something, on a connection that it has opened. Any thread; throws if it says
-     * more than is dealt with.
+     * Adds a message from another target of the migration, on a connection that it has opened. Any thread. Throws if it
+     * sends too much.
      */
     void onPeerMessage(String from, SessionEvent.MessageReceived message, ControlLink on) throws ProtocolException {
-        if (message.message() instanceof ControlMessage.OfTransaction said) {
+        if (message.message() instanceof ControlMessage.OfTransaction received) {
             onMessage(message.lengthBytes(), () -> {
-                askers.put(from, on);
-                participant.heardPeer(from, on.attempt(), said, clock.getAsLong());
+                peerConnections.put(from, on);
+                participant.onPeerMessage(from, on.attempt(), received, clock.getAsLong());
             });
         }
     }
 
     private void onPeerReply(String from, int itsAttempt, Message message, int lengthBytes) throws ProtocolException {
-        if (message instanceof ControlMessage.OfTransaction said) {
-            onMessage(lengthBytes, () -> participant.heardPeer(from, itsAttempt, said, clock.getAsLong()));
+        if (message instanceof ControlMessage.OfTransaction received) {
+            onMessage(lengthBytes, () -> participant.onPeerMessage(from, itsAttempt, received, clock.getAsLong()));
         }
     }
 
-    /** The transfer, or what the attempt needs besides, has failed. Any thread. */
+    /** Notes that the transfer, or another part of the attempt, failed. Any thread. */
     void failed(String reason) {
         inbox.add(() -> fail(reason));
     }
 
-    /** Fails it, unless it is prepared. Any thread. */
+    /** Fails the attempt, unless it is prepared. Any thread. */
     void giveUp(String reason) {
         if (!voted) {
             failed(reason);
         }
     }
 
-    /** Takes part in an attempt, from the source's question to the end. */
+    /** Takes part in an attempt, from the source's request to the end. */
     void begin(ControlMessage.Begin begin, Restoration toRestore, ControlLink from, Runnable over)
             throws InterruptedException {
         participant.recover(records, clock.getAsLong(), BootClock.suspendedNs());
-        conversationOver = over;
+        onConversationEnd = over;
         voted = false;
         restoration = toRestore;
         link = from;
@@ -251,19 +251,19 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         source = hostOf(from.peer());
         self = begin.participants().get(begin.participantIndex());
         jobCommands.begun(begin, attempt);
-        participant.heard(attempt, begin, clock.getAsLong());
+        participant.onMessage(attempt, begin, clock.getAsLong());
         runLoop();
     }
 
-    /** Recovers what the journal has of the migration. */
+    /** Recovers the migration from the journal. */
     void run() throws InterruptedException {
-        // What is decided already is carried out while it recovers, on this attempt's copies and its pod.
+        // A decision is carried out during the recovery, on the copies and the pod of the last attempt.
         ParticipantState known = ParticipantRules.recover(id, records).state();
         attempt = known.attempt();
         self = known.self();
         participant.recover(records, clock.getAsLong(), BootClock.suspendedNs());
         if (!participant.state().done()) {
-            operators.takenUp();
+            operators.markRecovered();
         }
         runLoop();
     }
@@ -278,24 +278,24 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return gone;
     }
 
-    /** Goes on until nothing is left to do and the last word has been heard. */
+    /** Runs until no work is left and the last message was sent. */
     private void runLoop() throws InterruptedException {
         try {
             do {
                 step(QuietPoll.clampMs(
-                        operators.isAsked() ? 0 : participant.nextDeadlineNs() - clock.getAsLong(),
+                        operators.hasPending() ? 0 : participant.nextDeadlineNs() - clock.getAsLong(),
                         QUIET_POLL_MS,
                         settings.node().silenceLimit()));
             } while (!isOver());
-            conversationOver.run();
-            long deadlineNs = System.nanoTime() + LAST_WORDS_NS;
+            onConversationEnd.run();
+            long deadlineNs = System.nanoTime() + LAST_MESSAGE_NS;
             while (link != null && System.nanoTime() - deadlineNs < 0) {
                 step(QUIET_POLL_MS);
             }
         } finally {
             gone = true;
             operators.close();
-            couriers.values().forEach(ReconnectingLink::close);
+            peerLinks.values().forEach(ReconnectingLink::close);
         }
     }
 
@@ -307,12 +307,12 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
                 && (phase == Phase.COMMITTED || phase == Phase.ROLLED_BACK || phase == Phase.NOTHING);
     }
 
-    /** @param quietMs how long it may sleep while nothing is restored, unless it hears of something before */
+    /** @param quietMs time to sleep while no rank is restored, unless an event arrives before */
     private void step(long quietMs) throws InterruptedException {
-        Runnable heard = inbox.poll(restoring ? POLL_MS : quietMs, TimeUnit.MILLISECONDS);
+        Runnable task = inbox.poll(restoring ? POLL_MS : quietMs, TimeUnit.MILLISECONDS);
         try {
-            if (heard != null) {
-                heard.run();
+            if (task != null) {
+                task.run();
             }
         } catch (RuntimeException e) {
             defect(e);
@@ -321,7 +321,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             if (restoring) {
                 restore();
             }
-            operators.work();
+            operators.process();
             participant.tick(clock.getAsLong());
         } catch (RuntimeException e) {
             defect(e);
@@ -333,11 +333,14 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         };
     }
 
-    /** A defect of this service ends an attempt that is not voted for; the thread continues: what is decided is due. */
+    /**
+     * Handles a defect of this service, which ends an attempt without a vote. The thread continues, because decisions
+     * must be carried out.
+     */
     private void defect(RuntimeException e) {
         long nowNs = System.nanoTime();
-        if (!defective || nowNs - nextSayNs >= 0) {
-            nextSayNs = nowNs + SAY_NS;
+        if (!defective || nowNs - nextReportNs >= 0) {
+            nextReportNs = nowNs + REPORT_NS;
             LOG.error("migration {}: a defect of this service; please report it", id, e);
         }
         defective = true;
@@ -354,13 +357,13 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         }
         if (message instanceof DataMessage.TransferFailure failed) {
             if (failedSource != from) {
-                // Said once on a connection; what it says again changes nothing.
+                // The reason is sent once on a connection. Repetitions of this message change nothing.
                 failedSource = from;
                 fail("the source fails: " + failed.reason());
             }
         } else if (message instanceof ControlMessage.StoppedByJob stopped) {
             if (restoring && link.attempt() == attempt) {
-                copies.jobHadStopped(
+                copies.noteStoppedByJob(
                         stopped.rank(), new StoppedProcesses(stopped.pids(), stopped.parents(), stopped.stopped()));
             }
         } else if (message instanceof ControlMessage.OriginalRights originals) {
@@ -371,8 +374,8 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             if (restoring && link.attempt() == attempt) {
                 onRankMessage(() -> restoration.onMessage(carry));
             }
-        } else if (message instanceof ControlMessage.OfTransaction said) {
-            participant.heard(from.attempt(), said, clock.getAsLong());
+        } else if (message instanceof ControlMessage.OfTransaction received) {
+            participant.onMessage(from.attempt(), received, clock.getAsLong());
         }
     }
 
@@ -386,13 +389,13 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         }
     }
 
-    private interface Hearing {
-        void hear() throws CheckpointException;
+    private interface RankMessageHandler {
+        void onMessage() throws CheckpointException;
     }
 
-    private void onRankMessage(Hearing said) {
+    private void onRankMessage(RankMessageHandler received) {
         try {
-            said.hear();
+            received.onMessage();
         } catch (CheckpointException e) {
             fail(String.valueOf(e.getMessage()));
         }
@@ -400,7 +403,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
 
     private void restore() throws InterruptedException {
         try {
-            if (restoration.work(this::send) && inbox.isEmpty()) {
+            if (restoration.checkRestarts(this::send) && inbox.isEmpty()) {
                 vote();
             }
         } catch (IOException | CheckpointException | RuntimeException e) {
@@ -408,9 +411,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         }
     }
 
-    /**
-     * Votes. All is restored and whole, and everything that the source said before the end of its images is heard.
-     */
+    /** Votes. All ranks are restored, and all messages before the end of the images were handled. */
     private void vote() throws IOException, CheckpointException {
         copies.findStopped();
         String notHeld = copies.whyNotHeld();
@@ -418,15 +419,15 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             fail(notHeld);
             return;
         }
-        restoration.requireNoMore();
-        jobCommands.keep();
+        restoration.requireNoEscalation();
+        jobCommands.recordPlacement();
         service.journal().append(new TransactionRecord.Secret(id, attempt, secret));
         noteStopped();
         restoring = false;
         participant.copiesHeld(source, copies.planned(self), clock.getAsLong());
     }
 
-    /** The vote follows, with whose sync this is on the disk. */
+    /** Records the stopped processes. The vote's sync follows, and brings the record to the disk. */
     private void noteStopped() throws IOException {
         List<PlannedRank> stopped = copies.stopped(self);
         if (!stopped.isEmpty()) {
@@ -436,7 +437,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
 
     private void fail(String reason) {
         if (restoring) {
-            // Said here too, so that the source knows the reason before it hears the end.
+            // The reason is sent here, too, so that the source has it before the end.
             send(new DataMessage.TransferFailure(reason));
         }
         participant.on(new ParticipantEvent.LocalFailure(reason), clock.getAsLong());
@@ -452,11 +453,11 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         try {
             to.send(message);
         } catch (IOException e) {
-            LOG.debug("{} is not reached: {}", to.peer(), e.toString());
+            LOG.debug("{} is unreachable: {}", to.peer(), e.toString());
         }
     }
 
-    // ---- what operators ask and say --------------------------------------------------------------------------
+    // ---- operators' queries and decisions --------------------------------------------------------------------
 
     @Override
     public String phase() {
@@ -474,17 +475,17 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     @Override
-    public OperatorDecision.DecisionPreview ruling(OperatorDecision word) {
-        return participant.ruling(word);
+    public OperatorDecision.DecisionPreview preview(OperatorDecision decision) {
+        return participant.preview(decision);
     }
 
     @Override
-    public void resolve(OperatorDecision word) {
-        participant.resolve(word, clock.getAsLong());
+    public void resolve(OperatorDecision decision) {
+        participant.resolve(decision, clock.getAsLong());
     }
 
     @Override
-    public String ending() {
+    public String describeEnd() {
         return switch (participant.state().phase()) {
             case COMMITTED -> "Migration " + id + " has committed: its copies run here.";
             case ROLLED_BACK -> "Migration " + id + " is rolled back: no copy of it is left here.";
@@ -498,11 +499,11 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     @Override
-    public boolean seeksProof() {
-        return participant.seeksProof();
+    public boolean isSeekingProof() {
+        return participant.isSeekingProof();
     }
 
-    // ---- what follows ------------------------------------------------------------------------------------------
+    // ---- effects ---------------------------------------------------------------------------------------------
 
     @Override
     public Execution carryOut(Effect effect) throws IOException {
@@ -528,7 +529,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             dropSourceLink();
         } else if (effect instanceof Effect.Reconnect) {
             reconnect();
-        } else if (effect instanceof Effect.Say text) {
+        } else if (effect instanceof Effect.Report text) {
             LOG.error("migration {}: {}", id, text.text());
         } else if (effect instanceof Effect.Finished finished) {
             finished(finished.outcome(), finished.reason());
@@ -539,18 +540,18 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     /**
-     * Says it to the source if that can be reached now; else drops it, as it is said again. The clock of an Accept and
-     * the report of a vote are put in here.
+     * Sends a message to the source if it is reachable. Otherwise the message is dropped, because it is repeated later.
+     * This adds the clock of an Accept, and the report of a vote.
      */
     private void reply(ControlMessage message) {
         if (message instanceof ControlMessage.Committed || message instanceof ControlMessage.RolledBack) {
-            // Having heard this the source closes the connection: nothing is lost by that.
-            conversationOver.run();
+            // The source closes the connection after this message. Nothing is lost by that.
+            onConversationEnd.run();
         }
         if (message instanceof ControlMessage.Prepared) {
             voted = true;
             if (restoration != null) {
-                restoration.voted();
+                restoration.noteVote();
             }
             send(new ControlMessage.Prepared(report()));
         } else if (message instanceof ControlMessage.Accept accept) {
@@ -565,14 +566,14 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
     }
 
     private void send(String to, int about, ControlMessage message) {
-        ControlLink asker = askers.get(to);
+        ControlLink asker = peerConnections.get(to);
         if (self.isEmpty() && asker != null) {
-            // Who has nothing of the migration does not know its secret, so that it could only open a connection in
-            // vain.
+            // A peer that has nothing of the migration does not have its secret. A connection to it would be in vain.
             send(message, asker);
             return;
         }
-        couriers.computeIfAbsent(about + " " + to, key -> reconnectingLink(to, about))
+        peerLinks
+                .computeIfAbsent(about + " " + to, key -> reconnectingLink(to, about))
                 .send(message);
     }
 
@@ -603,19 +604,19 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         }
     }
 
-    /** The copies continue; gives false only where it makes sense to try again. One that is gone is logged. */
+    /** Continues the copies. Returns false only if another try makes sense. A copy that is gone is logged. */
     private boolean releaseCopies() {
         try {
             service.surroundings().attach(move());
         } catch (IOException e) {
-            LOG.error("migration {}: its pods are held until their network is in order: {}", id, e.getMessage());
+            LOG.error("migration {}: its pods stay held until their network is restored: {}", id, e.getMessage());
             return false;
         }
         try {
             service.placements().commit(id, attempt);
         } catch (IOException e) {
-            // The journal says the same: what is recovered goes by either.
-            LOG.error("migration {}: the note of its files cannot be written: {}", id, e.getMessage());
+            // The journal has the same decision. A recovery uses either.
+            LOG.error("migration {}: the note of its files could not be written: {}", id, e.getMessage());
         }
         copies.release();
         service.placements().finish(id, attempt);
@@ -629,7 +630,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         return true;
     }
 
-    /** Stops what is being restored and ends every copy; gives whether it is proved that none is left. */
+    /** Stops running restores and kills every copy. Returns whether none is proved to be left. */
     private boolean endCopies() {
         restoring = false;
         boolean ended = restoration == null || restoration.giveUp("the migration is rolled back");
@@ -640,7 +641,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
             service.surroundings().discard(move());
             return true;
         } catch (IOException e) {
-            LOG.error("migration {}: something of its pods is left here: {}", id, e.getMessage());
+            LOG.error("migration {}: resources of its pods could not be removed: {}", id, e.getMessage());
             return false;
         }
     }
@@ -661,7 +662,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
                         off -> inbox.add(() -> participant.fenceEnded(off, clock.getAsLong())));
     }
 
-    /** Decided here, and every copy runs. */
+    /** Runs the reconnect hook, because this target decided and every copy runs. */
     private void reconnect() {
         try {
             jobCommands.reconnect(id);
@@ -674,7 +675,7 @@ final class TargetMigration implements EffectExecutor, OperatorView.ViewedMigrat
         LOG.info("migration {}: {} here{}", id, how, reason.isEmpty() ? "" : ": " + reason);
     }
 
-    /** The node of a peer's address as the socket shows it. */
+    /** Returns the node of a peer's address from the socket. */
     private static String hostOf(String peer) {
         String address = peer.substring(peer.indexOf('/') + 1);
         return address.substring(0, address.lastIndexOf(':'));

@@ -21,7 +21,7 @@ public record TargetRules(
 
         @Key(
                 value = "2",
-                doc = "number of concurrent migrations, each with a pool of its own",
+                doc = "number of migrations at a time, each with its own pool",
                 example = "4",
                 least = 1,
                 most = 32)

@@ -38,8 +38,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The service of a spare node: shows arriving images in a mount and restarts ranks out of it. Between migrations it
- * holds its pool, its mount and one thread that waits for a connection.
+ * The service of a spare node. It shows arriving images in a mount, and restarts ranks from them. Between migrations it
+ * keeps its pool, its mount and one thread that waits for a connection.
  */
 public final class TargetService implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TargetService.class);
@@ -60,16 +60,16 @@ public final class TargetService implements AutoCloseable {
     private TargetSessions sessions;
     private PeerListener listener;
 
-    /** A service whose bytes travel over TCP. */
+    /** Makes a service whose bytes arrive over TCP. */
     public TargetService(TargetSettings settings) {
         this(settings, TransportChoice.tcp(), new SimpleMeterRegistry(), RankSurroundings.NONE);
     }
 
     /**
-     * A service with meters in the given registry.
+     * Makes a service with meters in the given registry.
      *
-     * @param meters where its meters are registered
-     * @param surroundings keeps what lies around ranks
+     * @param meters registry of its meters
+     * @param surroundings manages the surroundings of ranks
      */
     public TargetService(
             TargetSettings settings, TransportChoice transports, MeterRegistry meters, RankSurroundings surroundings) {
@@ -77,10 +77,10 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * A service with given facts of the node.
+     * Makes a service with given facts of the node.
      *
-     * @param node what is said
-     * @param clock the time since the boot, in nanoseconds
+     * @param node returns the facts
+     * @param clock time since the boot, in nanoseconds
      */
     public TargetService(
             TargetSettings settings,
@@ -103,7 +103,7 @@ public final class TargetService implements AutoCloseable {
         metrics.held(this::open);
     }
 
-    /** Says what this node is, as it is. */
+    /** Returns a supplier of this node's present facts. */
     private static Supplier<NodeFacts> probe(TargetSettings settings) {
         return new NodeProbe(
                 Path.of("/"),
@@ -112,7 +112,7 @@ public final class TargetService implements AutoCloseable {
                 settings.tools().checkpointers())::facts;
     }
 
-    /** For {@code df}: pools and staging, of which there is no more than its disk has left. */
+    /** Returns the sizes for {@code df}: pools and staging, with no more staging than its disk has left. */
     private ArrivingImageView.StorageUse room() {
         TransferSettings transfer = settings.transfer();
         long poolBytes = settings.pool().poolBytes() * settings.rules().migrations();
@@ -122,12 +122,12 @@ public final class TargetService implements AutoCloseable {
             long diskBytes = Files.getFileStore(transfer.stagingDirectory()).getUsableSpace();
             stagingBytes = Math.min(stagingBytes, stagedBytes + diskBytes);
         } catch (IOException e) {
-            LOG.debug("the room at {} is not known", transfer.stagingDirectory(), e);
+            LOG.debug("the room at {} could not be determined", transfer.stagingDirectory(), e);
         }
         return new ArrivingImageView.StorageUse(poolBytes + stagingBytes, metrics.usedBytes());
     }
 
-    /** Mounts, recovers what an earlier run has left, and listens; when it returns a migration may come. */
+    /** Mounts, recovers the state of an earlier run, and listens. When it returns, migrations may arrive. */
     public void start() throws IOException, InterruptedException {
         mount = FuseMount.mount(
                 view, settings.node().mount(), MountOptions.named("ppmr-target").forAllUsers());
@@ -160,22 +160,25 @@ public final class TargetService implements AutoCloseable {
         return metrics;
     }
 
-    /** Describes how the bytes of the last migration travelled and why; before the first, how they may. For people. */
+    /**
+     * Describes the transport of the last migration and the reason for it; before the first, the possible ones. For
+     * people.
+     */
     public String transport() {
         return transports.state();
     }
 
-    /** The migrations that are under way here. */
+    /** Lists the migrations that are under way here. */
     public Set<String> migrations() {
         return sessions.running().stream().map(TargetMigration::id).collect(Collectors.toSet());
     }
 
-    /** Returns the progress of each migration that comes here. */
+    /** Returns the progress of each arriving migration. */
     public List<Arrival> arrivals() {
         return sessions.arrivals();
     }
 
-    /** The migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
+    /** Returns the migrations that need an operator: blocked on an unreachable peer, or recovered after a restart. */
     public List<OpenMigration> open() {
         return sessions == null
                 ? List.of()
@@ -185,20 +188,20 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * An operator decides for a migration, or asks what that would mean; waits for the answer, also for the fence
+     * Previews or follows an operator's decision for a migration, and waits for the answer, also for the fence
      * command's.
      *
-     * @param id its name, or the first characters of it, at least four
-     * @param carryOut whether it is to be done; else it is only said what it would mean
-     * @param by who asks, for the log
+     * @param id its name, or at least its first four characters
+     * @param carryOut false if only a preview is requested
+     * @param by requester, for the log
      */
-    public Resolution resolve(String id, OperatorDecision word, boolean carryOut, String by)
+    public Resolution resolve(String id, OperatorDecision decision, boolean carryOut, String by)
             throws IOException, InterruptedException {
         Duration window = settings.fence()
                 .map(fence -> fence.delay().plus(fence.deadline()))
                 .orElse(Duration.ZERO);
         OperatorInbox.PendingDecision call = new OperatorInbox.PendingDecision(
-                word, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
+                decision, carryOut, by, OPERATOR_PATIENCE.plus(window).toNanos());
         List<TargetMigration> named = sessions.running().stream()
                 .filter(migration -> OpenMigration.isNamed(migration.id(), id))
                 .toList();
@@ -206,7 +209,7 @@ public final class TargetService implements AutoCloseable {
             return new Resolution(
                     id,
                     Resolution.ResolutionResult.REFUSED,
-                    "'" + id + "' is the beginning of several migrations' names: give more of it. They are: "
+                    "'" + id + "' is the beginning of several migrations' names; enter more characters. They are: "
                             + String.join(", ", migrations()));
         }
         if (!named.isEmpty() && named.get(0).offer(call)) {
@@ -217,8 +220,8 @@ public final class TargetService implements AutoCloseable {
     }
 
     /**
-     * Returns why this service cannot do its work, if it cannot; asks its mount, its listener and its agents. Any
-     * thread; blocks it.
+     * Returns why the service cannot work, if so, after a check of its mount, its listener and its agents. Any thread;
+     * blocks it.
      */
     public Optional<String> complaint(Duration limit) throws InterruptedException {
         if (!mount.isMounted() || !mount.responds(limit.toNanos())) {
@@ -227,24 +230,24 @@ public final class TargetService implements AutoCloseable {
         if (!listener.responds(limit.toNanos())) {
             return Optional.of("the accept thread is stuck at " + listener.address() + " for " + limit);
         }
-        return sessions.goRound(limit.toNanos())
+        return sessions.respond(limit.toNanos())
                 ? Optional.empty()
-                : Optional.of("a session's agent has not gone round for " + limit);
+                : Optional.of("a session's agent has not run for " + limit);
     }
 
-    /** Sets the callback for each beginning and end of a migration; called by the migration's thread. */
+    /** Sets the callback for each beginning and end of a migration. The migration's thread calls it. */
     public void onChange(Runnable listener) {
         sessions.onChange(listener);
     }
 
-    /** Ends the service; a migration that is not prepared is rolled back first. */
+    /** Ends the service. A migration that is not prepared is rolled back first. */
     @Override
     public void close() throws IOException {
         if (listener != null) {
             listener.close();
         }
         Set<TargetMigration> running = new HashSet<>();
-        // What is over is taken down to its last file: nothing of it is at work once this has returned.
+        // Migrations that are over are closed down to their last file. No part of them works once this has returned.
         Polling.until(CLOSE_LIMIT, () -> {
             if (sessions == null) {
                 return true;
@@ -257,7 +260,7 @@ public final class TargetService implements AutoCloseable {
                 .map(TargetMigration::id)
                 .toList();
         if (!held.isEmpty()) {
-            LOG.error("migrations {} are not over: their ranks stay held, and the journal knows of them", held);
+            LOG.error("migrations {} are not over: their ranks stay held, and their records are in the journal", held);
         }
         if (sessions != null) {
             sessions.end();

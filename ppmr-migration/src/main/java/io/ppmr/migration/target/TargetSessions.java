@@ -52,33 +52,36 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The connections of sources and other targets to this one, and the migrations that they are about: begun on one, or
- * known from the journal. Safe for any thread; each connection and each migration has a thread of its own.
+ * The connections of sources and other targets to this one, and their migrations, begun or from the journal. Safe for
+ * any thread. Each connection and each migration has its own thread.
  */
 final class TargetSessions {
     private static final Logger LOG = LoggerFactory.getLogger(TargetSessions.class);
-    /** Messages of several frames that have not come whole, of all connections together. */
+    /** Room for incomplete messages of several frames, of all connections together. */
     private static final long LONG_MESSAGES_BYTES = 16 << 20;
 
-    /** The heap for messages of all connections that no migration listens to yet. */
+    /** The heap for messages of all connections without a listening migration. */
     private static final int EARLY_BYTES = 6 << 20;
 
-    /** The heap for messages that all migrations together have heard and not dealt with yet. */
+    /** The heap for messages that wait for all migrations' threads together. */
     private static final int INBOX_BYTES = 8 << 20;
 
     private static final long FIRST_MESSAGE_S = 10;
     private static final long LISTEN_S = 60;
-    /** The source may read a large file between two questions about files. */
-    private static final long LOOK_S = 3600;
+    /** Time between two queries about files. The source may read a large file in between. */
+    private static final long FILE_QUERY_S = 3600;
 
-    /** The buffers of a migration that has ended are free after some milliseconds, on a busy node later. */
+    /** Time for the release of buffers after a migration's end. It takes milliseconds, or longer on a busy node. */
     private static final long TAKE_DOWN_NS = TimeUnit.SECONDS.toNanos(3);
 
-    private static final long LOOK_MS = 20;
+    private static final long POLL_MS = 20;
     private static final String ENDS = "the target's service ends";
 
-    /** A refused source has so long to hear it: enough for TCP to get through once a link that was down is up again. */
-    private static final long HEARD_NS = TimeUnit.SECONDS.toNanos(15);
+    /**
+     * Time for a refused source to receive the refusal. It covers TCP's retransmission back-off after a link outage of
+     * a few seconds.
+     */
+    private static final long REFUSAL_NS = TimeUnit.SECONDS.toNanos(15);
 
     private final RareLog log = new RareLog(LOG::warn);
     private final ContentDigests digests = new ContentDigests();
@@ -113,7 +116,7 @@ final class TargetSessions {
     /**
      * One control connection.
      *
-     * @param events what is heard on it
+     * @param events the events on it
      */
     private record Connection(
             SocketChannel channel,
@@ -132,38 +135,38 @@ final class TargetSessions {
     }
 
     /** Sets the callback for each beginning and end of a migration. */
-    void onChange(Runnable told) {
-        changed = told;
+    void onChange(Runnable notified) {
+        changed = notified;
     }
 
-    /** Returns true if the agents of all connections do their work. Any thread; blocks it. */
-    boolean goRound(long limitNs) {
+    /** Returns true if the agents of all connections work. Any thread; blocks it. */
+    boolean respond(long limitNs) {
         return agents.stream().allMatch(agent -> agent.responds(limitNs));
     }
 
-    /** The migrations that this node takes part in now. */
+    /** Returns the migrations that this node takes part in now. */
     Collection<TargetMigration> running() {
         return List.copyOf(running.values());
     }
 
     /**
-     * Takes no further migration, and has every one end that is not prepared. To be called again, for those that began
-     * at that moment.
+     * Accepts no further migration, and ends every one that is not prepared. Call it again for those that began at that
+     * time.
      *
-     * @param told those that have been told; they are added
+     * @param notified migrations that were notified; this call adds to them
      */
-    void giveUp(Set<TargetMigration> told) {
+    void giveUp(Set<TargetMigration> notified) {
         ending = true;
         for (TargetMigration migration : running.values()) {
-            if (told.add(migration)) {
+            if (notified.add(migration)) {
                 migration.giveUp(ENDS);
             }
         }
     }
 
     /**
-     * Returns true if nothing of a migration is at work here: each waits for a decision, or is taken down to its last
-     * file. One that begins is no migration yet, and is at work.
+     * Returns true if no migration works here. Each waits for a decision, or is closed down to its last file. A
+     * beginning migration works, too.
      */
     boolean isAtRest() {
         return running.values().stream()
@@ -181,11 +184,11 @@ final class TargetSessions {
                 .toList();
     }
 
-    /** Ends what was being restored, and recovers what was voted for, when an earlier run of the service ended. */
+    /** Ends interrupted restores, and recovers the voted attempts, of an earlier run of the service. */
     void recover() throws IOException {
         List<String> open = journal.open();
         try {
-            Restoration.endAbandoned(settings.node().workDirectory(), this::wasVoted);
+            Restoration.endInterrupted(settings.node().workDirectory(), this::wasVoted);
             recovered.add(service.placements().recover((id, attempt) -> filesOutcome(open, id, attempt)));
             for (String move : service.surroundings().arriving()) {
                 if (!wasVoted(move)) {
@@ -219,7 +222,9 @@ final class TargetSessions {
                 : PlacementNotes.AttemptOutcome.ROLLED_BACK;
     }
 
-    /** Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and what may follow. */
+    /**
+     * Returns true if an attempt was voted for, by its directory's name, "migration.attempt" and an optional suffix.
+     */
     private boolean wasVoted(String directory) {
         String[] words = directory.split("\\.", -1);
         try {
@@ -228,15 +233,12 @@ final class TargetSessions {
                             && (record instanceof TransactionRecord.PreparedHere
                                     || record instanceof TransactionRecord.CommittedHere));
         } catch (IOException e) {
-            LOG.error("{} is left alone: the journal cannot be read: {}", directory, e.getMessage());
+            LOG.error("keeping {}: the journal cannot be read: {}", directory, e.getMessage());
             return true;
         }
     }
 
-    /**
-     * Ends the threads that continue with what an earlier run of the service has begun, and begins no more of them; the
-     * journal knows the rest.
-     */
+    /** Ends the threads of recovered migrations, and begins no more of them. The rest is in the journal. */
     void end() {
         ended = true;
         recovered.forEach(Thread::interrupt);
@@ -245,7 +247,7 @@ final class TargetSessions {
     private void runRecovered(TargetMigration migration) {
         recovered.add(Thread.currentThread());
         if (ended) {
-            // Added too late to be interrupted by the end.
+            // The thread was added too late to be interrupted by the end.
             Thread.currentThread().interrupt();
         }
         try (LogContext.Scope about = LogContext.migration(migration.id())) {
@@ -255,7 +257,10 @@ final class TargetSessions {
             WorkDirectories.removeEnded(
                     settings.node().workDirectory(), (id, attempt) -> id.equals(migration.id()) && attempt <= last);
         } catch (IOException e) {
-            LOG.warn("what migration {} has in the work directory stays there: {}", migration.id(), e.getMessage());
+            LOG.warn(
+                    "files of migration {} in the work directory could not be removed: {}",
+                    migration.id(),
+                    e.getMessage());
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
@@ -264,7 +269,7 @@ final class TargetSessions {
         }
     }
 
-    /** A migration as the journal knows it; one that it does not know has nothing here. */
+    /** Makes a migration from its records in the journal. Without records, nothing of it exists here. */
     private TargetMigration migration(String id) throws IOException {
         List<TransactionRecord> records = journal.records(id);
         return new TargetMigration(id, TransactionRecord.Secret.of(records), service, inbox(), records);
@@ -281,7 +286,7 @@ final class TargetSessions {
                 channel,
                 ControlLink.OF_FIRST_FRAME,
                 settings.node().silenceLimit().toNanos());
-        // The agent, and all threads that work for this connection, have the peer from here.
+        // The agent, and all threads of this connection, inherit the peer from this context.
         try (LogContext.Scope about = LogContext.peer(addressOf(link));
                 ConnectionEvents events = new ConnectionEvents(early);
                 FileAnswers files = new FileAnswers(
@@ -308,59 +313,60 @@ final class TargetSessions {
         ControlLink link = from.link();
         BlockingQueue<SessionEvent> waiting = from.events().waiting();
         SessionEvent first = waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
-        Optional<Admission.Introduction> heard = admission.answer(first, link, incoming.values());
-        if (heard.isPresent()) {
-            // The source may look at its own files first.
-            first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
+        Optional<Admission.Introduction> introduction = admission.answer(first, link, incoming.values());
+        if (introduction.isPresent()) {
+            // The source may read its own files first.
+            first = waiting.poll(FILE_QUERY_S, TimeUnit.SECONDS);
         }
-        while (heard.isPresent()
-                && first instanceof SessionEvent.MessageReceived said
-                && said.message() instanceof InspectFiles look) {
-            from.events().handled(said);
+        while (introduction.isPresent()
+                && first instanceof SessionEvent.MessageReceived received
+                && received.message() instanceof InspectFiles look) {
+            from.events().handled(received);
             link.send(from.files().answer(look));
-            first = waiting.poll(LOOK_S, TimeUnit.SECONDS);
+            first = waiting.poll(FILE_QUERY_S, TimeUnit.SECONDS);
         }
-        if (heard.isPresent() && !(first instanceof SessionEvent.MessageReceived)) {
+        if (introduction.isPresent() && !(first instanceof SessionEvent.MessageReceived)) {
             LOG.info("answered compatibility check from {}", link.peer());
-        } else if (!(first instanceof SessionEvent.MessageReceived said)) {
-            LOG.warn("a connection from {} said nothing: {}", link.peer(), first);
-        } else if (said.message() instanceof Begin begin) {
+        } else if (!(first instanceof SessionEvent.MessageReceived received)) {
+            LOG.warn("no message on a connection from {}: {}", link.peer(), first);
+        } else if (received.message() instanceof Begin begin) {
             try (LogContext.Scope whole = LogContext.migration(begin.migrationId())) {
-                begin(begin, heard, from);
+                begin(begin, introduction, from);
             } catch (IOException e) {
-                LOG.warn(
-                        "migration {} from {} has broken off here: {}",
-                        begin.migrationId(),
-                        link.peer(),
-                        e.getMessage());
+                LOG.warn("migration {} from {} failed here: {}", begin.migrationId(), link.peer(), e.getMessage());
             }
-        } else if (said.message() instanceof ControlMessage.Participation peer) {
+        } else if (received.message() instanceof ControlMessage.Participation peer) {
             listen(peer, link, from.events());
-        } else if (said.message() instanceof ControlMessage.AddressAway away) {
-            hear(away, link);
+        } else if (received.message() instanceof ControlMessage.AddressAway away) {
+            handle(away, link);
             waiting.poll(FIRST_MESSAGE_S, TimeUnit.SECONDS);
         } else {
             throw new IOException(
-                    said.message().getClass().getSimpleName() + " comes at a wrong time: it begins nothing");
+                    received.message().getClass().getSimpleName() + " arrived at a wrong time: it begins nothing");
         }
     }
 
-    /** Another service says that an address is away, or back; it ends the connection when it has its answer. */
-    private void hear(ControlMessage.AddressAway away, ControlLink link) throws IOException {
+    /**
+     * Handles another service's message that an address is away, or back. That service ends the connection after the
+     * answer.
+     */
+    private void handle(ControlMessage.AddressAway away, ControlLink link) throws IOException {
         Message answer;
         try {
-            answer = new ControlMessage.AddressAwayAck(service.surroundings().hearOf(away));
+            answer = new ControlMessage.AddressAwayAck(service.surroundings().noteAddressAway(away));
         } catch (RequestException | IOException e) {
             log.write(
                     "away",
-                    link.peer() + " says of address " + away.address() + " that it is away or back, and nothing"
-                            + " comes of it: " + e.getMessage());
+                    link.peer() + " reports address " + away.address() + " as away or back; the message was"
+                            + " ignored: " + e.getMessage());
             answer = new ControlMessage.Refuse(String.valueOf(e.getMessage()));
         }
         link.send(answer);
     }
 
-    /** A source, or another target, speaks of a migration without wanting to begin it: for as long as it stays. */
+    /**
+     * Serves a source or another target that sends messages about an existing migration, as long as it is connected.
+     */
     private void listen(ControlMessage.Participation speaker, ControlLink link, ConnectionEvents events)
             throws IOException, InterruptedException {
         String id = speaker.migrationId();
@@ -368,18 +374,18 @@ final class TargetSessions {
         SessionEvent event;
         do {
             event = events.waiting().poll(LISTEN_S, TimeUnit.SECONDS);
-            if (event instanceof SessionEvent.MessageReceived said) {
+            if (event instanceof SessionEvent.MessageReceived received) {
                 TargetMigration migration = present(id);
-                if (!migration.believes(speaker.secret())) {
+                if (!migration.isParticipantSecret(speaker.secret())) {
                     throw new IOException("rejected message about migration " + id
                             + ": wrong migration secret. The sender holds the key but is not a participant");
                 }
                 if (isSource) {
-                    migration.onSourceMessage(said, link);
+                    migration.onSourceMessage(received, link);
                 } else {
-                    migration.onPeerMessage(speaker.participant(), said, link);
+                    migration.onPeerMessage(speaker.participant(), received, link);
                 }
-                events.handled(said);
+                events.handled(received);
             }
         } while (event == null || event instanceof SessionEvent.MessageReceived);
         TargetMigration migration = running.get(id);
@@ -388,7 +394,7 @@ final class TargetSessions {
         }
     }
 
-    /** The migration that is under way, or what the journal knows of it, for as long as it has something to say. */
+    /** Returns the current migration, or makes one from the journal while it has messages to send. */
     private TargetMigration present(String id) throws IOException {
         synchronized (running) {
             TargetMigration migration = running.get(id);
@@ -402,23 +408,23 @@ final class TargetSessions {
         }
     }
 
-    private void begin(Begin begin, Optional<Admission.Introduction> heard, Connection from)
+    private void begin(Begin begin, Optional<Admission.Introduction> introduction, Connection from)
             throws IOException, InterruptedException {
-        String refusal = admission.refusal(begin, heard);
+        String refusal = admission.refusal(begin, introduction);
         TargetMigration before = running.get(begin.migrationId());
         MigrationSecret known = TransactionRecord.Secret.of(journal.records(begin.migrationId()));
         if (refusal == null && !begin.secret().matches(known)) {
-            refusal = "another node has begun a migration of this name here: its secret is another one";
+            refusal = "another node began a migration of this name here, with another secret";
         }
         if (refusal == null && before != null && before.outcome().isEmpty()) {
             refusal = "an attempt at it is not over here yet: try again later or elsewhere";
         }
         if (refusal == null && service.placements().hasAny(begin.migrationId())) {
-            refusal = "files of an attempt before are not taken away here yet: try again later or elsewhere";
+            refusal = "files of an earlier attempt are not removed here yet: try again later or elsewhere";
         }
         ReceiveBuffers buffers = refusal == null ? freeBuffers() : null;
         if (refusal == null && buffers == null) {
-            refusal = "migrations " + running.keySet() + " are under way on this node, which takes no more at once: "
+            refusal = "migrations " + running.keySet() + " are under way on this node, which is the maximum: "
                     + "try again later or elsewhere";
         }
         if (refusal != null) {
@@ -431,18 +437,19 @@ final class TargetSessions {
             refuse(from, refusal);
             return;
         }
-        Checkpointer tool = heard.orElseThrow().tool().orElseThrow();
+        Checkpointer tool = introduction.orElseThrow().tool().orElseThrow();
         ArrivalAccount begun = new ArrivalAccount(
-                begin, addressOf(from.link()), heard.get().job(), tool.readingMode() == ReadingMode.RETAINED);
+                begin, addressOf(from.link()), introduction.get().job(), tool.readingMode() == ReadingMode.RETAINED);
         incoming.put(begin.migrationId(), begun);
         try {
-            // Looked at when this one can be seen: either it is refused, or the end of the service waits for it.
+            // The check follows the registration. Either the migration is refused, or the end of the service waits for
+            // it.
             if (ending) {
                 refuse(from, ENDS);
                 return;
             }
             changed.run();
-            run(begin, heard.get().job().pods(), tool, join(begin, from, buffers), from, buffers);
+            run(begin, introduction.get().job().pods(), tool, join(begin, from, buffers), from, buffers);
         } finally {
             freeReceiveBuffers.add(buffers);
             incoming.remove(begin.migrationId(), begun);
@@ -451,8 +458,8 @@ final class TargetSessions {
     }
 
     /**
-     * Returns free buffers, or null. A source is notified of the end of its migration before the migration is taken
-     * down here, and may begin the next one at once: so this waits for what is being taken down.
+     * Returns free buffers, or null. The source receives the end of a migration before its buffers are
+     * released here, and may begin the next one at once. Therefore this waits for buffers that are being released.
      */
     private ReceiveBuffers freeBuffers() throws InterruptedException {
         long deadlineNs = System.nanoTime() + TAKE_DOWN_NS;
@@ -460,7 +467,7 @@ final class TargetSessions {
         while (free == null
                 && System.nanoTime() - deadlineNs < 0
                 && incoming.keySet().stream().anyMatch(this::isBeingTakenDown)) {
-            free = freeReceiveBuffers.poll(LOOK_MS, TimeUnit.MILLISECONDS);
+            free = freeReceiveBuffers.poll(POLL_MS, TimeUnit.MILLISECONDS);
         }
         return free == null ? freeReceiveBuffers.poll() : free;
     }
@@ -470,17 +477,18 @@ final class TargetSessions {
         return migration == null || migration.outcome().isPresent();
     }
 
-    /** The peer's address without the name that Java puts before it. */
+    /** Returns the peer's address without the name that Java puts before it. */
     private static String addressOf(ControlLink link) {
         return link.peer().substring(link.peer().indexOf('/') + 1);
     }
 
-    private static void tell(TargetMigration migration, SessionEvent event, Connection from) throws ProtocolException {
+    private static void passTo(TargetMigration migration, SessionEvent event, Connection from)
+            throws ProtocolException {
         ControlLink link = from.link();
-        if (event instanceof SessionEvent.MessageReceived said && said.message() instanceof InspectFiles look) {
+        if (event instanceof SessionEvent.MessageReceived received && received.message() instanceof InspectFiles look) {
             from.files().answerLater(look, link);
-        } else if (event instanceof SessionEvent.MessageReceived said) {
-            migration.onSourceMessage(said, link);
+        } else if (event instanceof SessionEvent.MessageReceived received) {
+            migration.onSourceMessage(received, link);
         } else if (event instanceof SessionEvent.LinkLost lost) {
             migration.sourceLost(lost.reason(), link);
         } else {
@@ -489,12 +497,12 @@ final class TargetSessions {
     }
 
     /**
-     * Refuses a migration. The connection is closed only when the source has heard it: closing first, with bytes of the
-     * source unread, would reset the connection and could take the word back.
+     * Refuses a migration. The connection is closed only after the source has received the refusal. An earlier close,
+     * with unread bytes of the source, would reset the connection and could lose the refusal.
      */
     private static void refuse(Connection from, String reason) throws IOException, InterruptedException {
         from.link().send(new ControlMessage.Refuse(reason));
-        long deadlineNs = System.nanoTime() + HEARD_NS;
+        long deadlineNs = System.nanoTime() + REFUSAL_NS;
         SessionEvent event;
         do {
             event = from.events().waiting().poll(deadlineNs - System.nanoTime(), TimeUnit.NANOSECONDS);
@@ -510,7 +518,7 @@ final class TargetSessions {
 
             @Override
             public Transport.TransportPeer accept(List<DataMessage.OfferedRail> offered) {
-                // Where there are several networks the session outlives the one of its control connection.
+                // With several networks, the session outlives the network of its control connection.
                 from.link().allowResumption(true);
                 listener.replaceControl(from.session(), from.link()::offer);
                 return new RailPeer(
@@ -523,7 +531,7 @@ final class TargetSessions {
         };
     }
 
-    /** The connections over which the bytes come; a source that cannot be joined hears why. */
+    /** Makes the transport for the bytes. If that fails, the source receives the reason. */
     private Transport.TransportPeer join(Begin begin, Connection from, ReceiveBuffers buffers)
             throws IOException, InterruptedException {
         TcpTransport tcp = new TcpTransport(deadline ->
@@ -543,7 +551,7 @@ final class TargetSessions {
         } catch (IOException e) {
             Optional<String> loss = from.events().loss();
             if (loss.isPresent()) {
-                throw new IOException("the source was lost before its bytes could come: " + loss.get(), e);
+                throw new IOException("the source was lost before its bytes could arrive: " + loss.get(), e);
             }
             refuse(from, String.valueOf(e.getMessage()));
             throw e;
@@ -572,7 +580,7 @@ final class TargetSessions {
         long startNs = System.nanoTime();
         running.put(id, migration);
         try {
-            from.events().passTo(event -> tell(migration, event, from));
+            from.events().passTo(event -> passTo(migration, event, from));
             migration.begin(begin, restoration, link, from.end()::markEnded);
             service.metrics()
                     .ended(

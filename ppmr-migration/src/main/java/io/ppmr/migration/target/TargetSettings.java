@@ -19,18 +19,18 @@ import java.util.Set;
 /**
  * The settings of a target's service, resolved once. Immutable.
  *
- * @param listen where sources connect to
- * @param node those that a source has, too
- * @param journal the directory of the journal
+ * @param listen address for sources
+ * @param node settings that a source has, too
+ * @param journal directory of the journal
  * @param pool size of the pool and its chunks
- * @param transfer what bounds a transfer
- * @param authenticator how peers prove themselves
- * @param tools those whose images this node restores
- * @param rules by which it takes part in migrations
- * @param fence how a lost source is proved off; without it prepared ranks wait for the source or for an operator
- * @param commands by which jobs are told something
- * @param carry which files of jobs may be put at their places here
- * @param rankFiles how many files a restored rank may have open or mapped in all
+ * @param transfer limits of a transfer
+ * @param authenticator authenticates peers
+ * @param tools checkpointers whose images this node restores
+ * @param rules rules for taking part in migrations
+ * @param fence proves a lost source off; without it prepared ranks wait for the source or for an operator
+ * @param commands commands that notify jobs
+ * @param carry the files of jobs that may be placed here
+ * @param rankFiles maximum number of open or mapped files of a restored rank
  */
 public record TargetSettings(
         InetSocketAddress listen,
@@ -49,8 +49,8 @@ public record TargetSettings(
      * The checkpointers whose images a node restores.
      *
      * @param checkpointers all of them
-     * @param trustedUsers the users whose jobs a checkpointer that restarts as root restores here, by its name; root
-     *     opens for them whatever paths an image names
+     * @param trustedUsers for each checkpointer that restarts as root, the users whose jobs it restores; root opens
+     *     any path of their images
      */
     public record RestoreTools(List<Checkpointer> checkpointers, Map<String, Set<Integer>> trustedUsers) {
         public RestoreTools {
@@ -58,15 +58,15 @@ public record TargetSettings(
             trustedUsers = Map.copyOf(trustedUsers);
         }
 
-        /** Those that restart as root for root's own jobs alone. */
+        /** Makes tools that restart as root only for root's own jobs. */
         public RestoreTools(List<Checkpointer> checkpointers) {
             this(checkpointers, Map.of());
         }
 
         /**
          * Returns true if this node restores a user's job by this checkpointer. A tool that restarts as the job's user
-         * opens what that user can open; one that restarts as root opens what root can, so the operator must have named
-         * the user.
+         * opens only what that user can open. One that restarts as root opens what root can, so the operator must have
+         * named the user.
          */
         boolean trusts(JobUser user, Checkpointer checkpointer) {
             return !checkpointer.runAs().restartsAsRoot()
@@ -76,13 +76,14 @@ public record TargetSettings(
     }
 
     /**
-     * The commands by which jobs are told something, by the job's name or {@link JobCommand#ANY}.
+     * The commands that notify jobs, by the job's name or {@link JobCommand#ANY}.
      *
-     * @param resumed what tells a job that its ranks run here after a commit
-     * @param reconnects what tells a job's library where its ranks are when this target decides without the source
+     * @param resumed commands after a commit, when a job's ranks run here
+     * @param reconnects commands for a job's library, with its ranks' places, when this target decides without the
+     *     source
      */
     public record Commands(Map<String, JobCommand> resumed, Map<String, JobCommand> reconnects) {
-        /** No job is told anything. */
+        /** No commands. */
         public static final Commands NONE = new Commands(Map.of(), Map.of());
 
         public Commands {
@@ -100,14 +101,14 @@ public record TargetSettings(
     }
 
     /**
-     * A command by which a job is told something. It is of this target's own configuration: a target runs nothing that
-     * a peer names.
+     * A command that notifies a job. It is in this target's own configuration, because a target never runs a peer's
+     * command.
      *
      * @param words the command, run as the job's user without a shell
-     * @param deadline after which it is ended
+     * @param deadline time after which it is killed
      */
     public record JobCommand(List<String> words, Duration deadline) {
-        /** The name under which stands the hook of every job that has none of its own. */
+        /** The name of the hook for every job without one of its own. */
         public static final String ANY = "any";
 
         public JobCommand {

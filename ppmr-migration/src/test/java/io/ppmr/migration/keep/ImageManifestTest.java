@@ -66,7 +66,7 @@ class ImageManifestTest {
         assertThrows(IOException.class, () -> ImageManifest.read(directory));
     }
 
-    /** The same manifest with a line changed, and a checksum that is right. */
+    /** Writes the manifest with a changed line, and a right checksum. */
     private void writeChanged(String from, String to) throws IOException {
         String text = ONE.text();
         assertTrue(text.contains(from), from);
@@ -101,14 +101,14 @@ class ImageManifestTest {
         assertTrue(refusal.getMessage().contains("is damaged: "), refusal.getMessage());
     }
 
-    /** Of no rank nothing lives on, and all are restored at once. */
+    /** Without a rank, no process would count as alive, and all would be restored at once. */
     @Test
     void shouldRefuseByNameWhenItNamesNoRank() throws Exception {
         String text = ONE.text();
         String ranks = text.substring(text.indexOf("rank 0\n"), text.indexOf("directory "));
         writeChanged(ranks, "");
         IOException refusal = assertThrows(IOException.class, () -> ImageManifest.read(directory));
-        assertTrue(refusal.getMessage().contains("is damaged: it has no rank"), refusal.getMessage());
+        assertTrue(refusal.getMessage().contains("is damaged: invalid entry: no rank"), refusal.getMessage());
     }
 
     @Test

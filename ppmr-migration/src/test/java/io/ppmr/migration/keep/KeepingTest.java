@@ -55,7 +55,7 @@ class KeepingTest {
         directory = Files.createTempDirectory("keeping");
     }
 
-    /** A copy that is lost takes its files away itself, on its own thread, when all have been told. */
+    /** A lost copy removes its files itself, on its own thread, when all writers have been notified. */
     @AfterTry
     void remove() throws IOException {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
@@ -94,7 +94,7 @@ class KeepingTest {
         return names;
     }
 
-    /** Random writes and cuts, in and out of order. */
+    /** Random writes and truncations, in and out of order. */
     @Property(tries = 60)
     void shouldHaveTheFilesAsTheyWereWhenWritesAndCutsComeInAnyOrder(@ForAll long seed) throws Exception {
         Random random = new Random(seed);
@@ -180,7 +180,7 @@ class KeepingTest {
         }
     }
 
-    /** Of the attempt before nothing is left. */
+    /** Waits until no file of the previous attempt is left. */
     private void awaitOne() throws IOException {
         long deadlineNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
         while (count() != 1) {

@@ -25,7 +25,7 @@ class KeptImageNoteTest {
     void make() throws IOException {
         work = Files.createDirectory(directory.resolve("work"));
         copies = Files.createDirectory(directory.resolve("copies"));
-        // What else lies in a work directory.
+        // Another file in the work directory.
         Files.createDirectories(work.resolve(ID + ".2/rank-0"));
         Files.createDirectory(work.resolve("hooks-" + ID));
     }

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests what somebody can do to a kept copy who wants root to restart something else out of it. */
+/** Tests a user's changes to a kept copy that should make root restart another program. */
 class KeptImagesTest {
     private static final PreSharedKey KEY =
             new PreSharedKey("a key that only this test knows, 32 b".getBytes(StandardCharsets.UTF_8));
@@ -93,13 +93,13 @@ class KeptImagesTest {
         mode(Files.writeString(copy.resolve(name), text), "rw-------");
     }
 
-    /** As the command does it. */
+    /** Checks in the same way as the command. */
     private void check(PreSharedKey key, boolean withoutDigest, JobUser restartedAs) throws Exception {
         KeptImages images = KeptImages.open(copy);
         images.requireSealed(key, withoutDigest);
         images.requireOwners(restartedAs);
         images.requireNoPod();
-        images.requireNobodyLives(new ProcessTable());
+        images.requireNoneAlive(new ProcessTable());
         images.requireWhole();
     }
 
@@ -125,7 +125,7 @@ class KeptImagesTest {
     void shouldRefuseWhenTheManifestWasChangedThoughItsChecksumIsRight() throws Exception {
         write(ImageManifest.FILE_NAME, manifest("command-of-mine").text());
         assertEquals("command-of-mine", ImageManifest.read(copy).checkpointer(), "its checksum is right");
-        refused(this::check, "not one that a service with this node's key has written");
+        refused(this::check, "no service with this node's key has written");
     }
 
     @Test
@@ -140,9 +140,9 @@ class KeptImagesTest {
         Files.delete(copy.resolve(ImageManifest.DIGEST_FILE_NAME));
         refused(this::check, "has no file " + ImageManifest.DIGEST_FILE_NAME, "--without-digest");
         check(KEY, true, USER);
-        // That it need not be there does not mean that it may be wrong.
+        // The digest may be missing, but must not be wrong.
         write(ImageManifest.DIGEST_FILE_NAME, "00\n");
-        refused(() -> check(KEY, true, USER), "not one that a service");
+        refused(() -> check(KEY, true, USER), "no service with this node's key");
     }
 
     @Test
@@ -204,11 +204,11 @@ class KeptImagesTest {
                 List.of("setpriv", "--reuid", "" + USER.uid(), "--regid", "" + USER.gid(), "--clear-groups", "--"));
         words.addAll(List.of(command));
         Process process = new ProcessBuilder(words).redirectErrorStream(true).start();
-        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertEquals(0, process.waitFor(), said);
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), output);
     }
 
-    /** A manifest of these names beside the image. */
+    /** Writes a manifest of these names beside the image. */
     private void sealWith(ImageManifest.ManifestEntry... more) throws IOException {
         ImageManifest one = manifest("criu");
         List<ImageManifest.ManifestEntry> entries = new ArrayList<>(one.entries());
@@ -240,7 +240,7 @@ class KeptImagesTest {
                 new ImageManifest.ManifestEntry(NameKind.DIRECTORY, "rank-0/folder", 0, 0, ""),
                 new ImageManifest.ManifestEntry(NameKind.FILE, "rank-0/folder/image", 5, image.crc32c(), ""));
         check();
-        // The same name with the same bytes, where only root can look.
+        // The same name with the same bytes, in a folder that only root can read.
         Path roots = Files.createDirectory(directory.resolve("roots"));
         mode(roots, "rwx------");
         Files.writeString(roots.resolve("image"), "bytes");
@@ -272,7 +272,7 @@ class KeptImagesTest {
     void shouldRefuseByNameWhenTheNoteOfARestartIsDamaged() throws Exception {
         for (String note : List.of("x\n", "boot 1 2\n", "boot 1 2 99999999999999999999\n", "boot 1 two 3\n")) {
             write("restarted", note);
-            refused(this::check, "restarted, which says what was restarted", "damaged");
+            refused(this::check, "restarted, which names the processes restarted", "damaged");
         }
     }
 }

@@ -32,7 +32,7 @@ class JobProbeTest {
         }
     }
 
-    /** One on a disk, one in memory; a process that has the same one open adds nothing. */
+    /** One file is on a disk, one in memory. A process that has the same one open adds nothing. */
     @Test
     void shouldCountFilesWithoutANameThatAreOpenOnce(@TempDir Path folder) throws Exception {
         String script = "exec 3>\"$1/unnamed\"; rm \"$1/unnamed\"; head -c 8388608 /dev/zero >&3; f=/dev/shm/ppmr-$$;"
@@ -55,7 +55,7 @@ class JobProbeTest {
         }
     }
 
-    /** The facts are of one process and what descends from it; each of them is looked at alone. */
+    /** The facts concern one process and its descendants. Each of them is inspected alone. */
     @Test
     void shouldLookNoFurtherWhenItIsCalledOffOrTheTimeIsOver() throws Exception {
         Process process = new ProcessBuilder("sleep", "60").start();
@@ -67,7 +67,7 @@ class JobProbeTest {
             assertTrue(e.getMessage().contains("called off"), e.getMessage());
             JobProbe late = new JobProbe(table, new Preparation(() -> false, Duration.ofNanos(-1)));
             e = assertThrows(CheckpointException.class, () -> late.facts("criu", roots));
-            assertTrue(e.getMessage().contains("has taken longer than"), e.getMessage());
+            assertTrue(e.getMessage().contains("took longer than"), e.getMessage());
             Preparation over = new Preparation(() -> true);
             assertThrows(CheckpointException.class, () -> MemoryShape.of(roots, 1, over));
         } finally {

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A node whose {@code proc}, {@code sys} and {@code dev} are files of the test. */
+/** Tests a node whose {@code proc}, {@code sys} and {@code dev} are files of the test. */
 class NodeCheckTest {
     private static final long MIB = 1 << 20;
 

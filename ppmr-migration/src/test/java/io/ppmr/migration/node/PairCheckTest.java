@@ -32,7 +32,7 @@ class PairCheckTest {
                 List.of());
     }
 
-    /** A node that does nothing else. */
+    /** A node without other migrations. */
     private static final TargetCapacity IDLE = new TargetCapacity(false, 0, "");
 
     private static NodeFacts usual() {
@@ -77,7 +77,7 @@ class PairCheckTest {
     @Test
     void shouldWarnWhenTheTargetLacksWhatIsAMatterOfSpeed() {
         NodeFacts source = node("6.1", "g", 0, 1, "avx", "avx2", "erms", "fsrm");
-        assertFinding(Finding.Level.WARN, "erms fsrm, which the source's has", compare("cpu", source, usual()));
+        assertFinding(Finding.Level.WARN, "erms fsrm, which the source's reports", compare("cpu", source, usual()));
         assertFinding(Finding.Level.OK, "every instruction", compare("cpu", usual(), source));
         NodeFacts old = node("6.1", "g", 0, 1, "avx");
         assertFinding(Finding.Level.FAIL, "lacks avx2,", compare("cpu", source, old));

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A Linux 3.10 node as it was recorded. */
+/** Tests a Linux 3.10 node from its recording. */
 class RecordedNodeTest {
     private static final Path RECORDED = Path.of("../ppmr-os/src/test/resources/linux-3.10");
     private static final KernelFeatures RECORDED_KERNEL = KernelFeatures.of("3.10.108", Set.of());
@@ -63,7 +63,7 @@ class RecordedNodeTest {
         assertTrue(Math.abs(506788 * 4 - freeKib) < freeKib / 1000, "both files say the same");
         long fileKib = 2200 + 5644;
         assertEquals((freeKib + fileKib + 280) * KIB, probe().availableBytes(RECORDED_KERNEL), "without a mark");
-        // The low mark is 5,000 KiB: of file pages half are kept, since that is less, and half of the slabs'.
+        // The low mark is 5,000 KiB. Half of the file pages are kept, because that is less, and half of the slabs'.
         Files.writeString(root.resolve("proc/sys/vm/min_free_kbytes"), "4000\n");
         assertEquals((freeKib - 5000 + fileKib / 2 + 140) * KIB, probe().availableBytes(RECORDED_KERNEL));
         Files.writeString(root.resolve("proc/sys/vm/min_free_kbytes"), "40000000\n");
@@ -103,9 +103,9 @@ class RecordedNodeTest {
         NodeCheck check = new NodeCheck(
                 root, new NodeCheck.Wanted(1 << 20, root.resolve("work"), Optional.empty(), 0, Map.of(), false));
         check.kernel(RECORDED_KERNEL);
-        List<Finding> said = check.found();
-        assertEquals(KernelFeatures.Feature.values().length, said.size());
-        for (Finding finding : said) {
+        List<Finding> findings = check.found();
+        assertEquals(KernelFeatures.Feature.values().length, findings.size());
+        for (Finding finding : findings) {
             assertEquals("kernel", finding.check());
             assertTrue(finding.text().startsWith("Linux 3.10.108 has no "), finding.text());
             boolean refuses = finding.text().contains("NSpid");
@@ -126,7 +126,7 @@ class RecordedNodeTest {
     @Test
     void shouldBeComparedWithEveryRecordedFile() throws Exception {
         Set<String> read = new TreeSet<>(Set.of(
-                // Here; vmstat agrees with meminfo, and nothing of stat is used by a service.
+                // Used here. vmstat agrees with meminfo, and no service uses stat.
                 "meminfo",
                 "cpuinfo",
                 "vmstat",
@@ -136,7 +136,7 @@ class RecordedNodeTest {
                 "pid-limits",
                 "pid-status",
                 "pid-smaps",
-                // By KernelFeaturesTest, RecordedNodeTest of ppmr-checkpoint, BlcrSessionIT and OldKernelIT.
+                // Used by KernelFeaturesTest, RecordedNodeTest of ppmr-checkpoint, BlcrSessionIT and OldKernelIT.
                 "pid-ls",
                 "pid-stat",
                 "pid-statm",

@@ -35,18 +35,18 @@ class CancellationTest {
 
     @Test
     void shouldTellWhoMayWaitWhenItIsCalledOffBeforeOrAfterThat() {
-        List<String> told = new ArrayList<>();
-        cancellation.tell(reason -> told.add("early " + reason));
-        assertEquals(List.of(), told);
+        List<String> reasons = new ArrayList<>();
+        cancellation.onCancel(reason -> reasons.add("early " + reason));
+        assertEquals(List.of(), reasons);
         assertTrue(cancellation.cancel("by alice"));
         assertTrue(cancellation.cancel("by bob"));
-        cancellation.tell(reason -> told.add("late " + reason));
-        assertEquals(List.of("early by alice", "late by alice"), told);
+        cancellation.onCancel(reason -> reasons.add("late " + reason));
+        assertEquals(List.of("early by alice", "late by alice"), reasons);
     }
 
     @Test
     void shouldTellNobodyWhenItIsDecided() {
-        cancellation.tell(reason -> {
+        cancellation.onCancel(reason -> {
             throw new AssertionError(reason);
         });
         assertDoesNotThrow(cancellation::decide);

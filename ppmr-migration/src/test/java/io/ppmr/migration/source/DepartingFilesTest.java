@@ -19,7 +19,7 @@ class DepartingFilesTest {
             "8:1",
             false);
 
-    /** The job's user can put another file at the name of one that is mapped, after both nodes have looked. */
+    /** The job's user can substitute another file at the name of a mapped one, after both nodes have inspected it. */
     @ParameterizedTest
     @CsvSource({"100644, 77, 8:1, true", "100644, 78, 8:1, false", "100644, 77, 8:2, false", "10644, 77, 8:1, false"})
     void shouldSendTheFileThatTheJobHasAndNoOther(String mode, String inode, String device, boolean same)

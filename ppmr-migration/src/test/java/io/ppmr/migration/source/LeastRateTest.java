@@ -15,10 +15,10 @@ class LeastRateTest {
     private final LeastRate rate = new LeastRate(1 << 20, Duration.ofSeconds(30));
 
     private Optional<String> after(double idleSeconds, long bytes) {
-        return rate.tooSlow((long) (idleSeconds * TimeUnit.SECONDS.toNanos(1)), bytes);
+        return rate.whyTooSlow((long) (idleSeconds * TimeUnit.SECONDS.toNanos(1)), bytes);
     }
 
-    /** Looks each tenth of a second; the first one that is too slow, or -1. */
+    /** Checks every tenth of a second. Returns the first time that is too slow, or -1. */
     private double firstSlow(double seconds, double bytesPerSecond) {
         for (int i = 0; i <= seconds * 10; i++) {
             if (after(i / 10.0, (long) (i / 10.0 * bytesPerSecond)).isPresent()) {
@@ -31,8 +31,8 @@ class LeastRateTest {
     @Test
     void shouldNameWhatIsWantedWhenNothingIsWritten() {
         assertEquals(30, firstSlow(100, 0));
-        String said = after(30, 0).orElseThrow();
-        assertTrue(said.contains("wrote 0 bytes in 30 s") && said.contains("min_rate"), said);
+        String problem = after(30, 0).orElseThrow();
+        assertTrue(problem.contains("wrote 0 bytes in 30 s") && problem.contains("min_rate"), problem);
     }
 
     @Test
@@ -51,7 +51,7 @@ class LeastRateTest {
         assertTrue(after(31, 100 * WANTED).isPresent());
     }
 
-    /** Bytes that are written while the time does not count, since the network holds the writer up, do count. */
+    /** Bytes count even if they are written while the network blocks the writer, so that the time does not count. */
     @Test
     void shouldCountWhatIsWrittenWhileAWriterIsHeldUp() {
         for (int second = 0; second <= 200; second++) {
@@ -69,7 +69,7 @@ class LeastRateTest {
     @Test
     void shouldWantNothingWhereThereIsNoBound() {
         LeastRate none = new LeastRate(0, Duration.ofSeconds(30));
-        assertEquals(Optional.empty(), none.tooSlow(TimeUnit.HOURS.toNanos(1), 0));
-        assertEquals(Optional.empty(), none.tooSlow(TimeUnit.HOURS.toNanos(2), 0));
+        assertEquals(Optional.empty(), none.whyTooSlow(TimeUnit.HOURS.toNanos(1), 0));
+        assertEquals(Optional.empty(), none.whyTooSlow(TimeUnit.HOURS.toNanos(2), 0));
     }
 }

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Orders, and the one migration that is under way. */
+/** Tests orders, and the current migration. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MigrationQueueTest {
     private static final Duration ANSWER = Duration.ofSeconds(1L * Integer.getInteger("ppmr.patience", 1));
@@ -37,7 +37,7 @@ class MigrationQueueTest {
     private final CountDownLatch go = new CountDownLatch(1);
     private final BlockingQueue<Event> events = new LinkedBlockingQueue<>();
     private final BlockingQueue<Cancellation> cancellations = new LinkedBlockingQueue<>();
-    private final MigrationQueue queue = new MigrationQueue((MigrationQueue.Mover) this::move);
+    private final MigrationQueue queue = new MigrationQueue((MigrationQueue.MigrationRunner) this::move);
 
     private MigrationReport move(
             String id, MigrationOrder order, Cancellation cancellation, Consumer<MigrationProgress> watcher) {
@@ -69,7 +69,7 @@ class MigrationQueueTest {
         return new Request(job, "a test", isGivenWayTo, order, new MigrationQueue.Customer() {});
     }
 
-    /** A request whose job is looked at for as long as the test wants. */
+    /** Returns a request whose job is scanned until the test ends that. */
     private Request slow(String job, boolean isGivenWayTo) {
         return request(job, isGivenWayTo, () -> {
             go.await();
@@ -77,7 +77,7 @@ class MigrationQueueTest {
         });
     }
 
-    /** One that says at once that it is in doubt, and has the node until the test lets it end. */
+    /** Returns a migration that reports "in doubt" at once, and occupies the node until the test ends it. */
     private OwnedMigration inDoubt(String id, ReportListener reported) {
         MigrationReport inDoubt = report(id, Outcome.IN_DOUBT);
         return new BriefMigration(
@@ -166,7 +166,7 @@ class MigrationQueueTest {
         assertTrue(refusal.contains(started.id() + ", which is older, has not ended yet"), refusal);
         go.countDown();
         awaitFree(doubtful);
-        assertTrue(events.isEmpty(), "it is told of once");
+        assertTrue(events.isEmpty(), "there is one event for it");
     }
 
     @Test
@@ -177,7 +177,7 @@ class MigrationQueueTest {
                 }),
                 events::add);
         String reason = assertInstanceOf(Event.Failed.class, next()).reason();
-        assertTrue(reason.contains("broke off") && reason.contains("a defect"), reason);
+        assertTrue(reason.contains("failed") && reason.contains("a defect"), reason);
         assertEquals(Optional.empty(), queue.owner());
     }
 
@@ -228,16 +228,16 @@ class MigrationQueueTest {
         MigrationQueue.Started started = queue.start(slow("a", false), events::add);
         queue.cancel(started.id(), "somebody");
         String reason = assertInstanceOf(Event.Failed.class, next()).reason();
-        assertEquals("cancelled by somebody; nothing was done to the job", reason);
+        assertEquals("cancelled by somebody; the job is unchanged", reason);
         assertEquals(Optional.of(started.id()), queue.owner().map(MigrationQueue.Owner::id), "the look hangs");
         go.countDown();
         awaitFree(queue);
-        assertTrue(events.isEmpty(), "it is told of once");
+        assertTrue(events.isEmpty(), "there is one event for it");
     }
 
     @Test
     void shouldNotWaitForAMigrationOfAnEarlierRunWhenItHasReported() throws Exception {
-        queue.carryOn("m-1", reported -> inDoubt("m-1", reported), new Cancellation());
+        queue.continueRecorded("m-1", reported -> inDoubt("m-1", reported), new Cancellation());
         assertTrue(queue.awaitReport(LIMIT));
         assertTrue(queue.owner().isPresent(), "it still has the node");
         go.countDown();

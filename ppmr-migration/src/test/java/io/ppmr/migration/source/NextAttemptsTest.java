@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** The spare that takes the place of a target that has failed. */
+/** Tests the spare that replaces a target that failed. */
 class NextAttemptsTest {
     private static final MigrationLimits LIMITS =
             new MigrationLimits(Duration.ZERO, Duration.ZERO, Duration.ZERO, Duration.ofMinutes(5), 3, 0);
@@ -31,7 +31,7 @@ class NextAttemptsTest {
     @Test
     void shouldPlanWithTheSameSpareWhenAFailureIsLookedAtOnceMore() {
         assertEquals(List.of(1, 3), ports(attempts.plan(first, 1)));
-        assertEquals(List.of(1, 3), ports(attempts.plan(first, 1)), "nobody was asked meanwhile");
+        assertEquals(List.of(1, 3), ports(attempts.plan(first, 1)), "no question was sent in between");
         assertEquals(List.of(3, 2), ports(attempts.plan(first, 0)), "another one's failure");
     }
 

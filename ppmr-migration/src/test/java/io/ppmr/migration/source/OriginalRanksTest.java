@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** All originals of an empty list are held, and all are ended: neither may decide anything. */
+/** All originals of an empty list are held, and all are gone. Neither may lead to a decision. */
 @Timeout(60)
 class OriginalRanksTest {
     private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
@@ -66,13 +66,13 @@ class OriginalRanksTest {
 
     @Test
     void shouldTouchNoOriginalWhenItIsNotKnownWhatStillCheckpointsIt() throws Exception {
-        // Listed as a directory it fails as one does that cannot be read.
+        // Listing this file as a directory fails like an unreadable directory.
         Path unreadable = Files.createFile(workDirectory.resolve("work"));
         OriginalRanks ranks = recorded(unreadable, List.of());
-        assertFalse(ranks.endAbandonedCheckpoints());
+        assertFalse(ranks.endOrphanedCheckpoints());
         Files.delete(unreadable);
         Files.createDirectory(unreadable);
-        assertTrue(ranks.endAbandonedCheckpoints(), "it is looked at again");
+        assertTrue(ranks.endOrphanedCheckpoints(), "it is looked at again");
     }
 
     @Test

@@ -12,46 +12,46 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 class PauseWatchTest {
-    private static final long SAY_NS = TimeUnit.MILLISECONDS.toNanos(20);
+    private static final long REPORT_NS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long LONG_S = 20;
 
-    private final BlockingQueue<Long> said = new LinkedBlockingQueue<>();
-    private final PauseWatch standstill = new PauseWatch(SAY_NS, said::add);
+    private final BlockingQueue<Long> reports = new LinkedBlockingQueue<>();
+    private final PauseWatch standstill = new PauseWatch(REPORT_NS, reports::add);
 
     @AfterEach
     void end() {
-        standstill.ends();
+        standstill.stop();
     }
 
     @Test
     void shouldSayAgainAndAgainWhenTheJobStandsStill() throws Exception {
-        standstill.begins();
-        standstill.begins();
+        standstill.start();
+        standstill.start();
         long lastNs = 0;
         for (int times = 1; times <= 3; times++) {
-            Long stillNs = said.poll(LONG_S, TimeUnit.SECONDS);
-            assertNotNull(stillNs, "nothing is said");
-            assertTrue(stillNs >= times * SAY_NS && stillNs > lastNs, "said too early: " + stillNs);
-            lastNs = stillNs;
+            Long stoppedNs = reports.poll(LONG_S, TimeUnit.SECONDS);
+            assertNotNull(stoppedNs, "there is no report");
+            assertTrue(stoppedNs >= times * REPORT_NS && stoppedNs > lastNs, "reported too early: " + stoppedNs);
+            lastNs = stoppedNs;
         }
-        assertTrue(standstill.stillNs() >= lastNs);
+        assertTrue(standstill.stoppedNs() >= lastNs);
     }
 
     @Test
     void shouldSayNothingMoreWhenItComputesAgainAndSpeakOfTheNextTimeOnly() throws Exception {
-        PauseWatch patient = new PauseWatch(TimeUnit.HOURS.toNanos(1), said::add);
-        patient.begins();
-        patient.ends();
-        assertEquals(0, patient.stillNs());
-        standstill.begins();
-        assertNotNull(said.poll(LONG_S, TimeUnit.SECONDS));
-        standstill.ends();
-        assertEquals(0, standstill.stillNs());
-        said.clear();
-        assertNull(said.poll(5 * SAY_NS, TimeUnit.NANOSECONDS));
-        standstill.begins();
-        Long stillNs = said.poll(LONG_S, TimeUnit.SECONDS);
-        assertNotNull(stillNs);
-        assertTrue(stillNs >= SAY_NS);
+        PauseWatch patient = new PauseWatch(TimeUnit.HOURS.toNanos(1), reports::add);
+        patient.start();
+        patient.stop();
+        assertEquals(0, patient.stoppedNs());
+        standstill.start();
+        assertNotNull(reports.poll(LONG_S, TimeUnit.SECONDS));
+        standstill.stop();
+        assertEquals(0, standstill.stoppedNs());
+        reports.clear();
+        assertNull(reports.poll(5 * REPORT_NS, TimeUnit.NANOSECONDS));
+        standstill.start();
+        Long stoppedNs = reports.poll(LONG_S, TimeUnit.SECONDS);
+        assertNotNull(stoppedNs);
+        assertTrue(stoppedNs >= REPORT_NS);
     }
 }

@@ -18,7 +18,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Work that may block, piece by piece. */
+/** Tests blocking work, piece by piece. */
 @Timeout(value = 60, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SerialWorkerTest {
     private static final Duration LIMIT = Duration.ofSeconds(10L * Integer.getInteger("ppmr.patience", 1));
@@ -32,7 +32,7 @@ class SerialWorkerTest {
             "a-worker",
             new SerialWorker.RepeatedWork() {
                 @Override
-                public boolean areDue() {
+                public boolean isDue() {
                     return due;
                 }
 

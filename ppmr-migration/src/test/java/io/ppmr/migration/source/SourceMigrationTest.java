@@ -50,7 +50,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A migration whose worker hangs: in a hook, in a look at a process, in a connection. */
+/** Tests a migration whose worker hangs in a hook, in a scan of a process, or in a connection. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class SourceMigrationTest {
     private static final Duration ANSWER = Duration.ofSeconds(1L * Integer.getInteger("ppmr.patience", 1));
@@ -63,7 +63,7 @@ class SourceMigrationTest {
     private final CountDownLatch begun = new CountDownLatch(1);
     private final CountDownLatch go = new CountDownLatch(1);
     private final AtomicInteger looks = new AtomicInteger();
-    /** The migration's thread is late by this: the node may be frozen at any moment. */
+    /** Delay of the migration's thread, because the node may be frozen at any time. */
     private volatile long lateNs;
 
     private final Cancellation cancellation = new Cancellation();
@@ -72,7 +72,7 @@ class SourceMigrationTest {
     private SourceMigration migration;
     private Thread thread;
 
-    /** The attempts of a job that is never reached: what begins one hangs as long as the test wants. */
+    /** The attempts of a job whose targets are never reached. The beginning hangs until the test ends that. */
     private final class HangingAttempts implements Attempts {
         private final MigrationPlan plan =
                 MigrationPlan.spread(List.of(0), List.of(new InetSocketAddress(InetAddress.getLoopbackAddress(), 9)));
@@ -94,7 +94,7 @@ class SourceMigrationTest {
         }
 
         @Override
-        public boolean areDue() {
+        public boolean isDue() {
             return false;
         }
 
@@ -104,8 +104,8 @@ class SourceMigrationTest {
         }
 
         @Override
-        public void rest() {
-            // It looks at nothing.
+        public void stopChecking() {
+            // There are no checks.
         }
 
         @Override
@@ -115,13 +115,13 @@ class SourceMigrationTest {
 
         @Override
         public List<String> next(String participant) {
-            // The second look is taken in time.
+            // The second result is used in time.
             lateNs = looks.incrementAndGet() == 1 ? Duration.ofSeconds(3).toNanos() : 0;
             return List.of();
         }
 
         @Override
-        public boolean untouched() {
+        public boolean isUntouched() {
             return true;
         }
 
@@ -132,11 +132,11 @@ class SourceMigrationTest {
 
         @Override
         public void close() {
-            // It holds nothing.
+            // There is no resource to release.
         }
 
         @Override
-        public MigrationReport.Outcome notMoved() {
+        public MigrationReport.Outcome outcomeWithoutCommit() {
             return MigrationReport.Outcome.ROLLED_BACK;
         }
 
@@ -179,7 +179,7 @@ class SourceMigrationTest {
                 new SourceSettings.Connecting(1, LIMIT),
                 new MigrationLimits(LIMIT, LIMIT, LIMIT, Duration.ofMinutes(5), 1, 1 << 20),
                 SourceSettings.USUAL_RATE_TIME,
-                RightsBounds.USUAL_FILES,
+                RightsBounds.DEFAULT_FILES,
                 Optional.empty(),
                 JobFiles.USUAL);
         return new SourceContext(
@@ -260,7 +260,7 @@ class SourceMigrationTest {
         assertTimeout(ANSWER, () -> assertFalse(migration.waitsForCheckpoints()));
         OperatorInbox.PendingDecision call = new OperatorInbox.PendingDecision(
                 new OperatorDecision(FinalOutcome.ROLLED_BACK, Set.of(), false, false), false, "somebody", 0);
-        assertTrue(migration.take(call));
+        assertTrue(migration.submit(call));
         assertNotNull(assertTimeout(ANSWER, () -> call.await(ANSWER.toNanos())), "the migration's thread answers");
         assertFalse(report.isDone());
     }

@@ -42,13 +42,13 @@ class SpareNodesTest {
 
     @Test
     void shouldNameTheCommandWhenItFails() {
-        assertTrue(failure(printedBy("exit 3")).contains("ends with status 3"));
-        assertTrue(failure(printedBy("echo nothing")).contains("prints no spare node"));
+        assertTrue(failure(printedBy("exit 3")).contains("ended with status 3"));
+        assertTrue(failure(printedBy("echo nothing")).contains("printed no spare node"));
         assertTrue(failure(new SpareNodes.Printed(List.of("no-such-program"), LIMIT))
                 .contains("no-such-program"));
         assertTrue(failure(new SpareNodes.Printed(List.of("sleep", "60"), Duration.ofMillis(200)))
                 .contains("has not ended within"));
         assertTrue(failure(new SpareNodes.Listed(List.of(InetSocketAddress.createUnresolved("x.invalid", 2))))
-                .contains("no spare node is known"));
+                .contains("all spare nodes are unknown"));
     }
 }

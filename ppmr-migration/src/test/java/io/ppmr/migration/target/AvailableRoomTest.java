@@ -20,7 +20,7 @@ import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests how much of a node is free for one more migration. */
+/** Tests the free room of a node for one more migration. */
 class AvailableRoomTest {
     private static final long MIB = 1 << 20;
     private static final PoolGeometry POOL = PoolGeometry.of(8 << 20, 128 << 10);
@@ -41,7 +41,7 @@ class AvailableRoomTest {
                 Optional.empty(),
                 TargetSettings.Commands.NONE,
                 CarryPolicy.NONE,
-                RightsBounds.USUAL_FILES);
+                RightsBounds.DEFAULT_FILES);
     }
 
     private static NodeFacts node(long stagingBytes) {
@@ -80,7 +80,7 @@ class AvailableRoomTest {
         assertTrue(
                 room.node().stagingBytes() < Long.MAX_VALUE / 4,
                 () -> "" + room.node().stagingBytes());
-        assertTrue(room.room().whyStagingIsSmall().startsWith(", since " + directory + " has "), room.toString());
+        assertTrue(room.room().whyStagingIsSmall().startsWith(", because " + directory + " has "), room.toString());
     }
 
     @Test
@@ -105,7 +105,7 @@ class AvailableRoomTest {
     void shouldCountAnImageAsMemoryWhereStagingIsInMemory() {
         AvailableRoom room = AvailableRoom.of(node(0), settings(Path.of("/dev/shm")), List.of(incoming(MIB, true)));
         assertTrue(room.room().stagingInMemory());
-        // Its ranks, its image, and one leaf of the map of that.
+        // Its ranks, its image, and one leaf of that image's map.
         assertEquals(2 * MIB + 1024, room.room().promisedBytes());
     }
 }

@@ -19,27 +19,27 @@ class ConnectionEventsTest {
 
     private final Backlog room = new Backlog(ROOM, Duration.ZERO);
 
-    private static SessionEvent.MessageReceived said(String id, int lengthBytes) {
+    private static SessionEvent.MessageReceived message(String id, int lengthBytes) {
         return new SessionEvent.MessageReceived(new ControlMessage.Commit(id), lengthBytes);
     }
 
     @Test
     void shouldCutAPeerOffWhenItSaysMuchBeforeAMigrationListens() throws Exception {
         try (ConnectionEvents events = new ConnectionEvents(room)) {
-            int heard = 0;
+            int count = 0;
             try {
-                for (; heard < 1_000_000; heard++) {
-                    events.onEvent(said("m", 60_000));
+                for (; count < 1_000_000; count++) {
+                    events.onEvent(message("m", 60_000));
                 }
             } catch (ProtocolException refused) {
                 assertTrue(
                         refused.getMessage().contains("messages faster than this node handles them"),
                         refused.getMessage());
             }
-            assertTrue(heard > 0 && heard <= ROOM / 60_000, heard + " messages were kept");
-            events.onEvent(new SessionEvent.LinkLost("the end is heard whatever waits"));
-            assertEquals(heard + 1, events.waiting().size());
-            assertEquals(Optional.of("the end is heard whatever waits"), events.loss());
+            assertTrue(count > 0 && count <= ROOM / 60_000, count + " messages were kept");
+            events.onEvent(new SessionEvent.LinkLost("the end arrives whatever waits"));
+            assertEquals(count + 1, events.waiting().size());
+            assertEquals(Optional.of("the end arrives whatever waits"), events.loss());
         }
         assertEquals(ROOM, room.reserve(ROOM), "all room is given back");
     }
@@ -48,10 +48,10 @@ class ConnectionEventsTest {
     void shouldCutAPeerOffWhenItSaysManyShortMessages() throws Exception {
         Backlog large = new Backlog(64 << 20, Duration.ZERO);
         try (ConnectionEvents events = new ConnectionEvents(large)) {
-            for (int heard = 0; heard < 64; heard++) {
-                events.onEvent(said("m", 20));
+            for (int count = 0; count < 64; count++) {
+                events.onEvent(message("m", 20));
             }
-            assertThrows(ProtocolException.class, () -> events.onEvent(said("m", 20)));
+            assertThrows(ProtocolException.class, () -> events.onEvent(message("m", 20)));
         }
     }
 
@@ -60,13 +60,13 @@ class ConnectionEventsTest {
         ConnectionEvents greedy = new ConnectionEvents(room);
         assertThrows(ProtocolException.class, () -> {
             while (true) {
-                greedy.onEvent(said("m", 60_000));
+                greedy.onEvent(message("m", 60_000));
             }
         });
         // Its agent ends the connection, and its thread closes this.
         greedy.close();
         try (ConnectionEvents other = new ConnectionEvents(room)) {
-            other.onEvent(said("n", 60_000));
+            other.onEvent(message("n", 60_000));
             assertEquals(1, other.waiting().size());
         }
     }
@@ -75,7 +75,7 @@ class ConnectionEventsTest {
     void shouldTakeAnyNumberOfMessagesWhenEachIsDealtWith() throws Exception {
         try (ConnectionEvents events = new ConnectionEvents(room)) {
             for (int i = 0; i < 1000; i++) {
-                events.onEvent(said("m", 60_000));
+                events.onEvent(message("m", 60_000));
                 events.handled((SessionEvent.MessageReceived) events.waiting().remove());
             }
         }
@@ -86,13 +86,14 @@ class ConnectionEventsTest {
     void shouldPassAllOnInOrderWhenAMigrationListens() throws Exception {
         List<SessionEvent> passed = new ArrayList<>();
         try (ConnectionEvents events = new ConnectionEvents(room)) {
-            events.onEvent(said("a", 1));
-            events.onEvent(said("b", 1));
+            events.onEvent(message("a", 1));
+            events.onEvent(message("b", 1));
             events.passTo(passed::add);
             assertEquals(ROOM, room.reserve(ROOM), "what is passed on is the migration's to count");
-            events.onEvent(said("c", 1));
+            events.onEvent(message("c", 1));
             events.onEvent(new SessionEvent.LinkLost("over"));
         }
-        assertEquals(List.of(said("a", 1), said("b", 1), said("c", 1), new SessionEvent.LinkLost("over")), passed);
+        assertEquals(
+                List.of(message("a", 1), message("b", 1), message("c", 1), new SessionEvent.LinkLost("over")), passed);
     }
 }

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Questions about files, on a link that is lost meanwhile. */
+/** Tests queries about files, on a link that is lost in the meantime. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class FileAnswersTest {
     private static final Duration LIMIT = Duration.ofSeconds(20L * Integer.getInteger("ppmr.patience", 1));
@@ -41,7 +41,7 @@ class FileAnswersTest {
 
     private final AtomicBoolean lost = new AtomicBoolean();
 
-    /** The process that looks notes its PID and answers nothing, as on a filesystem whose server is away. */
+    /** The process notes its PID and never answers, as on a filesystem without its server. */
     @BeforeEach
     void makeProgram() throws Exception {
         Path launch = programs.resolve("ppmr-launch");
@@ -59,7 +59,7 @@ class FileAnswersTest {
                 CarryPolicy.NONE);
     }
 
-    private boolean isAsked() {
+    private boolean hasPending() {
         return Files.exists(programs.resolve("pid"));
     }
 
@@ -74,10 +74,10 @@ class FileAnswersTest {
     void shouldEndTheLookAndItsProcessWhenTheLinkIsLost() throws Exception {
         try (FileAnswers answers = answers("")) {
             CompletableFuture<FilesInspected> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
-            assertTrue(Polling.until(LIMIT, this::isAsked), "the process is started");
+            assertTrue(Polling.until(LIMIT, this::hasPending), "the process is started");
             lost.set(true);
             FilesInspected seen = answer.get(LIMIT.toSeconds(), TimeUnit.SECONDS);
-            assertEquals("the look at the job's files was called off", seen.failure());
+            assertEquals("the check of the job's files was called off", seen.failure());
             assertEquals(List.of(), seen.lines());
             assertTrue(Polling.until(LIMIT, this::hasEnded), "nobody looks any more");
         }
@@ -87,10 +87,10 @@ class FileAnswersTest {
     void shouldEndTheLookWhenItsOwnerClosesIt() throws Exception {
         FileAnswers answers = answers("");
         CompletableFuture<FilesInspected> answer = CompletableFuture.supplyAsync(() -> answers.answer(QUESTION));
-        assertTrue(Polling.until(LIMIT, this::isAsked), "the process is started");
+        assertTrue(Polling.until(LIMIT, this::hasPending), "the process is started");
         answers.close();
         assertEquals(
-                "the look at the job's files was called off",
+                "the check of the job's files was called off",
                 answer.get(LIMIT.toSeconds(), TimeUnit.SECONDS).failure());
         assertTrue(Polling.until(LIMIT, this::hasEnded), "nobody looks any more");
     }
@@ -130,7 +130,7 @@ class FileAnswersTest {
                     ControlLink link = new ControlLink(here, 1, LIMIT.toNanos())) {
                 assertTrue(there.isConnected());
                 answers.answerLater(QUESTION, link);
-                assertTrue(Polling.until(LIMIT, this::isAsked), "the process is started");
+                assertTrue(Polling.until(LIMIT, this::hasPending), "the process is started");
                 assertThrows(ProtocolException.class, () -> answers.answerLater(QUESTION, link));
                 lost.set(true);
                 assertTrue(Polling.until(LIMIT, this::hasEnded), "nobody looks any more");

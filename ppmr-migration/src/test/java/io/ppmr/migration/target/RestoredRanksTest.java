@@ -10,7 +10,10 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** A target says "still held" of copies that it has, and of no others: the source ends the originals on that word. */
+/**
+ * Tests that a target reports only its existing copies as held, because the source kills the originals after that
+ * report.
+ */
 class RestoredRanksTest {
     @Test
     void shouldNotCountAsHeldWhenThereIsNoCopy() {

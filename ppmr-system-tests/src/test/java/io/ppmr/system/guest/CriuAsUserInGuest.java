@@ -461,7 +461,7 @@ class CriuAsUserInGuest {
     }
 
     private RightsBounds bounds() {
-        return RightsBounds.usual(base.resolve("rights"));
+        return RightsBounds.standard(base.resolve("rights"));
     }
 
     /** Root's CRIU opens what has come into the place of the job's file; the user's can open it only as the user. */

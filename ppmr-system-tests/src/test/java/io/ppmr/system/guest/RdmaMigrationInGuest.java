@@ -112,7 +112,7 @@ class RdmaMigrationInGuest {
                         Optional.empty(),
                         TargetSettings.Commands.NONE,
                         CarryPolicy.NONE,
-                        RightsBounds.USUAL_FILES),
+                        RightsBounds.DEFAULT_FILES),
                 new TransportChoice(
                         TransportChoice.Preference.AUTO, TransportChoice.RdmaModePreference.AUTO, RdmaTransport::load),
                 new SimpleMeterRegistry(),
@@ -131,7 +131,7 @@ class RdmaMigrationInGuest {
                         new SourceSettings.Connecting(2, CONNECT),
                         new MigrationLimits(LONG, LONG, LONG, LONG, 1, 1 << 20),
                         SourceSettings.USUAL_RATE_TIME,
-                        RightsBounds.USUAL_FILES,
+                        RightsBounds.DEFAULT_FILES,
                         Optional.empty(),
                         JobFiles.USUAL),
                 new TransportChoice(

@@ -37,7 +37,7 @@ class JournalFuzzTest {
             new TransactionRecord.CommittedHere("m-1", 1, false),
             new TransactionRecord.RolledBackHere("m-1", 1, "why", false),
             new TransactionRecord.Done("m-1", 1, FinalOutcome.ROLLED_BACK, "why"),
-            new TransactionRecord.Asked("m-1", 0, "user root", "job", "a:7"),
+            new TransactionRecord.Requested("m-1", 0, "user root", "job", "a:7"),
             new TransactionRecord.StepTimed("m-1", 1, "commit", -1, "", 5, 6, 7),
             new TransactionRecord.JobPlacement("m-1", 1, "job", 1, 2, "0 1", List.of("0 a")),
             new TransactionRecord.CopyEnded("m-1", 1, true, "kept"),

@@ -1,6 +1,6 @@
 package io.ppmr.transaction.journal;
 
-/** The two ways in which a migration ends, and what an operator can decide for. */
+/** The two outcomes of a migration. An operator can decide for either. */
 public enum FinalOutcome {
     /** The copies run. */
     COMMITTED,

@@ -14,8 +14,8 @@ import net.openhft.chronicle.bytes.MappedFile;
 import net.openhft.chronicle.core.io.ReferenceOwner;
 
 /**
- * One file of a journal, mapped as a whole. Its room is set aside when it is made, so a full disk is an error then and
- * not a fault later. Layout: {@link JournalLayout}. Owned by {@link MappedJournal}, under its lock.
+ * One file of a journal, mapped as a whole. Its disk space is reserved when it is made, so that a full disk is an error
+ * then and not a fault later. {@link JournalLayout} has the layout. Owned by {@link MappedJournal}, under its lock.
  */
 final class JournalFile implements AutoCloseable {
     private final Path path;
@@ -23,7 +23,7 @@ final class JournalFile implements AutoCloseable {
     private final ReferenceOwner owner = ReferenceOwner.temporary("journal");
     private final MappedFile file;
     private final MappedBytesStore store;
-    /** The same memory, for reading. */
+    /** The mapped memory, for reading. */
     private final ByteBuffer view;
 
     private long endOffset = JournalLayout.HEADER_BYTES;
@@ -37,7 +37,7 @@ final class JournalFile implements AutoCloseable {
         this.view = JournalLayout.map(path);
     }
 
-    /** Makes an empty one, of mode 0600. */
+    /** Makes an empty file of mode 0600. */
     static JournalFile create(Path path, long capacityBytes) throws IOException {
         Files.deleteIfExists(path);
         Set<StandardOpenOption> options = Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
@@ -53,7 +53,7 @@ final class JournalFile implements AutoCloseable {
         } catch (IOException e) {
             Files.deleteIfExists(path);
             throw new IOException(
-                    "the journal " + path + " cannot be given its " + capacityBytes + " bytes; make room: "
+                    "the journal " + path + " cannot reserve " + capacityBytes + " bytes; make room:  "
                             + e.getMessage(),
                     e);
         }
@@ -61,8 +61,8 @@ final class JournalFile implements AutoCloseable {
     }
 
     /**
-     * Opens one and continues behind its last whole record; a torn one is wiped out. One of version 1 becomes one of
-     * version 2.
+     * Opens a file and continues behind its last whole record. A torn record is overwritten with zeros. A file of
+     * version 1 is changed to version 2.
      */
     static JournalFile open(Path path, int endOffset) throws IOException {
         JournalFile opened = new JournalFile(path, Files.size(path));
@@ -70,7 +70,7 @@ final class JournalFile implements AutoCloseable {
         int version = JournalLayout.HEADER_BYTES - 1;
         byte current = JournalLayout.magic()[version];
         if (opened.store.readByte(version) != current) {
-            // On the disk before the first record that the release that made the file would not know.
+            // The new version is on the disk before the first record that the older release cannot read.
             opened.store.writeByte(version, current);
             opened.force();
         }
@@ -83,12 +83,12 @@ final class JournalFile implements AutoCloseable {
         return opened;
     }
 
-    /** The file as it is, records up to {@link #endOffset}. */
+    /** Returns the whole file; records end at {@link #endOffset}. */
     ByteBuffer view() {
         return view;
     }
 
-    /** Returns where the next record goes. */
+    /** Returns the offset of the next record. */
     int endOffset() {
         return (int) endOffset;
     }
@@ -98,10 +98,12 @@ final class JournalFile implements AutoCloseable {
         return endOffset + frame.length <= capacityBytes;
     }
 
-    /** Adds a frame of {@link JournalLayout#frame}; its length comes last, so that it is whole or not there. */
+    /**
+     * Adds a frame of {@link JournalLayout#frame}. The length is written last, so that a record is whole or not there.
+     */
     void add(byte[] frame, boolean sync) throws IOException {
         if (sync && dirty) {
-            // What stands before a synced record is on the disk before it, so that a gap before one is damage.
+            // All bytes before a synced record are on the disk before it. Therefore a gap before one is damage.
             force();
         }
         for (int i = Integer.BYTES; i < frame.length; i++) {
@@ -121,7 +123,7 @@ final class JournalFile implements AutoCloseable {
         endOffset += frame.length;
     }
 
-    /** Has everything on the disk: the pages that were written through the mapping too (fsync(2)). */
+    /** Writes all pages to the disk, including those that were changed through the mapping (fsync(2)). */
     void force() throws IOException {
         try {
             file.raf().getChannel().force(false);

@@ -10,14 +10,14 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The open migrations of a journal's file, by one look at each of its records in their order. What has ended takes no
- * room here. Owned by {@link MappedJournal}, under its lock.
+ * The open migrations of a journal's file, from one pass over its records in their order. Migrations that ended take no
+ * memory. Owned by {@link MappedJournal}, under its lock.
  */
 final class JournalIndex {
     private final Set<String> open = new LinkedHashSet<>();
-    /** The open ones whose first step is none that a migration begins with. */
+    /** Open migrations whose first step is none that a migration can begin with. */
     private final Set<String> headless = new HashSet<>();
-    /** The offsets at which records begin that were written before a step of their migration, as those of a vote. */
+    /** Offset of the first record that precedes a step of its migration, as for a vote. */
     private final Map<String, Integer> prefaces = new HashMap<>();
 
     /** Notes the next record. */
@@ -44,14 +44,14 @@ final class JournalIndex {
                 || record instanceof TransactionRecord.Secret;
     }
 
-    /** Lists the migrations that have a step but no {@link TransactionRecord.Done} after it, oldest first. */
+    /** Lists the migrations that have a step and no {@link TransactionRecord.Done} after it, oldest first. */
     List<String> open() {
         return List.copyOf(open);
     }
 
     /**
-     * Returns true if a further file must have a record: it is of an open migration, or precedes a step that may be
-     * what has no room in this file.
+     * Returns true if the next file must contain this record. The record belongs to an open migration, or precedes a
+     * step that may not have fitted into this file.
      */
     boolean needs(TransactionRecord record, int offset) {
         String id = record.migrationId();
@@ -59,14 +59,14 @@ final class JournalIndex {
     }
 
     /**
-     * Throws where the steps of an open migration do not start with its beginning. Participants and processes are then
+     * Requires that the steps of each open migration start with its beginning. Otherwise participants and processes are
      * unknown, and an empty list of them fulfils every condition on all of them.
      */
     void requireBeginnings(Path path) throws IOException {
         if (!headless.isEmpty()) {
-            throw new IOException("the journal " + path + " has steps of migration "
-                    + headless.iterator().next() + " and not its beginning: it is damaged, and nothing is done with it."
-                    + " Look at its copies and at the processes by hand, then move it away");
+            throw new IOException("the journal " + path + " is damaged: it has steps of migration "
+                    + headless.iterator().next() + " without its beginning. Nothing was changed."
+                    + " Check the migration's copies and processes by hand, then move the journal away");
         }
     }
 }

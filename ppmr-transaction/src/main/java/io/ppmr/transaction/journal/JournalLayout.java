@@ -12,12 +12,12 @@ import java.util.List;
 import java.util.zip.CRC32C;
 
 /**
- * The layout of a journal in its file. Numbers are big-endian; records are aligned to 8 bytes.
+ * The layout of a journal in its file. Numbers are big-endian. Records are aligned to 8 bytes.
  *
  * <pre>
  * file    0  "PPMRJRN"     7  version: "1" or "2" (1)   8  records ... zeros
- * record  0  length of what follows the CRC, without padding; written last, 0 where no record is
- *         4  CRC32C of that
+ * record  0  length of the bytes after the CRC, without padding; written last, 0 if there is no record
+ *         4  CRC32C of these bytes
  *         8  type (1)   9  1 if synced (1)   10  time, ms since 1970 (8)   18  body
  * </pre>
  */
@@ -26,25 +26,25 @@ final class JournalLayout {
     private static final byte FIRST_VERSION = '1';
     private static final int FRAME_BYTES = 8;
     private static final int PREFIX_BYTES = 10;
-    /** The most times that a byte after the end is read in looking for records there. */
+    /** Maximum number of reads for each byte behind the end, in the search for further records. */
     private static final long MOST_LOOKS = 64;
 
     private JournalLayout() {}
 
-    /** Takes the whole records of a file, in order. */
+    /** Accepts the whole records of a file, in order. */
     @FunctionalInterface
     interface EntryVisitor {
         /**
-         * Takes one.
+         * Accepts one record.
          *
-         * @param offset where it begins
+         * @param offset start of the record
          */
         void visit(TransactionJournal.JournalEntry entry, int offset) throws IOException;
     }
 
     /**
-     * The header of a file of version 2, the one whose records {@link RecordCodec} writes. Version 1 has no records
-     * whose times are of {@link TransactionRecord.RecordedClock#BOOT}; else it is the same.
+     * Returns the header of version 2, whose records {@link RecordCodec} writes. Version 1 has no records with times of
+     * {@link TransactionRecord.RecordedClock#BOOT}. Otherwise it is equal.
      */
     static byte[] magic() {
         return "PPMRJRN2".getBytes(StandardCharsets.US_ASCII);
@@ -55,7 +55,7 @@ final class JournalLayout {
         return frame(record.type(), entry.atEpochMs(), record.body(), synced);
     }
 
-    /** The frame of a record of that type with those fields. */
+    /** Returns the frame of a record with this type and these fields. */
     static byte[] frame(int type, long atEpochMs, byte[] body, boolean synced) {
         int lengthBytes = PREFIX_BYTES + body.length;
         ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES + (lengthBytes + 7) / 8 * 8);
@@ -68,11 +68,12 @@ final class JournalLayout {
     }
 
     /**
-     * Gives the records of a file, one after the other, and keeps none; also of one that is being written, where what
-     * is half written is not there yet.
+     * Passes the records of a file one by one, and keeps none. The file may be in use. Then a half-written record
+     * counts as absent.
      *
-     * @return where the next record goes
-     * @throws IOException it cannot be read, is no journal, is damaged, or has a whole record that means nothing
+     * @return the offset of the next record
+     * @throws IOException if the file cannot be read, is no journal, is damaged, or has a whole record without a
+     *     meaning
      */
     static int scan(Path path, EntryVisitor visitor) throws IOException {
         ByteBuffer file = map(path);
@@ -81,9 +82,9 @@ final class JournalLayout {
         for (; isWhole(file, offset); offset = next(file, offset)) {
             TransactionJournal.JournalEntry entry = entryAt(file, offset);
             if (entry == null) {
-                throw new IOException("the journal " + path + " has at byte " + offset + " a whole record that means"
-                        + " nothing to this release; nothing is done with it. Look at its copies and at the processes"
-                        + " by hand, then move it away");
+                throw new IOException("the journal " + path + " has at byte " + offset + " a whole record that this"
+                        + " release cannot read. Nothing was changed. Check its migrations' copies and"
+                        + " processes by hand, then move the journal away");
             }
             visitor.visit(entry, offset);
         }
@@ -91,15 +92,15 @@ final class JournalLayout {
         return offset;
     }
 
-    /** Gives those records before an offset that this service has read or written: they are whole. */
-    static void each(ByteBuffer file, int endOffset, EntryVisitor visitor) throws IOException {
+    /** Passes the records before an offset. This service has read or written them, so they are whole. */
+    static void forEach(ByteBuffer file, int endOffset, EntryVisitor visitor) throws IOException {
         for (int offset = HEADER_BYTES; offset < endOffset; offset = next(file, offset)) {
             visitor.visit(entryAt(file, offset), offset);
         }
     }
 
-    /** Gives those of one migration; nothing is made of the others. */
-    static List<TransactionRecord> of(ByteBuffer file, int endOffset, String migrationId) {
+    /** Returns the records of one migration. The others are not decoded. */
+    static List<TransactionRecord> recordsOf(ByteBuffer file, int endOffset, String migrationId) {
         ByteBuffer wanted = ByteBuffer.wrap(migrationId.getBytes(StandardCharsets.UTF_8));
         List<TransactionRecord> records = new ArrayList<>();
         for (int offset = HEADER_BYTES; offset < endOffset; offset = next(file, offset)) {
@@ -112,7 +113,7 @@ final class JournalLayout {
         return records;
     }
 
-    /** A file as it is, without a copy of it. */
+    /** Maps a file without copying it. */
     static ByteBuffer map(Path path) throws IOException {
         try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
             return channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
@@ -120,8 +121,8 @@ final class JournalLayout {
     }
 
     /**
-     * Returns true of a file in which nothing but zeros stands. An older release left one where the disk was full at
-     * its first start. No record was ever in it, since the header is on the disk before the first one.
+     * Returns true if a file contains only zeros. An older release left such a file if the disk was full at its first
+     * start. No record was ever in it, because the header is on the disk before the first record.
      */
     static boolean isUnwritten(Path path) throws IOException {
         ByteBuffer file = map(path);
@@ -139,7 +140,7 @@ final class JournalLayout {
         byte[] file = new byte[Math.min(HEADER_BYTES, whole.capacity())];
         whole.get(0, file);
         if (file.length < HEADER_BYTES || !Arrays.equals(magic, 0, version, file, 0, version)) {
-            throw new IOException(path + " is no journal of ppmr; move it away to start again");
+            throw new IOException(path + " is no journal of ppmr; move it away to start with a new one");
         }
         if (file[version] != magic[version] && file[version] != FIRST_VERSION) {
             throw new IOException("the journal " + path + " is of version '" + (char) file[version]
@@ -148,7 +149,9 @@ final class JournalLayout {
         }
     }
 
-    /** A record that was synced has only whole ones before it: if there is one after the end, the file is damaged. */
+    /**
+     * Throws if a whole record follows the end. A synced record has only whole ones before it, so the file is damaged.
+     */
     private static void requireNothingSyncedAfter(Path path, ByteBuffer file, int endOffset) throws IOException {
         long checkedBytes = 0;
         for (int offset = endOffset; offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity(); offset += 8) {
@@ -158,13 +161,13 @@ final class JournalLayout {
             checkedBytes += fits(file, offset) ? file.getInt(offset) : 0;
             if (checkedBytes > MOST_LOOKS * file.capacity()) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
-                        + ": what follows looks like records wherever one begins to read; nothing is done with it. Look"
-                        + " at its copies and at the processes by hand, then move it away to start again");
+                        + ": the bytes behind it look like records at every offset. Nothing was changed. Check its"
+                        + " migrations' copies and processes by hand, then move the journal away");
             }
             if (isWhole(file, offset)) {
                 throw new IOException("the journal " + path + " is damaged at byte " + endOffset
-                        + ": whole records follow at byte " + offset + "; nothing is done with it. Look at its copies"
-                        + " and at the processes by hand, then move it away to start again");
+                        + ": whole records follow at byte " + offset + ". Nothing was changed. Check its migrations'"
+                        + " copies and processes by hand, then move the journal away");
             }
         }
     }
@@ -173,14 +176,14 @@ final class JournalLayout {
         return offset + FRAME_BYTES + (file.getInt(offset) + 7) / 8 * 8;
     }
 
-    /** Returns true if the length fits and the CRC is right: what stands there was written as a record. */
+    /** Returns true if the length fits and the CRC is right. Then the bytes were written as a record. */
     private static boolean isWhole(ByteBuffer file, int offset) {
         return offset + FRAME_BYTES + PREFIX_BYTES <= file.capacity()
                 && fits(file, offset)
                 && crc(file.slice(offset + FRAME_BYTES, file.getInt(offset))) == file.getInt(offset + 4);
     }
 
-    /** Returns the whole record that stands there; null if its type or its fields are none. */
+    /** Returns the whole record at this offset, or null if its type or its fields are invalid. */
     private static TransactionJournal.JournalEntry entryAt(ByteBuffer file, int offset) {
         byte[] body = new byte[file.getInt(offset) - PREFIX_BYTES];
         file.get(offset + FRAME_BYTES + PREFIX_BYTES, body);

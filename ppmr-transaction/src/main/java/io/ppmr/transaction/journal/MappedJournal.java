@@ -19,12 +19,12 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * The journal of a service in a memory-mapped file that is only ever added to; docs/transaction.md, "The journal". A
- * full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every record of
- * an open migration, and how each migration ended that has ended lately, since another node may still ask. Records
- * stay in the file: the heap has the names of open migrations alone, however many have ended.
+ * The journal of a service in an append-only memory-mapped file; see docs/transaction.md, "The journal". A full file
+ * becomes {@code NAME.NUMBER}, for history. A new one starts with every record of the open migrations, and with the
+ * recent outcomes, because another node may still query them. Records stay in the file. The heap has only the names of
+ * open migrations.
  *
- * <p>One for each service, which holds a lock on {@code NAME.lock}. Any thread.
+ * <p>Each service has one, and holds a lock on {@code NAME.lock}. Any thread.
  */
 public final class MappedJournal implements TransactionJournal {
     /** The journal's name in its folder. */
@@ -52,7 +52,7 @@ public final class MappedJournal implements TransactionJournal {
         this.file = file;
     }
 
-    /** Opens the journal in a folder of its own; both are made if they are missing. */
+    /** Opens the journal in a folder of its own. Missing ones are made. */
     public static MappedJournal in(Path folder) throws IOException {
         Folders.create(folder, Folders.PRIVATE);
         return open(folder.resolve(FILE_NAME));
@@ -61,7 +61,7 @@ public final class MappedJournal implements TransactionJournal {
     /**
      * Opens the journal, or makes it.
      *
-     * @throws IOException another process has it, it is damaged, or there is no room for it
+     * @throws IOException if another process uses it, it is damaged, or the disk is full
      */
     public static MappedJournal open(Path path) throws IOException {
         return open(path, FILE_BYTES, Clock.systemUTC());
@@ -71,7 +71,7 @@ public final class MappedJournal implements TransactionJournal {
         FileChannel lock = lock(path);
         try {
             if (!Files.exists(path) || JournalLayout.isUnwritten(path)) {
-                // Whole before it has its name, so that no later start finds a part of it.
+                // The file is complete before it gets its name, so that no later start finds a part of it.
                 JournalFile fresh = JournalFile.create(newFile(path), fileBytes);
                 Files.move(newFile(path), path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
                 syncDirectory(path);
@@ -100,43 +100,45 @@ public final class MappedJournal implements TransactionJournal {
             }
         } catch (OverlappingFileLockException e) {
             channel.close();
-            throw new IOException("the journal " + path + " is open in this process already", e);
+            throw new IOException("the journal " + path + " is already open in this process", e);
         } catch (IOException e) {
             channel.close();
             throw e;
         }
         channel.close();
-        throw new IOException("the journal " + path + " belongs to another running service; end that one, or give this"
-                + " one a state directory of its own");
+        throw new IOException("the journal " + path + " belongs to another running service; stop that service, or"
+                + " configure another state directory for this one");
     }
 
-    /** Takes the records of a journal, one after the other. */
+    /** Accepts the records of a journal, one after the other. */
     @FunctionalInterface
     public interface EntryReader {
-        /** Takes one. What a newer file repeats of an older one is given again, equal to what it was. */
-        void take(JournalEntry entry);
+        /**
+         * Accepts one record. Records that a newer file repeats of an older one are passed again, equal to the first
+         * time.
+         */
+        void accept(JournalEntry entry);
     }
 
     /**
-     * Gives everything that the journal knows, that of the older files too, oldest first, and keeps nothing of it; also
-     * while its service runs.
+     * Passes all records of the journal and its older files, oldest first, and keeps none. The service may be running.
      *
-     * @throws IOException it cannot be read, or is damaged
+     * @throws IOException if the journal cannot be read or is damaged
      */
-    public static void each(Path path, EntryReader reader) throws IOException {
+    public static void forEach(Path path, EntryReader reader) throws IOException {
         if (!Files.exists(path)) {
             throw new IOException("there is no journal at " + path + "; the service's configuration names it");
         }
         for (Path old : oldFiles(path)) {
-            JournalLayout.scan(old, (entry, offset) -> reader.take(entry));
+            JournalLayout.scan(old, (entry, offset) -> reader.accept(entry));
         }
-        JournalLayout.scan(path, (entry, offset) -> reader.take(entry));
+        JournalLayout.scan(path, (entry, offset) -> reader.accept(entry));
     }
 
-    /** The same as a list, for journals that fit the heap. */
+    /** Returns all records as a list, for journals that fit the heap. */
     public static List<JournalEntry> read(Path path) throws IOException {
         Set<JournalEntry> all = new LinkedHashSet<>();
-        each(path, all::add);
+        forEach(path, all::add);
         return List.copyOf(all);
     }
 
@@ -162,7 +164,7 @@ public final class MappedJournal implements TransactionJournal {
 
     private void add(TransactionRecord record, boolean sync) throws IOException {
         if (closed) {
-            throw new IOException("the journal " + path + " is closed: its service ends");
+            throw new IOException("the journal " + path + " is closed because its service ends");
         }
         JournalEntry entry = new JournalEntry(clock.millis(), record);
         byte[] frame = JournalLayout.frame(entry, sync);
@@ -174,10 +176,10 @@ public final class MappedJournal implements TransactionJournal {
         index.note(entry, offset);
     }
 
-    /** Begins a new file with what is still needed, read and written record by record. */
+    /** Begins a new file with the records that are still needed. They are read and written one by one. */
     private void rotate(int nextBytes) throws IOException {
         long[] neededBytes = {nextBytes};
-        eachNeeded(entry -> neededBytes[0] += JournalLayout.frame(entry, true).length);
+        forEachNeeded(entry -> neededBytes[0] += JournalLayout.frame(entry, true).length);
         long capacityBytes = fileBytes;
         while (capacityBytes < 2 * neededBytes[0] + JournalLayout.HEADER_BYTES) {
             capacityBytes *= 2;
@@ -186,7 +188,7 @@ public final class MappedJournal implements TransactionJournal {
         JournalFile next = JournalFile.create(fresh, capacityBytes);
         JournalIndex nextIndex = new JournalIndex();
         try {
-            eachNeeded(entry -> {
+            forEachNeeded(entry -> {
                 int offset = next.endOffset();
                 next.add(JournalLayout.frame(entry, true), false);
                 nextIndex.note(entry, offset);
@@ -209,17 +211,17 @@ public final class MappedJournal implements TransactionJournal {
         index = nextIndex;
     }
 
-    /** Takes an entry that the next file must have. */
+    /** Accepts an entry that the next file must contain. */
     private interface Needed {
-        void take(JournalEntry entry) throws IOException;
+        void accept(JournalEntry entry) throws IOException;
     }
 
-    private void eachNeeded(Needed needed) throws IOException {
+    private void forEachNeeded(Needed needed) throws IOException {
         long sinceMs = clock.millis() - KEEP_ENDS.toMillis();
-        JournalLayout.each(file.view(), file.endOffset(), (entry, offset) -> {
+        JournalLayout.forEach(file.view(), file.endOffset(), (entry, offset) -> {
             boolean recent = entry.atEpochMs() >= sinceMs && isEnd(entry.record());
             if (recent || index.needs(entry.record(), offset)) {
-                needed.take(entry);
+                needed.accept(entry);
             }
         });
     }
@@ -240,7 +242,7 @@ public final class MappedJournal implements TransactionJournal {
 
     @Override
     public synchronized List<TransactionRecord> records(String migrationId) {
-        return JournalLayout.of(file.view(), file.endOffset(), migrationId);
+        return JournalLayout.recordsOf(file.view(), file.endOffset(), migrationId);
     }
 
     @Override

@@ -10,27 +10,27 @@ import java.util.function.Supplier;
 import net.openhft.chronicle.bytes.Bytes;
 
 /**
- * Records as bytes, in version 2 of the journal ({@link JournalLayout}). Each record says by its own {@link
- * TransactionRecord#write} which number its type has and which fields follow, and {@link TransactionRecord#read} reads
- * the same: migration, attempt, and what the type adds, in that order. Numbers are big-endian; a flag is a byte, 0 or
- * 1; a text is UTF-8 after its length in bytes (4), a list follows the count of its elements (4).
+ * Records as bytes, in version 2 of the journal ({@link JournalLayout}). Each record defines the number of its type and
+ * its fields in its {@link TransactionRecord#write}. {@link TransactionRecord#read} reads them in that order:
+ * migration, attempt, and the type's own fields. Numbers are big-endian. A flag is a byte, 0 or 1. A text is UTF-8
+ * after its length in bytes (4). A list follows the count of its elements (4).
  *
  * <p>The number of a type and its fields never change within a version.
  */
 final class RecordCodec {
-    /** A list that is longer than this is a damaged one. */
+    /** Maximum length of a list. A longer one is damaged. */
     private static final int MOST_ELEMENTS = 1 << 20;
 
     private RecordCodec() {}
 
-    /** The type and the fields of a record. */
+    /** Returns the type and the fields of a record. */
     static Writer written(TransactionRecord record) {
         Writer out = new Writer();
         record.write(out);
         return out;
     }
 
-    /** The record of that type, or null if these bytes are none. */
+    /** Returns the record of that type, or null if the bytes are invalid. */
     static TransactionRecord decode(int type, byte[] body) {
         try {
             return TransactionRecord.read(type, new FieldSource(ByteBuffer.wrap(body)));
@@ -39,12 +39,12 @@ final class RecordCodec {
         }
     }
 
-    /** Takes the fields of one record, in order. */
+    /** Collects the fields of one record, in order. */
     static final class Writer {
         private final Bytes<byte[]> out = Bytes.allocateElasticOnHeap(256);
         private int type;
 
-        /** The type's number, and the fields that every record has. */
+        /** Writes the type's number and the fields that every record has. */
         Writer begin(int number, TransactionRecord record) {
             type = number;
             return text(record.migrationId()).number(record.attempt());
@@ -82,7 +82,7 @@ final class RecordCodec {
             return this;
         }
 
-        /** Each rank is its number, its participant, and the list of its processes. */
+        /** Writes the ranks. Each has its number, its participant, and the list of its processes. */
         Writer ranks(List<PlannedRank> ranks) {
             number(ranks.size());
             for (PlannedRank rank : ranks) {
@@ -106,12 +106,12 @@ final class RecordCodec {
         }
     }
 
-    /** Reads the fields of one record, in order; throws if there are too few, or a length is invalid. */
+    /** Reads the fields of one record, in order. It throws if there are too few, or a length is invalid. */
     record FieldSource(ByteBuffer in) {
         String text() {
             int lengthBytes = in.getInt();
             if (lengthBytes < 0 || lengthBytes > in.remaining()) {
-                throw new IllegalArgumentException("no text of " + lengthBytes + " bytes");
+                throw new IllegalArgumentException("invalid text length: " + lengthBytes + " bytes");
             }
             byte[] utf8 = new byte[lengthBytes];
             in.get(utf8);
@@ -149,7 +149,7 @@ final class RecordCodec {
         private <T> List<T> list(Supplier<T> element) {
             int count = in.getInt();
             if (count < 0 || count > MOST_ELEMENTS) {
-                throw new IllegalArgumentException("no count: " + count);
+                throw new IllegalArgumentException("invalid count: " + count);
             }
             List<T> list = new ArrayList<>();
             for (int i = 0; i < count; i++) {

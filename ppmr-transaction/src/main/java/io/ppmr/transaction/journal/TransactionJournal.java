@@ -8,28 +8,28 @@ import java.util.Set;
 /** The journal of all migrations of one service. Any thread. */
 public interface TransactionJournal extends AutoCloseable {
     /**
-     * A record and when it was written.
+     * A record with the time at which it was written.
      *
      * @param atEpochMs wall clock, for people
      */
     record JournalEntry(long atEpochMs, TransactionRecord record) {}
 
     /**
-     * Adds a record; it is on the disk some time later. It survives the service, not the node.
+     * Adds a record, which reaches the disk some time later. It survives a crash of the service, but not of the node.
      *
-     * @throws IOException the disk is full or broken; then nothing was added
+     * @throws IOException if the disk is full or broken. Then no record was added.
      */
     void append(TransactionRecord record) throws IOException;
 
     /**
-     * Adds a record; it is on the disk when this returns.
+     * Adds a record. It is on the disk when this returns.
      *
-     * @throws IOException the disk is full or broken; the step that it belongs to must not be taken
+     * @throws IOException if the disk is full or broken. Then the record's step must not be taken.
      */
     void appendSynced(TransactionRecord record) throws IOException;
 
     /**
-     * Adds a record of a step as the protocol needs it. What only says since when a source is lost is not waited for.
+     * Adds a record of a step, synced if the protocol needs it. The record of a lost source is not synced.
      *
      * @throws IOException as {@link #appendSynced}
      */
@@ -41,14 +41,15 @@ public interface TransactionJournal extends AutoCloseable {
         }
     }
 
-    /** The records of a migration, oldest first. */
+    /** Returns the records of a migration, oldest first. */
     List<TransactionRecord> records(String migrationId) throws IOException;
 
-    /** The migrations to be recovered: those that are open in its records. */
+    /** Lists the migrations that must be recovered, because they are open in its records. */
     List<String> open() throws IOException;
 
     /**
-     * The migrations of these records, oldest first, that have a step but no {@link TransactionRecord.Done} after it.
+     * Lists the migrations of these records, oldest first, that have a step and no {@link TransactionRecord.Done} after
+     * it.
      */
     static List<String> openIn(List<TransactionRecord> records) {
         Set<String> open = new LinkedHashSet<>();

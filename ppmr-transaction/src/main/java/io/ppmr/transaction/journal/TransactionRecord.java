@@ -6,19 +6,21 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A record of the journal, one for each step; docs/transaction.md says which are synced and when. The journal adds the
- * time of each.
+ * A record of the journal, one for each step. docs/transaction.md defines which of them are synced. The journal adds
+ * the time of each.
  */
 public sealed interface TransactionRecord {
     /** Returns the name of the migration. */
     String migrationId();
 
-    /** Returns the number of the attempt, from 1; 0 where it is about all of them. */
+    /** Returns the number of the attempt, from 1, or 0 if the record is about all attempts. */
     int attempt();
 
-    /** Returns true if it belongs to the rules; the others are for the services and for {@code ppmr history}. */
+    /**
+     * Returns true if the record is a protocol step. Other records are for the services and for {@code ppmr history}.
+     */
     default boolean isStep() {
-        return !(this instanceof Asked
+        return !(this instanceof Requested
                 || this instanceof StepTimed
                 || this instanceof JobPlacement
                 || this instanceof CopyEnded
@@ -28,25 +30,22 @@ public sealed interface TransactionRecord {
                 || this instanceof Secret);
     }
 
-    /** Writes the number of its type and its fields, as the journal keeps them. */
+    /** Writes the number of the type and the fields, in the journal's order. */
     void write(RecordCodec.Writer out);
 
-    /** The last of these records that is of that kind. */
+    /** Returns the last of these records of that kind. */
     static <T extends TransactionRecord> Optional<T> last(List<TransactionRecord> records, Class<T> kind) {
         return records.stream().filter(kind::isInstance).map(kind::cast).reduce((earlier, later) -> later);
     }
 
-    private static List<String> someone(List<String> participants) {
+    private static List<String> requireParticipants(List<String> participants) {
         if (participants.isEmpty()) {
-            throw new IllegalArgumentException("a migration without a participant is none");
+            throw new IllegalArgumentException("a migration needs a participant");
         }
         return List.copyOf(participants);
     }
 
-    /**
-     * Returns true if a migration's records can begin with this step. The others decide or carry out what a recorded
-     * plan or vote says, and mean nothing without it.
-     */
+    /** Returns true if a migration's records can begin with this step. The other steps need a recorded plan or vote. */
     default boolean isBeginning() {
         return this instanceof Begun
                 || this instanceof PreparedHere
@@ -55,7 +54,7 @@ public sealed interface TransactionRecord {
                 || this instanceof Done;
     }
 
-    /** Reads the fields of a record; null for a type that there is not. */
+    /** Reads the fields of a record; null for an unknown type. */
     static TransactionRecord read(int type, RecordCodec.FieldSource in) {
         String id = in.text();
         int attempt = in.int32();
@@ -75,7 +74,7 @@ public sealed interface TransactionRecord {
             case 11 -> new CommittedHere(id, attempt, in.flag());
             case 12 -> new RolledBackHere(id, attempt, in.text(), in.flag());
             case 13 -> new Done(id, attempt, in.outcome(), in.text());
-            case 14 -> new Asked(id, attempt, in.text(), in.text(), in.text());
+            case 14 -> new Requested(id, attempt, in.text(), in.text(), in.text());
             case 15 -> new StepTimed(id, attempt, in.text(), in.int32(), in.text(), in.int64(), in.int64(), in.int64());
             case 16 -> new JobPlacement(id, attempt, in.text(), in.int32(), in.int32(), in.text(), in.texts());
             case 17 -> new CopyEnded(id, attempt, in.flag(), in.text());
@@ -93,19 +92,19 @@ public sealed interface TransactionRecord {
         };
     }
 
-    /** The clock by which a record's time was taken. Neither means anything after the next boot. */
+    /** The clock of a record's time. Neither clock has a meaning after the next boot. */
     enum RecordedClock {
-        /** {@code CLOCK_MONOTONIC}, of earlier releases: it is stopped while the machine is suspended. */
+        /** {@code CLOCK_MONOTONIC}, of earlier releases. It stops while the machine is suspended. */
         AWAKE,
-        /** {@code CLOCK_BOOTTIME}: it continues meanwhile. */
+        /** {@code CLOCK_BOOTTIME}. It continues while the machine is suspended. */
         BOOT
     }
 
-    /** Coordinator: an attempt begins. One without a participant is no record: {@link IllegalArgumentException}. */
+    /** Coordinator: an attempt begins. Throws {@link IllegalArgumentException} without a participant. */
     record Begun(String migrationId, int attempt, List<String> participants, List<PlannedRank> originals)
             implements TransactionRecord {
         public Begun {
-            participants = someone(participants);
+            participants = requireParticipants(participants);
             originals = List.copyOf(originals);
         }
 
@@ -116,11 +115,11 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Coordinator: the image for a participant may become whole, so it may vote.
+     * Coordinator: the image for a participant may become whole, so the participant may vote.
      *
-     * @param held the originals in it, now that they are held
-     * @param fenceWindowNs the participant's, from its Accept
-     * @param silenceLimitNs the participant's
+     * @param held the originals in the image, which are held now
+     * @param fenceWindowNs the participant's window, from its Accept
+     * @param silenceLimitNs the participant's limit
      */
     record Sealed(
             String migrationId,
@@ -165,7 +164,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Coordinator: an original is gone before all were prepared; an operator must decide. */
+    /** Coordinator: an original is gone before all participants were prepared. An operator must decide. */
     record Broken(String migrationId, int attempt, String reason) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
@@ -174,12 +173,12 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Participant: the vote. One without participants is no record: {@link IllegalArgumentException}.
+     * Participant: the vote. Throws {@link IllegalArgumentException} without participants.
      *
-     * @param source the coordinator's address, which the fence command is given
-     * @param copies the restored ranks of this participant
-     * @param heardNs time of this boot at which the source was last heard
-     * @param clock whose time that is
+     * @param source coordinator's address, for the fence command
+     * @param copies restored ranks of this participant
+     * @param lastContactNs time of the source's last message, on this boot's clock
+     * @param clock the clock of that time
      */
     record PreparedHere(
             String migrationId,
@@ -188,15 +187,15 @@ public sealed interface TransactionRecord {
             String self,
             String source,
             List<PlannedRank> copies,
-            long heardNs,
+            long lastContactNs,
             RecordedClock clock)
             implements TransactionRecord {
         public PreparedHere {
-            participants = someone(participants);
+            participants = requireParticipants(participants);
             copies = List.copyOf(copies);
         }
 
-        /** By the clock of this release. */
+        /** Makes a record with a time of this release's clock. */
         public PreparedHere(
                 String migrationId,
                 int attempt,
@@ -204,8 +203,8 @@ public sealed interface TransactionRecord {
                 String self,
                 String source,
                 List<PlannedRank> copies,
-                long heardNs) {
-            this(migrationId, attempt, participants, self, source, copies, heardNs, RecordedClock.BOOT);
+                long lastContactNs) {
+            this(migrationId, attempt, participants, self, source, copies, lastContactNs, RecordedClock.BOOT);
         }
 
         @Override
@@ -215,13 +214,13 @@ public sealed interface TransactionRecord {
                     .text(self)
                     .text(source)
                     .ranks(copies)
-                    .number(heardNs);
+                    .number(lastContactNs);
         }
     }
 
     /** Participant: the source was lost at this time of this boot. Not synced. */
     record LostSource(String migrationId, int attempt, long atNs, RecordedClock clock) implements TransactionRecord {
-        /** By the clock of this release. */
+        /** Makes a record with a time of this release's clock. */
         public LostSource(String migrationId, int attempt, long atNs) {
             this(migrationId, attempt, atNs, RecordedClock.BOOT);
         }
@@ -232,9 +231,9 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: until this time of this boot it does not roll back on the source's word. */
+    /** Participant: until this time of this boot, the source's messages cannot roll it back. */
     record Promised(String migrationId, int attempt, long untilNs, RecordedClock clock) implements TransactionRecord {
-        /** By the clock of this release. */
+        /** Makes a record with a time of this release's clock. */
         public Promised(String migrationId, int attempt, long untilNs) {
             this(migrationId, attempt, untilNs, RecordedClock.BOOT);
         }
@@ -245,9 +244,9 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: its fence command may be running until this time of this boot. */
+    /** Participant: the fence command may be running until this time of this boot. */
     record Fencing(String migrationId, int attempt, long untilNs, RecordedClock clock) implements TransactionRecord {
-        /** By the clock of this release. */
+        /** Makes a record with a time of this release's clock. */
         public Fencing(String migrationId, int attempt, long untilNs) {
             this(migrationId, attempt, untilNs, RecordedClock.BOOT);
         }
@@ -258,7 +257,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: the source is off, and from now on the first participant's word decides towards {@code aim}. */
+    /** Participant: the source is off. From now on the first participant decides, towards {@code aim}. */
     record TakenOver(String migrationId, int attempt, FinalOutcome aim) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
@@ -266,7 +265,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: its copies may run. {@code decidedHere}: by its own decision after a take-over. */
+    /** Participant: its copies may run. {@code decidedHere} means that it decided after a take-over. */
     record CommittedHere(String migrationId, int attempt, boolean decidedHere) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
@@ -274,7 +273,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Participant: its copies are ended, and it will never have any of this attempt. */
+    /** Participant: its copies are killed, and it will never have copies of this attempt. */
     record RolledBackHere(String migrationId, int attempt, String reason, boolean decidedHere)
             implements TransactionRecord {
         @Override
@@ -283,7 +282,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** Either: nothing is left to do. */
+    /** Either role: no step is left. */
     record Done(String migrationId, int attempt, FinalOutcome outcome, String reason) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
@@ -291,8 +290,9 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** History: who asked for it, for which job. {@code what} is free text, as the plan's options. */
-    record Asked(String migrationId, int attempt, String who, String job, String what) implements TransactionRecord {
+    /** History: the requester and the job. {@code what} is free text, such as the plan's options. */
+    record Requested(String migrationId, int attempt, String who, String job, String what)
+            implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
             out.begin(14, this).text(who).text(job).text(what);
@@ -300,12 +300,12 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Participant: what a reconnect hook is told, kept with the vote.
+     * Participant: the input of a reconnect hook, kept with the vote.
      *
      * @param job its name
-     * @param uid the user that the hook runs as
-     * @param moving the ranks that move, with a space between
-     * @param places "rank node" for every rank of the job, as it is to be
+     * @param uid user that the hook runs as
+     * @param moving the ranks that move, separated by spaces
+     * @param places a line "rank node" for every rank of the job, as after the migration
      */
     record JobPlacement(
             String migrationId, int attempt, String job, int uid, int gid, String moving, List<String> places)
@@ -321,9 +321,9 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * History: a step has ended.
+     * History: a step ended.
      *
-     * @param step as checkpoint, transfer, restart, commit
+     * @param step such as checkpoint, transfer, restart, commit
      * @param rank the rank, or -1 for all
      * @param peer the other side's name, or empty
      */
@@ -350,11 +350,11 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Either: the processes that the job itself had stopped before it was held, originals or copies, which are never
-     * continued. The last one counts; where there is none, there are none. The source writes it before it does anything
-     * to the job, a participant with its vote.
+     * Either role: the originals or copies that the job itself had stopped before it was held. They are never
+     * continued. The last record counts. Without a record there are no such processes. The source writes it before it
+     * changes the job, a participant with its vote.
      *
-     * @param ranks those ranks of which some were stopped, each with those processes alone
+     * @param ranks ranks with stopped processes, and only these processes
      */
     record JobStopped(String migrationId, int attempt, List<PlannedRank> ranks) implements TransactionRecord {
         public JobStopped {
@@ -366,7 +366,10 @@ public sealed interface TransactionRecord {
             out.begin(18, this).ranks(ranks);
         }
 
-        /** Those of a rank by the last such record of an attempt, or of all where {@code attempt} is 0. */
+        /**
+         * Returns the stopped processes of a rank from the last such record of an attempt, or of all if {@code attempt}
+         * is 0.
+         */
         public static List<ProcessIdentity> of(List<TransactionRecord> records, int attempt, int rank) {
             List<ProcessIdentity> stopped = List.of();
             for (TransactionRecord record : records) {
@@ -382,8 +385,8 @@ public sealed interface TransactionRecord {
     }
 
     /**
-     * Either: what who speaks of the migration must show. The source writes it before anything else, a participant with
-     * its vote.
+     * Either role: the secret that messages about the migration must show. The source writes it before anything else, a
+     * participant with its vote.
      */
     record Secret(String migrationId, int attempt, MigrationSecret secret) implements TransactionRecord {
         @Override
@@ -391,15 +394,15 @@ public sealed interface TransactionRecord {
             out.begin(23, this).number(secret.high()).number(secret.low());
         }
 
-        /** Returns the secret of the migration of these records; NONE where an earlier release has begun it. */
+        /** Returns the secret of the migration of these records, or NONE if an earlier release began the migration. */
         public static MigrationSecret of(List<TransactionRecord> records) {
             return last(records, Secret.class).map(Secret::secret).orElse(MigrationSecret.NONE);
         }
     }
 
     /**
-     * Coordinator: the cgroups that are about to be frozen around the originals. The last one counts; a service that is
-     * restarted thaws them.
+     * Coordinator: the cgroups that are about to be frozen around the originals. The last record counts. A service that
+     * is restarted thaws them.
      *
      * @param cgroups their directories
      */
@@ -413,13 +416,13 @@ public sealed interface TransactionRecord {
             out.begin(24, this).texts(cgroups);
         }
 
-        /** Those by the last such record; none where there is none. */
+        /** Returns the cgroups of the last such record, or none. */
         public static List<String> of(List<TransactionRecord> records) {
             return last(records, Frozen.class).map(Frozen::cgroups).orElse(List.of());
         }
     }
 
-    /** History: how the job's memory travels in this attempt, streamed or as images, and why. */
+    /** History: how the job's memory is sent in this attempt, streamed or as images, and why. */
     record PagesChosen(String migrationId, int attempt, String sentence) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {
@@ -427,7 +430,7 @@ public sealed interface TransactionRecord {
         }
     }
 
-    /** History: what became of the copy of the images that was wanted, in a sentence. */
+    /** History: the outcome of the requested copy of the images, in a sentence. */
     record CopyEnded(String migrationId, int attempt, boolean kept, String sentence) implements TransactionRecord {
         @Override
         public void write(RecordCodec.Writer out) {

@@ -8,13 +8,11 @@ import io.ppmr.transaction.rules.ParticipantState;
 import java.util.Collection;
 import java.util.List;
 
-/**
- * Explains in words which ranks are held and why. What an operator's decision would mean is in {@link OperatorRules}.
- */
+/** Explains which ranks are held and why. {@link OperatorRules} explains what an operator's decision would mean. */
 public final class Explanations {
     private Explanations() {}
 
-    /** Explains what is held at the source and why, or null where it only takes its time. */
+    /** Explains what is held at the source and why, or returns null if the migration only needs time. */
     public static String heldAtCoordinator(CoordinatorState state, Collection<String> unreached) {
         List<String> missing =
                 awaited(state).stream().filter(unreached::contains).toList();
@@ -32,8 +30,9 @@ public final class Explanations {
                 "IN DOUBT: originals and copies are held until " + missing + " can be reached; if such a node is"
                         + " off for good: " + resolve + " --rollback --target-is-off NAME`";
             case COMMITTING ->
-                "committed, but the copies on " + missing + " stay held until they can be told; if such a node is"
-                        + " off for good: " + resolve + " --commit --target-is-off NAME`";
+                "committed, but the copies on " + missing
+                        + " stay held until the decision reaches them; if such a node is" + " off for good: " + resolve
+                        + " --commit --target-is-off NAME`";
             case ROLLING_BACK ->
                 "rolled back, but the originals stay held until " + missing + " can be reached or are"
                         + " fenced: they have, or may have, voted, and their copies must not run beside the"
@@ -42,7 +41,7 @@ public final class Explanations {
         };
     }
 
-    /** Those whose answer the coordinator waits for. */
+    /** Lists the participants whose answer the coordinator waits for. */
     public static List<String> awaited(CoordinatorState state) {
         return state.members().stream()
                 .filter(member -> isAwaited(state.phase(), member))
@@ -59,14 +58,14 @@ public final class Explanations {
         };
     }
 
-    /** Explains what is held at a target and why, or null where it only takes its time. */
+    /** Explains what is held at a target and why, or returns null if the migration only needs time. */
     public static String heldAtParticipant(ParticipantState state, String source, boolean fence) {
         String resolve = "`ppmr resolve " + state.migrationId();
         return switch (state.phase()) {
             case PREPARED -> state.sourceLost() ? heldPrepared(state, source, fence, resolve) : null;
             case TAKEN_OVER ->
                 state.isFirst()
-                        ? "IN DOUBT: the copies here are held until these have said where they stand: "
+                        ? "IN DOUBT: the copies here are held until these targets report their state: "
                                 + state.silent() + "; if one is off for good, its copies are lost: " + resolve
                                 + " --rollback --target-is-off NAME` gives the computation up"
                         : "IN DOUBT: the copies here are held until "
@@ -74,13 +73,13 @@ public final class Explanations {
             case COMMITTED ->
                 state.done()
                         ? null
-                        : "committed here, but these are not told yet, and their copies stay held: "
+                        : "committed here, but these targets have not confirmed yet, and their copies stay held: "
                                 + state.silent() + "; if one is off for good: " + resolve
                                 + " --commit --target-is-off NAME`";
             case ROLLED_BACK ->
                 state.done()
                         ? null
-                        : "rolled back here, but these are not told yet, and their copies stay held: "
+                        : "rolled back here, but these targets have not confirmed yet, and their copies stay held: "
                                 + state.silent() + "; if one is off for good: " + resolve
                                 + " --rollback --target-is-off NAME`";
             default -> null;
@@ -88,7 +87,7 @@ public final class Explanations {
     }
 
     private static String heldPrepared(ParticipantState state, String source, boolean fence, String resolve) {
-        String held = "IN DOUBT: the copies here are held, the source (" + source + ") does not answer; ";
+        String held = "IN DOUBT: the copies here are held, because the source (" + source + ") does not answer; ";
         if (!state.isFirst()) {
             return held + "the first target, " + state.participants().get(0) + ", can take over: " + resolve
                     + " --commit` there";

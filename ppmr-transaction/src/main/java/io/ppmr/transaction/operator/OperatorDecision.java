@@ -4,13 +4,13 @@ import io.ppmr.transaction.journal.FinalOutcome;
 import java.util.Set;
 
 /**
- * The decision of an operator for a migration whose ranks are held, and what the operator vouches for
- * (docs/transaction.md, "Operators"). Immutable.
+ * The decision of an operator for a migration whose ranks are held, and the operator's assurances (docs/transaction.md,
+ * "Operators"). Immutable.
  *
  * @param outcome the decision
- * @param targetsOff targets, by their names in the plan, that the operator says are off for good
- * @param sourceOff at a target: that the source's node is off
- * @param firstOff at a target that is not the first: that the first one's node is off as well
+ * @param targetsOff targets, by their names in the plan, whose nodes are off for good
+ * @param sourceOff at a target: the source's node is off
+ * @param firstOff at a target that is not the first: the first one's node is off as well
  */
 public record OperatorDecision(FinalOutcome outcome, Set<String> targetsOff, boolean sourceOff, boolean firstOff) {
     public OperatorDecision {
@@ -24,17 +24,17 @@ public record OperatorDecision(FinalOutcome outcome, Set<String> targetsOff, boo
     /**
      * The effect that an operator's decision would have, in words. Immutable.
      *
-     * @param how whether it would be followed
-     * @param text what it would mean, or why it is refused and what to do instead; whole sentences
+     * @param how how it would be followed
+     * @param text its meaning, or why it is refused and the remedy; whole sentences
      */
     public record DecisionPreview(How how, String text) {
         /** The ways in which a decision is followed. */
         public enum How {
-            /** It is not; nothing changes. */
+            /** The decision is refused. Nothing changes. */
             REFUSED,
-            /** It is, at once. */
+            /** The decision is followed at once. */
             FOLLOWED,
-            /** It is if the fence command proves the source off, which is run for it. */
+            /** The fence command runs for the decision. The decision is followed if that proves the source off. */
             AFTER_FENCE
         }
 
@@ -46,7 +46,7 @@ public record OperatorDecision(FinalOutcome outcome, Set<String> targetsOff, boo
             return new DecisionPreview(How.FOLLOWED, text);
         }
 
-        /** Returns true if it is followed, at once or once the fence has succeeded. */
+        /** Returns true if the decision is followed, at once or after the fence command. */
         public boolean allows() {
             return how != How.REFUSED;
         }

@@ -12,31 +12,31 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The inbox of operators' decisions for one migration, which are answered here. {@link #take} may be called by any
- * thread, the others are for the migration's.
+ * The inbox of operators' decisions for one migration, which also answers them. Any thread may call {@link #submit}.
+ * The migration's thread calls the other methods.
  */
 public final class OperatorInbox {
     private static final Logger LOG = LoggerFactory.getLogger(OperatorInbox.class);
 
-    /** The migration that a decision is for; called on its thread. */
+    /** The migration that a decision is for. Called on its thread. */
     public interface DecidableMigration {
-        /** Returns whether it would follow the decision, and what that would mean. */
-        OperatorDecision.DecisionPreview ruling(OperatorDecision word);
+        /** Returns whether the decision would be followed, and what that would mean. */
+        OperatorDecision.DecisionPreview preview(OperatorDecision decision);
 
-        /** Follows the word. */
-        void resolve(OperatorDecision word);
+        /** Follows the decision. */
+        void resolve(OperatorDecision decision);
 
         /** Returns true if nothing is held here. */
         boolean isOver();
 
-        /** Describes its end in a sentence. */
-        String ending();
+        /** Describes the migration's end in a sentence. */
+        String describeEnd();
 
-        /** The peer that ranks are held for, or null. */
+        /** Describes the peer that ranks are held for, or returns null. */
         String waitsFor();
 
-        /** Returns true if what was asked for is still on its way: a fence command runs. */
-        boolean seeksProof();
+        /** Returns true while the fence command of a decision runs. */
+        boolean isSeekingProof();
     }
 
     private final String id;
@@ -51,53 +51,53 @@ public final class OperatorInbox {
         this.migration = migration;
     }
 
-    /** Takes a word. Any thread; false once the migration's thread has ended. */
-    public boolean take(PendingDecision call) {
+    /** Adds a decision. Any thread. Returns false once the migration's thread has ended. */
+    public boolean submit(PendingDecision call) {
         incoming.add(call);
         return !closed || !incoming.remove(call);
     }
 
-    /** Returns true while a word that is followed waits for its answer. The migration's thread. */
-    public boolean isAsked() {
+    /** Returns true while a followed decision waits for its answer. The migration's thread. */
+    public boolean hasPending() {
         return !followed.isEmpty();
     }
 
-    /** Hears what has come in, and answers what can be answered. */
-    public void work(long nowNs) {
+    /** Handles new decisions, and sends the answers that are due. */
+    public void process(long nowNs) {
         for (PendingDecision call = incoming.poll(); call != null; call = incoming.poll()) {
-            hear(call, nowNs);
+            handle(call, nowNs);
         }
         followed.removeIf(call -> isAnswered(call, nowNs));
     }
 
-    private void hear(PendingDecision call, long nowNs) {
-        OperatorDecision.DecisionPreview ruling = migration.ruling(call.word());
-        if (!ruling.allows() || !call.carriesOut()) {
-            call.answer(Resolution.of(id, ruling));
+    private void handle(PendingDecision call, long nowNs) {
+        OperatorDecision.DecisionPreview preview = migration.preview(call.decision());
+        if (!preview.allows() || !call.carriesOut()) {
+            call.answer(Resolution.of(id, preview));
             return;
         }
-        LOG.warn("migration {}: {} decides: {}: {}", id, call.by(), call.word(), ruling.text());
+        LOG.warn("migration {}: {} decides: {}: {}", id, call.by(), call.decision(), preview.text());
         call.followed(nowNs);
         followed.add(call);
-        if (ruling.how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
+        if (preview.how() == OperatorDecision.DecisionPreview.How.AFTER_FENCE) {
             fenced.add(call);
         }
-        migration.resolve(call.word());
+        migration.resolve(call.decision());
     }
 
     private boolean isAnswered(PendingDecision call, long nowNs) {
         if (migration.isOver()) {
-            call.answer(new Resolution(id, Resolution.ResolutionResult.DONE, migration.ending()));
+            call.answer(new Resolution(id, Resolution.ResolutionResult.DONE, migration.describeEnd()));
             return true;
         }
         boolean noProof = fenced.contains(call)
-                && !migration.seeksProof()
-                && migration.ruling(call.word()).allows();
+                && !migration.isSeekingProof()
+                && migration.preview(call.decision()).allows();
         if (noProof) {
             call.answer(new Resolution(
                     id,
                     Resolution.ResolutionResult.STILL_HELD,
-                    "The source was not proved off by the fence command, or a target has not promised to hold on; "
+                    "The source was not proved off by the fence command, or a target did not give its promise; "
                             + migration.waitsFor()));
             return true;
         }
@@ -105,16 +105,16 @@ public final class OperatorInbox {
             call.answer(new Resolution(
                     id,
                     Resolution.ResolutionResult.STILL_HELD,
-                    "It is noted, but ranks are still held: "
+                    "The decision is noted, but ranks are still held: "
                             + (migration.waitsFor() == null
-                                    ? "it is being carried out; `ppmr status` says how far it is"
+                                    ? "it is being carried out; see `ppmr status`"
                                     : migration.waitsFor())));
             return true;
         }
         return false;
     }
 
-    /** The migration's thread ends: what is still here is answered. */
+    /** Answers all decisions, because the migration's thread ends. */
     public void close() {
         closed = true;
         List<PendingDecision> left = new ArrayList<>(followed);
@@ -124,16 +124,16 @@ public final class OperatorInbox {
         left.forEach(call -> call.answer(new Resolution(
                 id,
                 followed.contains(call) ? Resolution.ResolutionResult.DONE : Resolution.ResolutionResult.REFUSED,
-                migration.ending())));
+                migration.describeEnd())));
         followed.clear();
     }
 
     /**
-     * An operator's word on its way to a migration's thread, and the answer on its way back. Made by the thread that
-     * asks, answered once by the migration's.
+     * An operator's decision on its way to a migration's thread, and the answer on its way back. The requesting thread
+     * makes it, and the migration's thread answers it once.
      */
     public static final class PendingDecision {
-        private final OperatorDecision word;
+        private final OperatorDecision decision;
         private final boolean carryOut;
         private final String by;
         private final long patienceNs;
@@ -141,43 +141,44 @@ public final class OperatorInbox {
         private long answerByNs;
 
         /**
-         * @param carryOut whether it is to be done; else only what it would mean is asked
-         * @param by who asks, for the log
-         * @param patienceNs after how long from its being followed it is answered that ranks are still held
+         * @param carryOut false if only a preview is requested
+         *
+         * @param by requester, for the log
+         * @param patienceNs time after which a followed decision is answered, even if ranks are still held
          */
-        public PendingDecision(OperatorDecision word, boolean carryOut, String by, long patienceNs) {
-            this.word = word;
+        public PendingDecision(OperatorDecision decision, boolean carryOut, String by, long patienceNs) {
+            this.decision = decision;
             this.carryOut = carryOut;
             this.by = by;
             this.patienceNs = patienceNs;
         }
 
         /** Returns the operator's decision. */
-        public OperatorDecision word() {
-            return word;
+        public OperatorDecision decision() {
+            return decision;
         }
 
-        /** Returns true if it is to be done. */
+        /** Returns true if the decision must be carried out. */
         public boolean carriesOut() {
             return carryOut;
         }
 
-        /** Returns the user who asks. */
+        /** Returns the requester. */
         public String by() {
             return by;
         }
 
-        /** The migration's thread follows it from now on. */
+        /** Starts the time limit, because the migration's thread follows the decision. */
         public void followed(long nowNs) {
             answerByNs = nowNs + patienceNs;
         }
 
-        /** Returns true if the operator has waited long enough for it. */
+        /** Returns true if the time limit is over. */
         public boolean isDue(long nowNs) {
             return nowNs - answerByNs >= 0;
         }
 
-        /** The answer; a second one is not heard. */
+        /** Answers the decision. A second answer is ignored. */
         public void answer(Resolution resolution) {
             answer.complete(resolution);
         }
@@ -185,8 +186,8 @@ public final class OperatorInbox {
         /**
          * Waits for the answer.
          *
-         * @param atMostNs beyond the patience that it was made with
-         * @return null if there is none in time
+         * @param atMostNs time beyond the time limit of this decision
+         * @return null if no answer arrives in time
          */
         public Resolution await(long atMostNs) throws InterruptedException {
             try {
@@ -194,7 +195,7 @@ public final class OperatorInbox {
             } catch (TimeoutException e) {
                 return null;
             } catch (ExecutionException e) {
-                throw new IllegalStateException("an operator's word broke off", e.getCause());
+                throw new IllegalStateException("an operator's decision failed", e.getCause());
             }
         }
     }

@@ -10,7 +10,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 
-/** Decides whether an operator's decision is followed, and says in words what it would mean. */
+/** Decides whether an operator's decision is followed, and explains what it would mean. */
 public final class OperatorRules {
     private static final String MAY_RUN_TWICE =
             " If it is not, originals and copies may run at once, and the result may be wrong.";
@@ -18,35 +18,34 @@ public final class OperatorRules {
     private OperatorRules() {}
 
     /**
-     * At the source.
+     * Previews a decision at the source.
      *
      * @param unreached participants that do not answer
-     * @param fence whether there is a fence command, which is run by itself
+     * @param fence whether there is a fence command, which the service runs by itself
      */
     public static DecisionPreview ofCoordinator(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
+            CoordinatorState state, OperatorDecision decision, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
-        List<String> foreign = word.targetsOff().stream()
+        List<String> foreign = decision.targetsOff().stream()
                 .filter(name -> state.member(name) == null)
                 .sorted()
                 .toList();
         if (!foreign.isEmpty()) {
             return DecisionPreview.refused(foreign + " takes no part in migration " + id
-                    + "; its targets, as they are to be" + " named: " + state.participants());
+                    + "; name its targets like this: " + state.participants());
         }
-        if (word.sourceOff() || word.firstOff()) {
+        if (decision.sourceOff() || decision.firstOff()) {
             return DecisionPreview.refused("This is the source of migration " + id
-                    + ", and it runs: say --source-is-off and" + " --first-is-off to a target's service.");
+                    + ", and it runs. Send --source-is-off and --first-is-off to a target's service.");
         }
         return switch (state.phase()) {
             case NEW, PREPARING ->
-                DecisionPreview.refused(
-                        "Migration " + id + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id
-                                + "` calls it off.");
-            case CONFIRMING -> inLastRound(state, word, unreached);
-            case COMMITTING -> committing(state, word, unreached);
-            case ROLLING_BACK -> rollingBack(state, word, unreached, fence);
-            case BROKEN -> broken(state, word);
+                DecisionPreview.refused("Migration " + id
+                        + " is under way and not in doubt: it decides by itself. `ppmr cancel " + id + "` cancels it.");
+            case CONFIRMING -> inLastRound(state, decision, unreached);
+            case COMMITTING -> committing(state, decision, unreached);
+            case ROLLING_BACK -> rollingBack(state, decision, unreached, fence);
+            case BROKEN -> broken(state, decision);
             case COMMITTED -> DecisionPreview.refused("Migration " + id + " is decided and over: it has committed.");
             case ROLLED_BACK ->
                 DecisionPreview.refused("Migration " + id + " is decided and over: it was rolled back.");
@@ -54,82 +53,83 @@ public final class OperatorRules {
     }
 
     private static DecisionPreview inLastRound(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+            CoordinatorState state, OperatorDecision decision, Collection<String> unreached) {
         String id = state.migrationId();
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
-        if (word.commits()) {
-            return DecisionPreview.refused(
-                    "Migration " + id + " is not decided, and commits by itself when all still hold"
-                            + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
+        if (decision.commits()) {
+            return DecisionPreview.refused("Migration " + id
+                    + " is not decided, and commits by itself when all targets report that their copies are held"
+                    + (missing.isEmpty() ? "." : ": it waits for " + missing + "."));
         }
         if (missing.isEmpty()) {
-            return DecisionPreview.refused("Migration " + id
-                    + " is not in doubt: every target answers, and it decides by" + " itself in a moment.");
+            return DecisionPreview.refused(
+                    "Migration " + id + " is not in doubt: every target answers, and it decides by" + " itself now.");
         }
-        DecisionPreview named = requireNamed(state, word, missing, "");
+        DecisionPreview named = requireNamed(state, decision, missing, "");
         return named != null
                 ? named
                 : DecisionPreview.followed("Migration " + id
                         + " is rolled back: every copy is ended, and the originals that are"
-                        + " left continue here when all targets have said so or are off. If an original is gone, the"
-                        + " computation is not whole. You say that these are off: " + sorted(word.targetsOff()) + "."
+                        + " left continue here when all targets have confirmed that or are off. If an original is"
+                        + " gone, the computation is not whole. Named as off: " + sorted(decision.targetsOff())
+                        + "."
                         + MAY_RUN_TWICE);
     }
 
     private static DecisionPreview committing(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached) {
+            CoordinatorState state, OperatorDecision decision, Collection<String> unreached) {
         String id = state.migrationId();
-        if (!word.commits()) {
+        if (!decision.commits()) {
             return DecisionPreview.refused("Migration " + id
                     + " is decided already: it is committed, and its originals are" + " ended or being ended.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
-        DecisionPreview named = requireNamed(state, word, missing, "");
+        DecisionPreview named = requireNamed(state, decision, missing, "");
         if (named != null) {
             return named;
         }
-        if (word.targetsOff().isEmpty()) {
+        if (decision.targetsOff().isEmpty()) {
             return DecisionPreview.refused("Migration " + id
                     + " is decided already: it is committed, and ends by itself when" + " its targets have answered.");
         }
         return DecisionPreview.followed(
-                "Migration " + id + " is committed already. The ranks of " + sorted(word.targetsOff())
+                "Migration " + id + " is committed already. The ranks of " + sorted(decision.targetsOff())
                         + " count as lost, and are no longer waited for: the computation is not whole.");
     }
 
     private static DecisionPreview rollingBack(
-            CoordinatorState state, OperatorDecision word, Collection<String> unreached, boolean fence) {
+            CoordinatorState state, OperatorDecision decision, Collection<String> unreached, boolean fence) {
         String id = state.migrationId();
-        if (word.commits()) {
+        if (decision.commits()) {
             return DecisionPreview.refused("Migration " + id
-                    + " is decided already: it is rolled back, which may have been told" + " to a target.");
+                    + " is decided already: it is rolled back, and a target may have" + " received that.");
         }
         List<String> missing =
                 Explanations.awaited(state).stream().filter(unreached::contains).toList();
-        if (missing.isEmpty() && word.targetsOff().isEmpty()) {
+        if (missing.isEmpty() && decision.targetsOff().isEmpty()) {
             return DecisionPreview.refused(
                     "Migration " + id + " is decided already: it is rolled back, and the originals continue"
                             + " by themselves when its targets have answered.");
         }
         DecisionPreview named = requireNamed(
                 state,
-                word,
+                decision,
                 missing,
                 fence ? ", or wait until the fence command, which is run by itself, proves it off" : "");
         return named != null
                 ? named
-                : DecisionPreview.followed(
-                        "Migration " + id + " is rolled back already, and the originals continue here at once."
-                                + " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE);
+                : DecisionPreview.followed("Migration " + id
+                        + " is rolled back already, and the originals continue here at once."
+                        + " Named as off: " + sorted(decision.targetsOff()) + "." + MAY_RUN_TWICE);
     }
 
-    /** Refuses a word that calls a target off which answers, or leaves one out which does not. */
+    /** Refuses a decision that marks an answering target as off, or that omits one that does not answer. */
     private static DecisionPreview requireNamed(
-            CoordinatorState state, OperatorDecision word, List<String> missing, String otherwise) {
+            CoordinatorState state, OperatorDecision decision, List<String> missing, String otherwise) {
         List<String> awaited = Explanations.awaited(state);
-        List<String> answering = word.targetsOff().stream()
+        List<String> answering = decision.targetsOff().stream()
                 .filter(name -> awaited.contains(name) && !missing.contains(name))
                 .sorted()
                 .toList();
@@ -137,131 +137,133 @@ public final class OperatorRules {
             return DecisionPreview.refused(answering + " is not off: it is connected, and answers by itself.");
         }
         List<String> left = missing.stream()
-                .filter(name -> !word.targetsOff().contains(name))
+                .filter(name -> !decision.targetsOff().contains(name))
                 .toList();
         if (left.isEmpty()) {
             return null;
         }
         return DecisionPreview.refused(
                 "Migration " + state.migrationId() + " waits for " + left + ". Start the service there"
-                        + " again" + otherwise + "; if the node is off for good, say so: --target-is-off "
+                        + " again" + otherwise + "; if the node is off for good, use --target-is-off "
                         + String.join(" ", left) + ".");
     }
 
-    private static DecisionPreview broken(CoordinatorState state, OperatorDecision word) {
+    private static DecisionPreview broken(CoordinatorState state, OperatorDecision decision) {
         String id = state.migrationId();
-        if (!word.commits()) {
+        if (!decision.commits()) {
             List<String> sealed = state.members().stream()
                     .filter(Member::sealed)
                     .map(Member::name)
-                    .filter(name -> !word.targetsOff().contains(name))
+                    .filter(name -> !decision.targetsOff().contains(name))
                     .toList();
             return DecisionPreview.followed("An original of migration " + id + " is gone (" + state.reason()
                     + "). Every copy is"
-                    + " ended, and what is left of the originals continues here without it: the computation is not"
+                    + " ended, and the remaining originals continue here without it: the computation is not"
                     + " whole. "
                     + (sealed.isEmpty()
                             ? "It continues at once."
-                            : "It continues when these, which may have voted, have said that their copies are ended: "
+                            : "It continues when these, which may have voted, have confirmed that their copies are"
+                                    + " ended: "
                                     + sealed + ".")
-                    + (word.targetsOff().isEmpty()
+                    + (decision.targetsOff().isEmpty()
                             ? ""
-                            : " You say that these are off: " + sorted(word.targetsOff()) + "." + MAY_RUN_TWICE));
+                            : " Named as off: " + sorted(decision.targetsOff()) + "." + MAY_RUN_TWICE));
         }
         if (!CoordinatorRules.mayCommitBroken(state)) {
             return DecisionPreview.refused(
                     "Migration " + id + " cannot be committed: not every target can have voted, or one"
-                            + " was told to roll back. --rollback lets what is left of the originals continue.");
+                            + " received a roll back. --rollback lets the remaining originals continue.");
         }
-        return word.targetsOff().isEmpty()
+        return decision.targetsOff().isEmpty()
                 ? DecisionPreview.followed(
                         "Every target of migration " + id + " is asked whether its copies are still held. If"
                                 + " all are, the originals that are left are ended and the copies run.")
                 : DecisionPreview.refused(
-                        "Migration " + id + " can be committed only with every target's copies: say --commit"
+                        "Migration " + id + " can be committed only with every target's copies: use --commit"
                                 + " without --target-is-off, or --rollback.");
     }
 
     /**
-     * At a target.
+     * Previews a decision at a target.
      *
      * @param source the source's address
      * @param fence whether there is a fence command
      */
     public static DecisionPreview ofParticipant(
-            ParticipantState state, OperatorDecision word, String source, boolean fence) {
+            ParticipantState state, OperatorDecision decision, String source, boolean fence) {
         String id = state.migrationId();
-        List<String> foreign = word.targetsOff().stream()
+        List<String> foreign = decision.targetsOff().stream()
                 .filter(name -> !state.others().contains(name))
                 .sorted()
                 .toList();
         boolean known = !state.participants().isEmpty();
         if (known && !foreign.isEmpty()) {
             return DecisionPreview.refused(foreign + " is no other target of migration " + id
-                    + "; the others, as they are to" + " be named: " + state.others());
+                    + "; name the others like this: " + state.others());
         }
         return switch (state.phase()) {
             case NOTHING, PREPARING ->
                 DecisionPreview.refused("Migration " + id + " is under way and not in doubt: nothing was voted here.");
             case PREPARED ->
                 state.sourceLost()
-                        ? prepared(state, word, source, fence)
+                        ? prepared(state, decision, source, fence)
                         : DecisionPreview.refused("Migration " + id + " is not in doubt here: its source (" + source
-                                + ") answers, and decides by itself; what an operator decides is said to the source's"
+                                + ") answers, and decides by itself; send an operator's decision to the source's"
                                 + " service.");
-            case TAKEN_OVER -> takenOver(state, word);
-            case COMMITTED, ROLLED_BACK -> decided(state, word);
+            case TAKEN_OVER -> takenOver(state, decision);
+            case COMMITTED, ROLLED_BACK -> decided(state, decision);
         };
     }
 
     private static DecisionPreview prepared(
-            ParticipantState state, OperatorDecision word, String source, boolean fence) {
+            ParticipantState state, OperatorDecision decision, String source, boolean fence) {
         String id = state.migrationId();
         if (!state.isFirst()) {
-            return notFirst(state, word);
+            return notFirst(state, decision);
         }
         String others = state.others().isEmpty()
                 ? ""
-                : " These are asked where they stand, and all stays held until they have said so: " + state.others()
-                        + ".";
+                : " These targets are queried for their state. Everything stays held until they answer: "
+                        + state.others() + ".";
         String off = "The source (" + source + ") counts as off from now on." + MAY_RUN_TWICE + others;
-        if (!word.commits()) {
-            return word.sourceOff()
+        if (!decision.commits()) {
+            return decision.sourceOff()
                     ? DecisionPreview.followed(
                             off + " Unless one has committed, every copy is ended and the computation is" + " gone.")
                     : DecisionPreview.refused(
                             "The rollback of migration " + id + " ends every copy. Start the source's service" + " ("
-                                    + source + ") again, or if its node is off for good, say so: --source-is-off.");
+                                    + source + ") again, or if its node is off for good, use --source-is-off.");
         }
         String commit = state.others().isEmpty()
                 ? " The copies here run."
                 : " If all have prepared, the copies run everywhere; if one has rolled back, all do.";
-        if (word.sourceOff()) {
+        if (decision.sourceOff()) {
             return DecisionPreview.followed(off + commit);
         }
         return fence
                 ? new DecisionPreview(
                         DecisionPreview.How.AFTER_FENCE,
                         "The fence command is run for the source (" + source + ") once the other targets have promised"
-                                + " to hold on: it may cut the power of a node that is well. If it proves the source"
+                                + " not to roll back. It may cut the power of a node that is well. If it proves the"
+                                + " source"
                                 + " off, this target takes over." + others + commit)
                 : DecisionPreview.refused(
                         "The source (" + source + ") of migration " + id + " must be proved off, and there is"
                                 + " no fence command in this target's configuration. Start the source's service "
                                 + "again, or if"
-                                + " its node is off for good, say so: --source-is-off. If it is not, originals "
+                                + " its node is off for good, use --source-is-off. If it is not, originals "
                                 + "and copies may"
                                 + " run at once.");
     }
 
-    private static DecisionPreview notFirst(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview notFirst(ParticipantState state, OperatorDecision decision) {
         String id = state.migrationId();
         String first = state.participants().get(0);
-        if (word.commits()) {
+        if (decision.commits()) {
             return DecisionPreview.refused("The first target of migration " + id + " is " + first
                     + ": run `ppmr resolve " + id + " --commit` there.");
         }
-        if (!word.firstOff() || !word.sourceOff()) {
+        if (!decision.firstOff() || !decision.sourceOff()) {
             return DecisionPreview.refused(
                     "The first target of migration " + id + " is " + first + ": run `ppmr resolve` there."
                             + " If it is off for good, and the source as well, --rollback --source-is-off "
@@ -273,15 +275,15 @@ public final class OperatorRules {
                         + " the computation is gone, or not whole where another target's copies run.");
     }
 
-    private static DecisionPreview takenOver(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview takenOver(ParticipantState state, OperatorDecision decision) {
         String id = state.migrationId();
         if (!state.isFirst()) {
-            return notFirst(state, word);
+            return notFirst(state, decision);
         }
         List<String> left = state.silent().stream()
-                .filter(name -> !word.targetsOff().contains(name))
+                .filter(name -> !decision.targetsOff().contains(name))
                 .toList();
-        if (word.commits()) {
+        if (decision.commits()) {
             return state.aim() == FinalOutcome.COMMITTED
                     ? DecisionPreview.refused("Migration " + id
                             + " is being taken over towards a commit already, and waits for "
@@ -299,22 +301,22 @@ public final class OperatorRules {
                                 : "All stays held until these have answered: " + left + "."));
     }
 
-    private static DecisionPreview decided(ParticipantState state, OperatorDecision word) {
+    private static DecisionPreview decided(ParticipantState state, OperatorDecision decision) {
         String id = state.migrationId();
         boolean committed = state.phase() == ParticipantState.Phase.COMMITTED;
         String how = committed ? "committed" : "rolled back";
-        if (word.commits() != committed || state.done()) {
+        if (decision.commits() != committed || state.done()) {
             return DecisionPreview.refused("Migration " + id + " is decided already: it is " + how + " here.");
         }
         List<String> off =
-                state.silent().stream().filter(word.targetsOff()::contains).toList();
+                state.silent().stream().filter(decision.targetsOff()::contains).toList();
         return off.isEmpty()
-                ? DecisionPreview.refused(
-                        "Migration " + id + " is decided already: it is " + how + " here, and these are told"
-                                + " until they answer: " + state.silent() + ". If such a node is off for good, say so:"
-                                + " --target-is-off " + String.join(" ", state.silent()) + ".")
+                ? DecisionPreview.refused("Migration " + id + " is decided already: it is " + how
+                        + " here, and that is sent to"
+                        + " these until they answer: " + state.silent() + ". If such a node is off for good, use:"
+                        + " --target-is-off " + String.join(" ", state.silent()) + ".")
                 : DecisionPreview.followed("Migration " + id + " is " + how + " here already; " + off
-                        + " count as lost and are" + " told no more.");
+                        + " count as lost, and" + " nothing more is sent to them.");
     }
 
     private static String sorted(Set<String> names) {

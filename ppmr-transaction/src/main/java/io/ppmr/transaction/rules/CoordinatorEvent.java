@@ -7,7 +7,7 @@ import java.util.List;
 
 /** An event of a coordinator. */
 public sealed interface CoordinatorEvent {
-    /** A migration begins. Without a participant there is none: {@link IllegalArgumentException}. */
+    /** Begins the migration. Throws {@link IllegalArgumentException} if there is no participant. */
     record Start(List<String> participants, List<PlannedRank> originals) implements CoordinatorEvent {
         public Start {
             participants = List.copyOf(participants);
@@ -18,22 +18,23 @@ public sealed interface CoordinatorEvent {
         }
     }
 
-    /** The image for a participant is complete except for its last word; its originals are held. */
+    /** The image for a participant is complete except for the message that seals it. Its originals are held. */
     record ImageComplete(String participant, List<PlannedRank> held) implements CoordinatorEvent {
         public ImageComplete {
             held = List.copyOf(held);
         }
     }
 
-    /** A message about an attempt. */
+    /** A message from a participant about an attempt. */
     record ParticipantMessage(String participant, int attempt, ControlMessage message) implements CoordinatorEvent {}
 
     /**
-     * The attempt has failed: a checkpoint, a restart, a link, the pause budget, a hook, or it was called off.
+     * The attempt failed: a checkpoint, a restart, a link, the pause budget or a hook. An operator's cancellation
+     * counts, too.
      *
      * @param copiesGone a participant no longer has copies
-     * @param originals proved just now
-     * @param next who takes part in another attempt, empty for none
+     * @param originals state of the originals, proved just now
+     * @param next participants of another attempt, empty for none
      */
     record AttemptFailure(String reason, boolean copiesGone, OriginalsState originals, List<String> next)
             implements CoordinatorEvent {
@@ -42,28 +43,30 @@ public sealed interface CoordinatorEvent {
         }
     }
 
-    /** The originals were proved; {@code reason} says which is not held, for people, and is empty if all are. */
+    /**
+     * The originals were proved. {@code reason} names for people an original that is not held; it is empty if all are.
+     */
     record Proved(OriginalsState originals, String reason) implements CoordinatorEvent {}
 
-    /** There will be no other attempt: called off, or the pause budget is used up. */
+    /** No other attempt follows, because the migration was called off or the pause budget is used up. */
     record NoMoreAttempts(String reason) implements CoordinatorEvent {}
 
-    /** The participant has not been reached so long that it may be fenced. */
+    /** The participant has been unreachable for so many seconds that it may be fenced. */
     record FenceDue(String participant) implements CoordinatorEvent {}
 
-    /** The participant's node is off: its fence says so, or an operator does. */
+    /** The participant's node is off, as its fence command or an operator reports. */
     record Off(String participant) implements CoordinatorEvent {}
 
-    /** An operator decides. */
+    /** An operator's decision. */
     record CoordinatorDecision(FinalOutcome outcome) implements CoordinatorEvent {}
 
-    /** The proved state of all originals of a migration together, thread by thread. */
+    /** The proved state of all originals of a migration together. Each thread counts. */
     enum OriginalsState {
-        /** Every one is alive and held, and has not run since it was found held. */
+        /** Each original is alive and held, and has not run since it was found held. */
         HELD,
-        /** Every one is alive; some run, or have run since they were found held. */
+        /** Each original is alive. Some run, or ran after they were found held. */
         ALIVE,
-        /** At least one is gone, or cannot be proved to be alive. */
+        /** At least one original is gone, or cannot be proved to be alive. */
         DEAD
     }
 }

@@ -15,17 +15,17 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The coordinator's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
- * place in the table changes nothing.
+ * The coordinator's table of docs/transaction.md as a pure function: no clock, no input or output. An event without a
+ * row in the table changes nothing.
  */
 public final class CoordinatorRules {
     private CoordinatorRules() {}
 
     /** Applies an event. */
     public static Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
-        if (event instanceof CoordinatorEvent.ParticipantMessage heard) {
-            boolean known = heard.attempt() == state.attempt() && state.member(heard.participant()) != null;
-            return known ? hear(state, heard.participant(), heard.message()) : Transition.stay(state);
+        if (event instanceof CoordinatorEvent.ParticipantMessage received) {
+            boolean known = received.attempt() == state.attempt() && state.member(received.participant()) != null;
+            return known ? onMessage(state, received.participant(), received.message()) : Transition.stay(state);
         }
         if (event instanceof CoordinatorEvent.Start start) {
             return state.phase() == CoordinatorPhase.NEW
@@ -36,30 +36,30 @@ public final class CoordinatorRules {
             return imageComplete(state, complete);
         }
         if (event instanceof CoordinatorEvent.AttemptFailure failed) {
-            return fail(state, failed);
+            return onFailure(state, failed);
         }
         if (event instanceof CoordinatorEvent.Proved proved) {
             return proved(state, proved);
         }
-        if (event instanceof CoordinatorEvent.NoMoreAttempts no) {
+        if (event instanceof CoordinatorEvent.NoMoreAttempts last) {
             return state.next().isEmpty()
                     ? Transition.stay(state)
-                    : Transition.of(state.withNext(List.of()).failed(no.reason()));
+                    : Transition.of(state.withNext(List.of()).failed(last.reason()));
         }
         if (event instanceof CoordinatorEvent.FenceDue due) {
             Member member = state.member(due.participant());
-            boolean wanted = state.phase() == CoordinatorPhase.ROLLING_BACK && member != null && waitsFor(member);
-            return wanted
+            boolean isDue = state.phase() == CoordinatorPhase.ROLLING_BACK && member != null && isUnreleased(member);
+            return isDue
                     ? Transition.of(state, new Effect.FenceParticipant(due.participant()))
                     : Transition.stay(state);
         }
         if (event instanceof CoordinatorEvent.Off off) {
-            return off(state, off.participant());
+            return onNodeOff(state, off.participant());
         }
         return resolve(state, ((CoordinatorEvent.CoordinatorDecision) event).outcome());
     }
 
-    /** Returns the messages that wait for an answer, to be sent again until it comes. */
+    /** Returns the messages that wait for an answer. They are sent again until the answer comes. */
     public static List<Effect.Send> unanswered(CoordinatorState state) {
         List<Effect.Send> sends = new ArrayList<>();
         for (Member member : state.members()) {
@@ -104,60 +104,60 @@ public final class CoordinatorRules {
                 new Effect.Seal(member.name()));
     }
 
-    private static Transition<CoordinatorState> hear(CoordinatorState state, String from, ControlMessage message) {
+    private static Transition<CoordinatorState> onMessage(CoordinatorState state, String from, ControlMessage message) {
         if (message instanceof ControlMessage.Accept accept) {
             long fenceWindowNs = TimeUnit.MILLISECONDS.toNanos(accept.fenceWindowMs());
             long silenceLimitNs = TimeUnit.MILLISECONDS.toNanos(accept.silenceLimitMs());
             return Transition.of(state.with(from, member -> member.withWindow(fenceWindowNs, silenceLimitNs)));
         }
         if (message instanceof ControlMessage.Prepared) {
-            return hearVote(state, from);
+            return onVote(state, from);
         }
         if (message instanceof ControlMessage.StillHeld) {
             if (state.phase() != CoordinatorPhase.CONFIRMING) {
                 return Transition.stay(state);
             }
             CoordinatorState next = state.with(from, member -> member.withConfirmed(true));
-            // All copies are held; the decision is made if the originals are, too, just now.
+            // All copies are held. The decision follows if the originals are proved to be held now, too.
             return next.all(Member::confirmed) ? Transition.of(next, new Effect.ProveOriginals()) : Transition.of(next);
         }
         if (message instanceof ControlMessage.NotHeld not) {
-            return isOpen(state) ? judge(state, from, not.reason()) : Transition.stay(state);
+            return isOpen(state) ? evaluateFailure(state, from, not.reason()) : Transition.stay(state);
         }
         if (message instanceof ControlMessage.Committed) {
-            return hearCommitted(state, from);
+            return onCommitted(state, from);
         }
         if (message instanceof ControlMessage.RolledBack back) {
-            return hearRolledBack(state, from, back.reason());
+            return onRolledBack(state, from, back.reason());
         }
         return Transition.stay(state);
     }
 
     private static Transition<CoordinatorState> proved(CoordinatorState state, CoordinatorEvent.Proved proved) {
-        if (state.phase() == CoordinatorPhase.ROLLING_BACK && isLetGo(state)) {
-            return letGo(state, proved.originals());
+        if (state.phase() == CoordinatorPhase.ROLLING_BACK && allReleased(state)) {
+            return release(state, proved.originals());
         }
         if (state.phase() != CoordinatorPhase.CONFIRMING) {
             return Transition.stay(state);
         }
         if (proved.originals() == OriginalsState.ALIVE) {
-            // What it has done since its image was written would be done once more by its copy.
+            // The original ran after its image was written. Its copy would do that work a second time.
             return rollBack(state.withNext(List.of()).failed(proved.reason()), false);
         }
-        // Where an original is gone the copies are what is left.
+        // If an original is gone, only the copies can continue the computation.
         return state.all(Member::confirmed) ? decideCommit(state) : Transition.stay(state);
     }
 
-    /** Returns true for the vote after which all have voted, so that the decision to commit may follow from it. */
-    public static boolean isLastVote(CoordinatorState state, CoordinatorEvent.ParticipantMessage heard) {
-        return heard.message() instanceof ControlMessage.Prepared
-                && heard.attempt() == state.attempt()
-                && state.member(heard.participant()) != null
-                && apply(state, heard).state().phase() == CoordinatorPhase.CONFIRMING
+    /** Returns true if this is the last missing vote. The decision to commit may follow from it. */
+    public static boolean isLastVote(CoordinatorState state, CoordinatorEvent.ParticipantMessage received) {
+        return received.message() instanceof ControlMessage.Prepared
+                && received.attempt() == state.attempt()
+                && state.member(received.participant()) != null
+                && apply(state, received).state().phase() == CoordinatorPhase.CONFIRMING
                 && state.phase() == CoordinatorPhase.PREPARING;
     }
 
-    private static Transition<CoordinatorState> hearVote(CoordinatorState state, String from) {
+    private static Transition<CoordinatorState> onVote(CoordinatorState state, String from) {
         if (state.phase() != CoordinatorPhase.PREPARING || !state.member(from).sealed()) {
             return Transition.stay(state);
         }
@@ -165,37 +165,39 @@ public final class CoordinatorRules {
         return next.all(Member::voted) ? confirm(next) : Transition.of(next);
     }
 
-    private static Transition<CoordinatorState> hearCommitted(CoordinatorState state, String from) {
+    private static Transition<CoordinatorState> onCommitted(CoordinatorState state, String from) {
         return switch (state.phase()) {
-            case COMMITTING -> answered(state, from, false);
-            // Told by a take-over, for which all have voted: this node was thought to be off.
+            case COMMITTING -> onAnswer(state, from, false);
+            // A take-over committed, because it found this node off. A take-over needs the votes of all participants.
             case PREPARING, CONFIRMING, ROLLING_BACK, BROKEN ->
                 state.all(Member::sealed)
                         ? decideCommit(state)
                         : Transition.of(
                                 state,
-                                new Effect.Say(from + " says that it has committed, though not every image was whole;"
-                                        + " it is not believed: look at that node, which is out of order"));
+                                new Effect.Report(from + " reports a commit, although not every image was whole."
+                                        + " The report is ignored; check that node, which is faulty"));
             case ROLLED_BACK ->
-                Transition.of(state, new Effect.Say(from + " says that it has committed what was rolled back here"));
+                Transition.of(
+                        state, new Effect.Report(from + " reports a commit of an attempt that was rolled back here"));
             default -> Transition.stay(state);
         };
     }
 
-    private static Transition<CoordinatorState> hearRolledBack(CoordinatorState state, String from, String reason) {
+    private static Transition<CoordinatorState> onRolledBack(CoordinatorState state, String from, String reason) {
         return switch (state.phase()) {
-            case PREPARING, CONFIRMING -> judge(state, from, reason);
-            case ROLLING_BACK -> state.member(from).answered() ? Transition.stay(state) : answered(state, from, false);
-            case COMMITTING -> answered(state, from, true);
+            case PREPARING, CONFIRMING -> evaluateFailure(state, from, reason);
+            case ROLLING_BACK -> state.member(from).answered() ? Transition.stay(state) : onAnswer(state, from, false);
+            case COMMITTING -> onAnswer(state, from, true);
             default -> Transition.stay(state);
         };
     }
 
-    private static Transition<CoordinatorState> judge(CoordinatorState state, String from, String reason) {
-        return Transition.of(state, new Effect.Judge(from + ": " + reason, from, true));
+    private static Transition<CoordinatorState> evaluateFailure(CoordinatorState state, String from, String reason) {
+        return Transition.of(state, new Effect.EvaluateFailure(from + ": " + reason, from, true));
     }
 
-    private static Transition<CoordinatorState> fail(CoordinatorState state, CoordinatorEvent.AttemptFailure failed) {
+    private static Transition<CoordinatorState> onFailure(
+            CoordinatorState state, CoordinatorEvent.AttemptFailure failed) {
         if (!isOpen(state)) {
             return Transition.stay(state);
         }
@@ -203,38 +205,38 @@ public final class CoordinatorRules {
             return rollBack(state.withNext(failed.next()).failed(failed.reason()), false);
         }
         if (state.phase() == CoordinatorPhase.CONFIRMING && !failed.copiesGone()) {
-            // The copies are what is left, so a voter that is not reached is waited for.
+            // Only the copies are left. The coordinator waits for an unreachable voter.
             return Transition.stay(state);
         }
-        return breakOff(state.failed(failed.reason()));
+        return enterBroken(state.failed(failed.reason()));
     }
 
-    private static Transition<CoordinatorState> breakOff(CoordinatorState state) {
+    private static Transition<CoordinatorState> enterBroken(CoordinatorState state) {
         return Transition.of(
                 state.in(CoordinatorPhase.BROKEN).withNext(List.of()),
                 new Effect.Persist(new TransactionRecord.Broken(state.migrationId(), state.attempt(), state.reason())),
                 new Effect.StopAttempt(state.attempt(), state.reason()),
-                new Effect.Say("an original is gone; the others that are held stay held until ppmr resolve decides: "
+                new Effect.Report("an original is gone; the other held originals stay held until ppmr resolve decides: "
                         + state.reason()));
     }
 
     private static Transition<CoordinatorState> rollBack(CoordinatorState state, boolean byOperator) {
         CoordinatorState next = state.rollingBack(byOperator).withEach(Member::undecided);
-        return sendAndSeeWhetherLetGo(
+        return sendUnanswered(
                 next,
                 new Effect.Persist(new TransactionRecord.RollBackDecided(
                         state.migrationId(), state.attempt(), state.reason(), byOperator)),
                 new Effect.StopAttempt(state.attempt(), state.reason()));
     }
 
-    private static Transition<CoordinatorState> sendAndSeeWhetherLetGo(CoordinatorState state, Effect... effects) {
+    private static Transition<CoordinatorState> sendUnanswered(CoordinatorState state, Effect... effects) {
         Transition<CoordinatorState> sent = Transition.of(state, effects).and(unanswered(state));
-        return isLetGo(state) ? sent.and(new Effect.ProveOriginals()) : sent;
+        return allReleased(state) ? sent.and(new Effect.ProveOriginals()) : sent;
     }
 
-    private static Transition<CoordinatorState> letGo(CoordinatorState state, OriginalsState originals) {
+    private static Transition<CoordinatorState> release(CoordinatorState state, OriginalsState originals) {
         if (originals == OriginalsState.DEAD && !state.byOperator()) {
-            return breakOff(state.failed("an original has died while it was rolled back; " + state.reason()));
+            return enterBroken(state.failed("an original died during the rollback; " + state.reason()));
         }
         if (originals != OriginalsState.DEAD && !state.next().isEmpty()) {
             return begin(state, state.attempt() + 1, state.next(), state.originalsOf(state.next()));
@@ -263,29 +265,29 @@ public final class CoordinatorRules {
         return Transition.of(next, decided).and(new Effect.EndOriginals()).and(unanswered(next));
     }
 
-    private static Transition<CoordinatorState> off(CoordinatorState state, String participant) {
+    private static Transition<CoordinatorState> onNodeOff(CoordinatorState state, String participant) {
         if (state.member(participant) == null) {
             return Transition.stay(state);
         }
         return switch (state.phase()) {
-            case ROLLING_BACK -> answered(state, participant, false);
-            case COMMITTING -> answered(state, participant, true);
+            case ROLLING_BACK -> onAnswer(state, participant, false);
+            case COMMITTING -> onAnswer(state, participant, true);
             default -> Transition.stay(state);
         };
     }
 
-    /** In COMMITTING and ROLLING_BACK: the participant has answered, or need not answer. */
-    private static Transition<CoordinatorState> answered(CoordinatorState state, String participant, boolean lost) {
+    /** Notes that the participant has answered the decision, or need not. The phase is COMMITTING or ROLLING_BACK. */
+    private static Transition<CoordinatorState> onAnswer(CoordinatorState state, String participant, boolean lost) {
         if (state.member(participant).answered()) {
             return Transition.stay(state);
         }
         CoordinatorState next = state.with(participant, member -> member.withAnswer(lost));
         List<Effect> effects = new ArrayList<>();
         if (lost) {
-            effects.add(new Effect.Say("the ranks of " + participant + " are lost"));
+            effects.add(new Effect.Report("the ranks of " + participant + " are lost"));
         }
         if (state.phase() == CoordinatorPhase.ROLLING_BACK) {
-            if (isLetGo(next) && state.member(participant).sealed()) {
+            if (allReleased(next) && state.member(participant).sealed()) {
                 effects.add(new Effect.ProveOriginals());
             }
             return new Transition<>(next, effects);
@@ -310,7 +312,8 @@ public final class CoordinatorRules {
     }
 
     /**
-     * Returns whether {@code resolve --commit} can be had: all may have voted, and no rollback was ever told anybody.
+     * Returns true if {@code resolve --commit} is possible: all may have voted, and no participant can have received a
+     * rollback.
      */
     public static boolean mayCommitBroken(CoordinatorState state) {
         return state.all(Member::sealed) && !state.rollBackDecided();
@@ -319,19 +322,19 @@ public final class CoordinatorRules {
     /**
      * Returns the first transition of a restarted coordinator.
      *
-     * @param records those of this migration, in order
-     * @param originals proved just now
+     * @param records this migration's records, in order
+     * @param originals state of the originals, proved just now
      */
     public static Transition<CoordinatorState> recover(
             String migrationId, List<TransactionRecord> records, OriginalsState originals) {
         CoordinatorState state = replay(migrationId, records);
         return switch (state.phase()) {
             case COMMITTING -> carryOutCommit(state);
-            // If the originals are gone the copies are what is left, and may be about to be taken over.
+            // If the originals are gone, only the copies are left, and a take-over may be about to release them.
             case ROLLING_BACK ->
                 originals == OriginalsState.DEAD && !state.byOperator()
-                        ? breakOff(state.failed("an original has died while it was rolled back; " + state.reason()))
-                        : sendAndSeeWhetherLetGo(state);
+                        ? enterBroken(state.failed("an original died during the rollback; " + state.reason()))
+                        : sendUnanswered(state);
             case PREPARING -> recoverUndecided(state.failed("the source's service was restarted"), originals);
             default -> Transition.of(state);
         };
@@ -341,10 +344,12 @@ public final class CoordinatorRules {
         if (originals != OriginalsState.DEAD) {
             return rollBack(state, false);
         }
-        return state.all(Member::sealed) ? confirm(state) : breakOff(state);
+        return state.all(Member::sealed) ? confirm(state) : enterBroken(state);
     }
 
-    /** Returns the state of a coordinator when its service ended, by the records of the migration, oldest first. */
+    /**
+     * Returns the state that the coordinator had when its service ended, from the migration's records, oldest first.
+     */
     public static CoordinatorState replay(String migrationId, List<TransactionRecord> records) {
         CoordinatorState state = CoordinatorState.fresh(migrationId);
         for (TransactionRecord record : records) {
@@ -370,17 +375,17 @@ public final class CoordinatorRules {
         return state;
     }
 
-    /** PREPARING or CONFIRMING: nothing is decided. */
+    /** Returns true in PREPARING and CONFIRMING, where nothing is decided yet. */
     private static boolean isOpen(CoordinatorState state) {
         return state.phase() == CoordinatorPhase.PREPARING || state.phase() == CoordinatorPhase.CONFIRMING;
     }
 
-    private static boolean waitsFor(Member member) {
+    private static boolean isUnreleased(Member member) {
         return member.sealed() && !member.answered();
     }
 
-    private static boolean isLetGo(CoordinatorState state) {
-        return state.members().stream().noneMatch(CoordinatorRules::waitsFor);
+    private static boolean allReleased(CoordinatorState state) {
+        return state.members().stream().noneMatch(CoordinatorRules::isUnreleased);
     }
 
     private static TransactionRecord done(CoordinatorState state, FinalOutcome outcome) {

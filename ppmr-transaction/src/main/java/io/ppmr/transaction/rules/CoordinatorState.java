@@ -7,15 +7,15 @@ import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 
 /**
- * The state of a coordinator. Immutable; {@link CoordinatorRules} makes the next one.
+ * The state of a coordinator. Immutable. {@link CoordinatorRules} derives the next one.
  *
- * @param attempt from 1; 0 before the start
- * @param members who takes part in this attempt, in order; empty in {@link CoordinatorPhase#NEW} alone
+ * @param attempt number from 1, or 0 before the start
+ * @param members participants of this attempt, in order; empty only in {@link CoordinatorPhase#NEW}
  * @param byOperator a rollback was decided although an original is gone
- * @param rollBackDecided a rollback was decided in this attempt, whatever came after
- * @param next who takes part in the next attempt, empty for none
- * @param reason of the failure, for people
- * @param originals the ranks with their processes as they are known, for the record of a later attempt
+ * @param rollBackDecided a rollback was decided in this attempt, whatever followed
+ * @param next participants of the next attempt, empty for none
+ * @param reason cause of the failure, for people
+ * @param originals ranks with their known processes, for the record of a later attempt
  */
 public record CoordinatorState(
         String migrationId,
@@ -32,12 +32,12 @@ public record CoordinatorState(
         next = List.copyOf(next);
         originals = List.copyOf(originals);
         if (members.isEmpty() && phase != CoordinatorPhase.NEW) {
-            // All members of an empty list have sealed, voted and confirmed: the rules would commit.
+            // In an empty list all members have sealed, voted and confirmed. The rules would commit.
             throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " without a participant");
         }
     }
 
-    /** docs/transaction.md, "The coordinator". */
+    /** The phases of docs/transaction.md, "The coordinator". */
     public enum CoordinatorPhase {
         NEW,
         PREPARING,
@@ -50,15 +50,15 @@ public record CoordinatorState(
     }
 
     /**
-     * A participant as the coordinator sees it.
+     * A participant from the coordinator's view.
      *
      * @param sealed its image may have become whole, so it may have voted
-     * @param voted it has said prepared
-     * @param confirmed it has said still held
-     * @param answered the decision has reached it, or its node is off
+     * @param voted it has sent Prepared
+     * @param confirmed it has sent StillHeld
+     * @param answered it has acknowledged the decision, or its node is off
      * @param lost its ranks are lost
-     * @param fenceWindowNs how long after it has lost the source it may fence it, -1 where it is not known
-     * @param silenceLimitNs after how much silence it takes a link for lost
+     * @param fenceWindowNs time after the loss of the source in which it may fence the source, or -1 if unknown
+     * @param silenceLimitNs silence after which it considers a link lost
      */
     public record Member(
             String name,
@@ -98,18 +98,18 @@ public record CoordinatorState(
         }
     }
 
-    /** The state before {@link CoordinatorEvent.Start}. */
+    /** Returns the state before {@link CoordinatorEvent.Start}. */
     public static CoordinatorState fresh(String migrationId) {
         return new CoordinatorState(
                 migrationId, 0, CoordinatorPhase.NEW, List.of(), false, false, List.of(), "", List.of());
     }
 
-    /** The names of the members, in order. */
+    /** Returns the names of the members, in order. */
     public List<String> participants() {
         return members.stream().map(Member::name).toList();
     }
 
-    /** The member of that name, or null. */
+    /** Returns the member with this name, or null. */
     public Member member(String name) {
         return members.stream()
                 .filter(member -> member.name().equals(name))
@@ -117,7 +117,7 @@ public record CoordinatorState(
                 .orElse(null);
     }
 
-    /** Returns true if nothing is left to do. */
+    /** Returns true if no step is left. */
     public boolean isOver() {
         return phase == CoordinatorPhase.COMMITTED || phase == CoordinatorPhase.ROLLED_BACK;
     }
@@ -172,7 +172,7 @@ public record CoordinatorState(
                 all);
     }
 
-    /** Some ranks' processes are known better by now. */
+    /** Replaces the processes of ranks that are known better now. */
     CoordinatorState holding(List<PlannedRank> held) {
         List<PlannedRank> changed = new ArrayList<>(originals);
         for (PlannedRank rank : held) {
@@ -182,7 +182,7 @@ public record CoordinatorState(
                 migrationId, attempt, phase, members, byOperator, rollBackDecided, next, reason, changed);
     }
 
-    /** The originals with others in their participants' places. */
+    /** Returns the originals with the given participants instead of this attempt's. */
     List<PlannedRank> originalsOf(List<String> participants) {
         List<String> before = participants();
         return originals.stream()

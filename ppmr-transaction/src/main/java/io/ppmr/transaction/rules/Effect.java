@@ -6,25 +6,25 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 
 /**
- * An effect that has to follow a step of the rules. The effects of a transition are carried out one after the other, in
- * order; one that cannot be carried out yet is tried again, and those behind it wait.
+ * An effect that follows a step of the rules. The effects of a transition are carried out one after the other, in
+ * order. If one cannot be carried out yet, it is tried again, and the later ones wait.
  */
 public sealed interface Effect {
-    /** The record is in the journal and on the disk before the next effect. */
+    /** Writes the record to the journal, and to the disk before the next effect. */
     record Persist(TransactionRecord record) implements Effect {}
 
-    /** Say it to that participant, about that attempt; it may be lost. */
+    /** Sends the message about that attempt to the participant. The message may be lost. */
     record Send(String participant, int attempt, ControlMessage message) implements Effect {}
 
     /**
-     * Participant: say it to the coordinator, about that attempt; it may be lost. What a vote says of the transfer is
-     * the service's to fill in.
+     * Participant: sends the message about that attempt to the coordinator. The message may be lost. The service fills
+     * in a vote's figures about the transfer.
      */
     record Reply(int attempt, ControlMessage message) implements Effect {}
 
     /**
-     * Coordinator: say Begin to each who takes part in an attempt, and start its checkpoints. The originals are held
-     * already if it is not the first.
+     * Coordinator: sends Begin to each participant of the attempt, and starts its checkpoints. From the second attempt
+     * on, the originals are held already.
      */
     record StartAttempt(int attempt, List<String> participants) implements Effect {
         public StartAttempt {
@@ -32,75 +32,80 @@ public sealed interface Effect {
         }
     }
 
-    /** Coordinator: the message that completes the participant's image may leave. */
+    /** Coordinator: lets the message leave that completes the participant's image. */
     record Seal(String participant) implements Effect {}
 
     /**
-     * Coordinator: a failure has come to light; prove the originals, find whether another attempt is due, and feed
-     * {@link CoordinatorEvent.AttemptFailure} to the rules.
+     * Coordinator: evaluates a failure. The executor proves the originals, finds out whether another attempt is due,
+     * and passes {@link CoordinatorEvent.AttemptFailure} to the rules.
      *
      * @param copiesGone the participant no longer has copies, or never will
      */
-    record Judge(String reason, String participant, boolean copiesGone) implements Effect {}
+    record EvaluateFailure(String reason, String participant, boolean copiesGone) implements Effect {}
 
-    /** Coordinator: stop what runs for this attempt (checkpoints, image streams); the originals stay as they are. */
+    /** Coordinator: stops this attempt's checkpoints and image streams. The originals stay as they are. */
     record StopAttempt(int attempt, String reason) implements Effect {}
 
     /**
-     * Coordinator: prove the originals, in the last round or before they continue, and feed {@link
-     * CoordinatorEvent.Proved} to the rules.
+     * Coordinator: proves the originals, in the last round or before they continue. {@link CoordinatorEvent.Proved}
+     * passes the result to the rules.
      */
     record ProveOriginals() implements Effect {}
 
-    /** Coordinator of a restarted service: prove the originals, and feed that to the rules with these records. */
+    /**
+     * Coordinator of a restarted service: proves the originals, and passes the result with these records to the rules.
+     */
     record Recover(List<TransactionRecord> records) implements Effect {
         public Recover {
             records = List.copyOf(records);
         }
     }
 
-    /** Coordinator: end every original; none is left alive before the next effect. */
+    /** Coordinator: kills every original. None is alive before the next effect. */
     record EndOriginals() implements Effect {}
 
-    /** Coordinator: the originals that are alive continue. */
+    /** Coordinator: continues the originals that are alive. */
     record ContinueOriginals() implements Effect {}
 
-    /** Coordinator: the job's resume hook. */
+    /** Coordinator: runs the job's resume hook. */
     record Resume() implements Effect {}
 
-    /** Coordinator, or the participant that has decided without it: the job's reconnect hook. */
+    /** Runs the job's reconnect hook, at the coordinator or at the participant that has decided without it. */
     record Reconnect() implements Effect {}
 
-    /** Coordinator: have the participant's node proved off. */
+    /** Coordinator: runs the fence command for the participant's node. */
     record FenceParticipant(String participant) implements Effect {}
 
-    /** Participant: start to restore, held. */
+    /** Participant: starts the restore, which leaves the copies held. */
     record StartRestore(int attempt) implements Effect {}
 
-    /** Participant: prove the copies and feed {@link ParticipantEvent.CopiesProved} to the rules. */
+    /** Participant: proves the copies and passes {@link ParticipantEvent.CopiesProved} to the rules. */
     record ProveCopies() implements Effect {}
 
-    /** Participant: prove the copies before it promises another one something, and feed that question to the rules. */
-    record ProveForPromise(ParticipantEvent.PeerMessage heard) implements Effect {}
+    /**
+     * Participant: proves the copies before it promises anything to another participant. The executor then passes that
+     * question to the rules.
+     */
+    record ProveForPromise(ParticipantEvent.PeerMessage question) implements Effect {}
 
     /**
-     * Participant: close the link to the source, if there is one, so that what was on its way on it is no longer heard.
-     * The source connects again if it lives.
+     * Participant: closes the link to the source, if there is one. Messages that are still in transit on it are
+     * ignored. The source connects again if it lives.
      */
     record DropSourceLink() implements Effect {}
 
-    /** Participant: the copies continue. One that is gone is no reason to stop. */
+    /** Participant: continues the copies. A copy that is gone does not stop the effect. */
     record ReleaseCopies() implements Effect {}
 
-    /** Participant: stop what is being restored and end every copy; none is left before the next effect. */
+    /** Participant: stops running restores and kills every copy. None is alive before the next effect. */
     record EndCopies() implements Effect {}
 
-    /** Participant: have the source's node proved off. */
+    /** Participant: runs the fence command for the source's node. */
     record FenceSource() implements Effect {}
 
-    /** Either: something that an operator has to know, loudly. */
-    record Say(String text) implements Effect {}
+    /** Reports something that an operator must know, as a warning. */
+    record Report(String text) implements Effect {}
 
-    /** Either: over here. */
+    /** Ends the migration on this node. */
     record Finished(FinalOutcome outcome, String reason) implements Effect {}
 }

@@ -7,18 +7,18 @@ import java.util.List;
 
 /** An event of a participant. */
 public sealed interface ParticipantEvent {
-    /** A message of the coordinator about an attempt. */
+    /** A message from the coordinator about an attempt. */
     record CoordinatorMessage(int attempt, ControlMessage message) implements ParticipantEvent {}
 
-    /** A message of another participant about an attempt, and when it came, monotonic. */
+    /** A message from another participant about an attempt, with its arrival time. */
     record PeerMessage(String participant, int attempt, ControlMessage message, long atNs)
             implements ParticipantEvent {}
 
     /**
-     * Every copy is restored and held, every byte and CRC is accounted for. Without a copy there is nothing to vote
-     * for: {@link IllegalArgumentException}.
+     * All copies are restored and held, and each byte and CRC is accounted for. Throws {@link IllegalArgumentException}
+     * if there is no copy to vote for.
      */
-    record CopiesHeld(String source, List<PlannedRank> copies, long heardNs) implements ParticipantEvent {
+    record CopiesHeld(String source, List<PlannedRank> copies, long lastContactNs) implements ParticipantEvent {
         public CopiesHeld {
             copies = List.copyOf(copies);
             if (copies.isEmpty()) {
@@ -27,42 +27,42 @@ public sealed interface ParticipantEvent {
         }
     }
 
-    /** A restart, the image, a byte: something has failed here. */
+    /** Something failed on this node: a restart, the image or a byte of it. */
     record LocalFailure(String reason) implements ParticipantEvent {}
 
-    /** The answer to {@link Effect.ProveCopies}; {@code reason} is empty when all are held. */
+    /** The answer to {@link Effect.ProveCopies}. {@code reason} is empty if all copies are held. */
     record CopiesProved(String reason) implements ParticipantEvent {}
 
-    /** The source is lost. */
+    /** The link to the source is lost. */
     record SourceLost(long atNs) implements ParticipantEvent {}
 
-    /** The source has been spoken with again. */
+    /** The source has answered again. */
     record SourceBack() implements ParticipantEvent {}
 
     /**
-     * The window in which the source may be fenced is open.
+     * The window opens in which the source may be fenced.
      *
-     * @param untilNs end of the window, monotonic; it also names the window
-     * @param promiseNs how long the others shall keep their promise
+     * @param untilNs end of the window; it also names the window
+     * @param promiseNs time for which the others must keep their promise
      */
     record SourceFenceDue(long untilNs, long promiseNs) implements ParticipantEvent {}
 
-    /** The window is over. */
+    /** The window in which the source may be fenced is over. */
     record FenceWindowOver() implements ParticipantEvent {}
 
-    /** The fence command has ended. {@code off}: it proves the source off. */
+    /** The fence command ended. {@code off} means that it proves the source off. */
     record FenceEnded(boolean off) implements ParticipantEvent {}
 
     /** The time of a promise is over. */
     record PromiseOver() implements ParticipantEvent {}
 
     /**
-     * An operator decides, with proof or word that the source is off.
+     * An operator's decision, with proof or the operator's assurance that the source is off.
      *
-     * @param firstOff that the first participant is off as well
+     * @param firstOff the first participant is off as well
      */
     record ParticipantDecision(FinalOutcome outcome, boolean firstOff) implements ParticipantEvent {}
 
-    /** An operator says that another participant's node is off. */
+    /** Another participant's node is off, as an operator reports. */
     record PeerOff(String participant) implements ParticipantEvent {}
 }

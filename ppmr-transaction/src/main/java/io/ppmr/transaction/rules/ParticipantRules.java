@@ -19,19 +19,19 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The participant's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
- * place in the table changes nothing. What participants say to each other is in {@link PeerRules}.
+ * The participant's table of docs/transaction.md as a pure function: no clock, no input or output. An event without a
+ * row in the table changes nothing. {@link PeerRules} has the messages between participants.
  */
 public final class ParticipantRules {
     private ParticipantRules() {}
 
     /** Applies an event. */
     public static Transition<ParticipantState> apply(ParticipantState state, ParticipantEvent event) {
-        if (event instanceof ParticipantEvent.CoordinatorMessage heard) {
-            return hear(state, heard.attempt(), heard.message());
+        if (event instanceof ParticipantEvent.CoordinatorMessage received) {
+            return onMessage(state, received.attempt(), received.message());
         }
-        if (event instanceof ParticipantEvent.PeerMessage heard) {
-            return PeerRules.hear(state, heard);
+        if (event instanceof ParticipantEvent.PeerMessage received) {
+            return PeerRules.onMessage(state, received);
         }
         if (event instanceof ParticipantEvent.CopiesHeld held) {
             return vote(state, held);
@@ -60,7 +60,7 @@ public final class ParticipantRules {
         return TakeOverRules.apply(state, event);
     }
 
-    /** Returns the effects that wait for an answer, to be repeated until it comes. */
+    /** Returns the effects that wait for an answer. They are repeated until it comes. */
     public static List<Effect> unanswered(ParticipantState state) {
         List<Effect> effects = new ArrayList<>();
         switch (state.phase()) {
@@ -87,26 +87,26 @@ public final class ParticipantRules {
                 }
             }
             default -> {
-                // Nothing of its own is on the way.
+                // No message of this participant waits for an answer.
             }
         }
         return effects;
     }
 
-    private static Transition<ParticipantState> hear(ParticipantState state, int attempt, ControlMessage message) {
+    private static Transition<ParticipantState> onMessage(ParticipantState state, int attempt, ControlMessage message) {
         if (message instanceof Begin begin) {
             return begin(state, attempt, begin);
         }
         boolean decision = message instanceof RollBack || message instanceof ControlMessage.Confirm;
         if (attempt > state.attempt()) {
-            return decision ? neverAny(state, attempt, rolledBack(state, attempt)) : stay(state);
+            return decision ? endUnbegun(state, attempt, rolledBack(state, attempt)) : stay(state);
         }
         if (attempt < state.attempt()) {
             return decision ? Transition.of(state, rolledBack(state, attempt)) : stay(state);
         }
         if (message instanceof ControlMessage.Confirm) {
             return switch (state.phase()) {
-                // The source was restarted: the rest of the image never comes.
+                // The source was restarted, so the rest of the image never comes.
                 case PREPARING -> rollBack(state, "the source was restarted before the vote", false);
                 case PREPARED -> Transition.of(state, new Effect.ProveCopies());
                 case COMMITTED -> Transition.of(state, committed(state));
@@ -150,7 +150,7 @@ public final class ParticipantRules {
         }
         List<Effect> effects = new ArrayList<>();
         if (state.phase() == Phase.PREPARING) {
-            // Its image was never whole, or the newer attempt would not have begun.
+            // The older attempt's image was never whole. Otherwise the newer attempt would not have begun.
             effects.add(new Effect.EndCopies());
         }
         effects.add(new Effect.StartRestore(attempt));
@@ -171,7 +171,7 @@ public final class ParticipantRules {
                         state.self(),
                         held.source(),
                         held.copies(),
-                        held.heardNs())),
+                        held.lastContactNs())),
                 vote(state));
     }
 
@@ -199,7 +199,7 @@ public final class ParticipantRules {
                 .and(unanswered(next));
     }
 
-    /** Its copies run; {@code here}: by its own decision. */
+    /** Commits and releases the copies. {@code here} means that this participant decided after a take-over. */
     static Transition<ParticipantState> commit(ParticipantState state, boolean here) {
         ParticipantState next = state.decided(Phase.COMMITTED, here, "");
         return carryOut(
@@ -208,7 +208,7 @@ public final class ParticipantRules {
                 new Effect.ReleaseCopies());
     }
 
-    /** Its copies are ended; {@code here}: by its own decision after a take-over. */
+    /** Rolls back and kills the copies. {@code here} means that this participant decided after a take-over. */
     static Transition<ParticipantState> rollBack(ParticipantState state, String reason, boolean here) {
         ParticipantState next = state.decided(Phase.ROLLED_BACK, here, reason);
         return carryOut(
@@ -230,7 +230,7 @@ public final class ParticipantRules {
         FinalOutcome outcome = state.phase() == Phase.COMMITTED ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
         List<Effect> effects = new ArrayList<>();
         if (outcome == FinalOutcome.COMMITTED && state.decidedHere()) {
-            // Else the source does it.
+            // Otherwise the source runs the hook.
             effects.add(new Effect.Reconnect());
         }
         effects.add(new Effect.Persist(
@@ -239,8 +239,8 @@ public final class ParticipantRules {
         return effects;
     }
 
-    /** An attempt newer than any it knows of is over before it has begun here. */
-    static Transition<ParticipantState> neverAny(ParticipantState state, int attempt, Effect answer) {
+    /** Ends an attempt that is newer than any known one before it has begun here. */
+    static Transition<ParticipantState> endUnbegun(ParticipantState state, int attempt, Effect answer) {
         boolean free =
                 switch (state.phase()) {
                     case NOTHING, PREPARING -> true;
@@ -250,7 +250,7 @@ public final class ParticipantRules {
         if (!free) {
             return stay(state);
         }
-        ParticipantState next = state.over(attempt, "it was over before it had begun here");
+        ParticipantState next = state.over(attempt, "the attempt was over before it began here");
         List<Effect> effects = new ArrayList<>();
         if (state.phase() == Phase.PREPARING) {
             effects.add(new Effect.EndCopies());
@@ -264,17 +264,18 @@ public final class ParticipantRules {
     }
 
     /**
-     * Returns the first transition of a restarted participant. Where it has voted, its copies are found by the names in
-     * the record of the vote.
+     * Returns the first transition of a restarted participant. After a vote, the record of the vote identifies the
+     * copies.
      *
-     * @param records those of this migration, in order
+     * @param records this migration's records, in order
      */
     public static Transition<ParticipantState> recover(String migrationId, List<TransactionRecord> records) {
-        ParticipantState state = ParticipantState.nothing(migrationId);
+        ParticipantState state = ParticipantState.fresh(migrationId);
         for (TransactionRecord record : records) {
             state = replay(state, record);
         }
-        // What was decided here counts as carried out only by its own record: the copies may still be held, or there.
+        // A decision counts as carried out only if a record confirms it. Otherwise the copies may still be held or
+        // alive.
         List<TransactionRecord> steps =
                 records.stream().filter(TransactionRecord::isStep).toList();
         boolean carriedOut = steps.isEmpty() || steps.get(steps.size() - 1) instanceof TransactionRecord.Done;
@@ -303,7 +304,7 @@ public final class ParticipantRules {
             return state.takenOver(taken.aim());
         }
         if (record instanceof TransactionRecord.CommittedHere committed) {
-            // Of a migration that has ended long ago the journal keeps only how.
+            // For a migration that ended long ago, the journal keeps only the outcome.
             return committed.attempt() == state.attempt()
                     ? state.decided(Phase.COMMITTED, committed.decidedHere(), "")
                     : state.committedLongAgo(committed.attempt(), committed.decidedHere());
@@ -320,7 +321,10 @@ public final class ParticipantRules {
         return Transition.stay(state);
     }
 
-    /** The question to another participant; with a round, which names the fence window, for a promise as well. */
+    /**
+     * Returns the question to another participant. With a round, which names the fence window, it requests a promise,
+     * too.
+     */
     public static Effect.Send ask(ParticipantState state, String to, long round, long promiseNs) {
         return send(state, to, new StatusQuery(state.migrationId(), round, TimeUnit.NANOSECONDS.toMillis(promiseNs)));
     }

@@ -6,18 +6,18 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * The state of a participant. Immutable; {@link ParticipantRules} makes the next one.
+ * The state of a participant. Immutable. {@link ParticipantRules} derives the next one.
  *
- * @param attempt the newest that it knows of, 0 for none
- * @param membership the participants of the migration, and its own name among them
- * @param sourceLost it has voted, and the source does not answer
- * @param fence how it stands towards fencing the source
- * @param answers others whose answer counts in this phase: their promise for this round, their standing in a take-over,
- *     their having heard the decision
- * @param aim what a take-over is to lead to
- * @param othersCommitted one of the others has committed
- * @param decidedHere it has decided after a take-over, and has to tell the others
- * @param done nothing is left to do
+ * @param attempt newest known attempt, 0 for none
+ * @param membership participants of the migration, and this participant's name among them
+ * @param sourceLost this participant has voted, and the source does not answer
+ * @param fence state of fencing the source
+ * @param answers others that answered in this phase: with a promise for this round, a standing in a take-over, or
+ *     an acknowledgement of the decision
+ * @param aim outcome that a take-over works towards
+ * @param othersCommitted another participant has committed
+ * @param decidedHere this participant decided after a take-over, and must notify the others
+ * @param done no step is left
  */
 public record ParticipantState(
         String migrationId,
@@ -36,7 +36,7 @@ public record ParticipantState(
         answers = Set.copyOf(answers);
         boolean takesPart = phase == Phase.PREPARING || phase == Phase.PREPARED || phase == Phase.TAKEN_OVER;
         if (takesPart && !membership.participants().contains(membership.self())) {
-            // It would wait for no other participant: the rules would decide at once.
+            // It would wait for no other participant, and the rules would decide at once.
             throw new IllegalArgumentException("migration " + migrationId + " is " + phase + " at '" + membership.self()
                     + "', which is none of its participants " + membership.participants());
         }
@@ -67,7 +67,7 @@ public record ParticipantState(
         static final FenceState NONE = new FenceState(0, false, false);
     }
 
-    /** docs/transaction.md, "A participant". */
+    /** The phases of docs/transaction.md, "A participant". */
     public enum Phase {
         NOTHING,
         PREPARING,
@@ -77,12 +77,12 @@ public record ParticipantState(
         ROLLED_BACK
     }
 
-    /** It has never heard of the migration. */
-    public static ParticipantState nothing(String migrationId) {
+    /** Returns the state of a node that has received nothing about the migration. */
+    public static ParticipantState fresh(String migrationId) {
         return at(migrationId, 0, Phase.NOTHING, Membership.NONE, false, FinalOutcome.COMMITTED, false, true, "");
     }
 
-    /** The beginning of a phase: no round is open, no answers, nothing is fenced or promised. */
+    /** Returns the beginning of a phase: no round is open, no answers, no fence, no promise. */
     private static ParticipantState at(
             String migrationId,
             int attempt,
@@ -133,22 +133,22 @@ public record ParticipantState(
         return fence.promised();
     }
 
-    /** Returns true if it has the duty to take over. */
+    /** Returns true if this participant has the duty to take over. */
     public boolean isFirst() {
         return isFirst(self());
     }
 
-    /** Returns true if that is the one with the duty to take over. */
+    /** Returns true if the named participant has the duty to take over. */
     public boolean isFirst(String participant) {
         return !participants().isEmpty() && participants().get(0).equals(participant);
     }
 
-    /** Everybody but itself, in order. */
+    /** Returns the other participants, in order. */
     public List<String> others() {
         return participants().stream().filter(name -> !name.equals(self())).toList();
     }
 
-    /** Others whose answer is awaited. */
+    /** Returns the other participants whose answers are missing. */
     public List<String> silent() {
         return others().stream().filter(name -> !answers.contains(name)).toList();
     }
@@ -166,7 +166,7 @@ public record ParticipantState(
                 "");
     }
 
-    /** Another phase: what belonged to the last one is gone. */
+    /** Returns the beginning of another phase, without the rounds and answers of the last one. */
     ParticipantState in(Phase next) {
         return in(next, FinalOutcome.COMMITTED);
     }
@@ -184,12 +184,12 @@ public record ParticipantState(
         return at(migrationId, attempt, next, membership, false, FinalOutcome.COMMITTED, here, over, why);
     }
 
-    /** It committed in an attempt of which the journal keeps nothing else. */
+    /** Returns the state after a commit in an attempt that is otherwise unknown. */
     ParticipantState committedLongAgo(int number, boolean here) {
         return at(migrationId, number, Phase.COMMITTED, Membership.NONE, false, FinalOutcome.COMMITTED, here, true, "");
     }
 
-    /** An attempt that it will never have anything of. */
+    /** Ends an attempt of which this participant will never have copies. */
     ParticipantState over(int number, String why) {
         return at(
                 migrationId,

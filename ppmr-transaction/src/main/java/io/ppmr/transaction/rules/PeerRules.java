@@ -16,54 +16,54 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** The rules of a participant for the messages of another one. */
+/** The rules of a participant for messages from another participant. */
 final class PeerRules {
     private PeerRules() {}
 
-    static Transition<ParticipantState> hear(ParticipantState state, ParticipantEvent.PeerMessage heard) {
-        String from = heard.participant();
-        ControlMessage message = heard.message();
-        boolean asked = message instanceof StatusQuery || message instanceof TakeOver;
-        boolean told = message instanceof RollBack;
-        if (heard.attempt() > state.attempt()) {
-            return asked || told
-                    ? ParticipantRules.neverAny(state, heard.attempt(), over(state, heard))
+    static Transition<ParticipantState> onMessage(ParticipantState state, ParticipantEvent.PeerMessage received) {
+        String from = received.participant();
+        ControlMessage message = received.message();
+        boolean isQuestion = message instanceof StatusQuery || message instanceof TakeOver;
+        boolean isRollBack = message instanceof RollBack;
+        if (received.attempt() > state.attempt()) {
+            return isQuestion || isRollBack
+                    ? ParticipantRules.endUnbegun(state, received.attempt(), over(state, received))
                     : Transition.stay(state);
         }
-        if (heard.attempt() < state.attempt()) {
-            return asked || told ? Transition.of(state, over(state, heard)) : Transition.stay(state);
+        if (received.attempt() < state.attempt()) {
+            return isQuestion || isRollBack ? Transition.of(state, over(state, received)) : Transition.stay(state);
         }
         if (!state.participants().isEmpty() && !state.others().contains(from)) {
             // Messages from non-participants are ignored.
             return Transition.stay(state);
         }
         if (message instanceof StatusQuery ask) {
-            return hearAsk(state, from, ask, heard.atNs());
+            return onStatusQuery(state, from, ask, received.atNs());
         }
         if (message instanceof TakeOver) {
-            return hearTakeOver(state, from);
+            return onTakeOver(state, from);
         }
         if (message instanceof ParticipantStatus standing) {
-            return TakeOverRules.hearStanding(state, from, standing);
+            return TakeOverRules.onStanding(state, from, standing);
         }
         if (message instanceof Commit || message instanceof RollBack) {
-            return hearDecision(state, from, message);
+            return onDecision(state, from, message);
         }
         if (message instanceof Committed || message instanceof RolledBack) {
-            return hearAnswer(state, from, message instanceof Committed);
+            return onAnswer(state, from, message instanceof Committed);
         }
         return Transition.stay(state);
     }
 
-    private static Effect over(ParticipantState state, ParticipantEvent.PeerMessage heard) {
+    private static Effect over(ParticipantState state, ParticipantEvent.PeerMessage received) {
         String id = state.migrationId();
-        ControlMessage answer = heard.message() instanceof RollBack
+        ControlMessage answer = received.message() instanceof RollBack
                 ? new RolledBack(id, state.reason())
                 : new ParticipantStatus(id, VoterState.ROLLED_BACK, 0);
-        return new Effect.Send(heard.participant(), heard.attempt(), answer);
+        return new Effect.Send(received.participant(), received.attempt(), answer);
     }
 
-    private static Transition<ParticipantState> hearAsk(
+    private static Transition<ParticipantState> onStatusQuery(
             ParticipantState state, String from, StatusQuery ask, long atNs) {
         return switch (state.phase()) {
             case PREPARED -> promise(state, from, ask, atNs);
@@ -75,8 +75,7 @@ final class PeerRules {
 
     private static Transition<ParticipantState> promise(
             ParticipantState state, String from, StatusQuery ask, long atNs) {
-        // A promise is kept as long as it was given for, or not given: who was promised something may have the source
-        // shot.
+        // A promise is kept for the requested time, or not given. A peer that has a promise may fence the source.
         long promiseNs = TimeUnit.MILLISECONDS.toNanos(ask.promiseMs());
         boolean tooLong = promiseNs <= 0 || promiseNs > TransactionTimes.LONGEST_PROMISE_NS;
         if (ask.round() == 0 || !state.isFirst(from) || tooLong) {
@@ -89,7 +88,7 @@ final class PeerRules {
                 ParticipantRules.standing(state, from, VoterState.PROMISED, ask.round()));
     }
 
-    private static Transition<ParticipantState> hearTakeOver(ParticipantState state, String from) {
+    private static Transition<ParticipantState> onTakeOver(ParticipantState state, String from) {
         if (!state.participants().isEmpty() && !state.isFirst(from)) {
             return Transition.stay(state);
         }
@@ -111,8 +110,8 @@ final class PeerRules {
         };
     }
 
-    /** The first participant's decision after a take-over. */
-    private static Transition<ParticipantState> hearDecision(
+    /** Follows the first participant's decision after a take-over. */
+    private static Transition<ParticipantState> onDecision(
             ParticipantState state, String from, ControlMessage message) {
         boolean commit = message instanceof Commit;
         Effect done = ParticipantRules.send(
@@ -134,8 +133,8 @@ final class PeerRules {
         return decided.and(done);
     }
 
-    /** The answer of one who was told the decision. */
-    private static Transition<ParticipantState> hearAnswer(ParticipantState state, String from, boolean committed) {
+    /** Notes an answer to the decision that this participant sent. */
+    private static Transition<ParticipantState> onAnswer(ParticipantState state, String from, boolean committed) {
         boolean awaited = state.decidedHere() && !state.done() && state.silent().contains(from);
         if (!awaited) {
             return Transition.stay(state);
@@ -143,7 +142,7 @@ final class PeerRules {
         ParticipantState next = state.answeredBy(from, committed);
         List<Effect> effects = new ArrayList<>();
         if (committed != (state.phase() == Phase.COMMITTED)) {
-            effects.add(new Effect.Say(from + " has decided otherwise: committed=" + committed));
+            effects.add(new Effect.Report(from + " decided otherwise: committed=" + committed));
         }
         if (next.silent().isEmpty()) {
             next = next.finished();

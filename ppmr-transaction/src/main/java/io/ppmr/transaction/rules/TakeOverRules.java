@@ -6,7 +6,7 @@ import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 
-/** The rules of a participant whose source does not answer: fence it, take over, decide. */
+/** The rules of a participant whose source does not answer. They fence it, take over, and decide. */
 final class TakeOverRules {
     private TakeOverRules() {}
 
@@ -68,18 +68,18 @@ final class TakeOverRules {
     private static Transition<ParticipantState> decide(ParticipantState state) {
         return state.aim() == FinalOutcome.COMMITTED || state.othersCommitted()
                 ? ParticipantRules.commit(state, true)
-                : ParticipantRules.rollBack(state, "an operator has decided so", true);
+                : ParticipantRules.rollBack(state, "an operator decided", true);
     }
 
-    static Transition<ParticipantState> hearStanding(ParticipantState state, String from, ParticipantStatus standing) {
+    static Transition<ParticipantState> onStanding(ParticipantState state, String from, ParticipantStatus standing) {
         VoterState where = standing.state();
         if (state.phase() == Phase.PREPARED) {
-            // Both are final, and no participant of this attempt can decide otherwise.
+            // Both are final. No participant of this attempt can decide otherwise.
             if (where == VoterState.COMMITTED) {
                 return ParticipantRules.commit(state, false);
             }
             if (where == VoterState.ROLLED_BACK) {
-                return ParticipantRules.rollBack(state, from + " has rolled back", false);
+                return ParticipantRules.rollBack(state, from + " rolled back", false);
             }
             boolean counts = where == VoterState.PROMISED
                     && state.round() != 0
@@ -95,7 +95,7 @@ final class TakeOverRules {
             return Transition.stay(state);
         }
         if (where == VoterState.ROLLED_BACK) {
-            return ParticipantRules.rollBack(state, from + " has rolled back", true);
+            return ParticipantRules.rollBack(state, from + " rolled back", true);
         }
         if (where != VoterState.TAKE_OVER_ACCEPTED && where != VoterState.COMMITTED) {
             return Transition.stay(state);
@@ -111,7 +111,7 @@ final class TakeOverRules {
             return takeOver(state, resolve.outcome());
         }
         if (open && resolve.firstOff() && resolve.outcome() == FinalOutcome.ROLLED_BACK) {
-            return ParticipantRules.rollBack(state, "an operator has decided so", false);
+            return ParticipantRules.rollBack(state, "an operator decided", false);
         }
         return Transition.stay(state);
     }

@@ -5,27 +5,27 @@ import java.util.concurrent.TimeUnit;
 /**
  * The times of a driver, in nanoseconds.
  *
- * @param resendNs after how long an unanswered message is said again
- * @param retryNs after how long an effect that could not be carried out is tried again
- * @param sayNs how often it is said what is held and why
- * @param silenceLimitNs after how much silence this side takes a link for lost
- * @param pauseBudgetNs coordinator: how long the originals may be held before a decision
- * @param fenceDelayNs participant: how long the source must be lost before it may be fenced
- * @param fenceDeadlineNs participant: how long the fence command may take, from the end of the delay; 0 without one
+ * @param resendNs interval after which an unanswered message is sent again
+ * @param retryNs interval after which a failed effect is tried again
+ * @param reportNs interval of the reports about held ranks
+ * @param silenceLimitNs silence after which this side considers a link lost
+ * @param pauseBudgetNs coordinator: time for which the originals may be held before a decision
+ * @param fenceDelayNs participant: time for which the source must be lost before it may be fenced
+ * @param fenceDeadlineNs participant: time for the fence command after the delay; 0 without a fence command
  */
 public record TransactionTimes(
         long resendNs,
         long retryNs,
-        long sayNs,
+        long reportNs,
         long silenceLimitNs,
         long pauseBudgetNs,
         long fenceDelayNs,
         long fenceDeadlineNs) {
-    /** For longer no participant promises anything; no fence window may need a longer promise. */
+    /** Longest time of a promise. No fence window may need a longer one. */
     public static final long LONGEST_PROMISE_NS = TimeUnit.HOURS.toNanos(6);
 
-    /** The usual ones, without a fence command. */
-    public static TransactionTimes usual(long silenceLimitNs, long pauseBudgetNs) {
+    /** Returns the production times, without a fence command. */
+    public static TransactionTimes standard(long silenceLimitNs, long pauseBudgetNs) {
         return new TransactionTimes(
                 TimeUnit.SECONDS.toNanos(1),
                 TimeUnit.MILLISECONDS.toNanos(500),
@@ -36,12 +36,12 @@ public record TransactionTimes(
                 0);
     }
 
-    /** The same with a fence command. */
+    /** Returns the times with those of a fence command. */
     public TransactionTimes withFence(long delayNs, long deadlineNs) {
-        return new TransactionTimes(resendNs, retryNs, sayNs, silenceLimitNs, pauseBudgetNs, delayNs, deadlineNs);
+        return new TransactionTimes(resendNs, retryNs, reportNs, silenceLimitNs, pauseBudgetNs, delayNs, deadlineNs);
     }
 
-    /** Returns the time within which a participant may fence a source that it has lost; 0 if it never does. */
+    /** Returns the time after its loss in which a participant may fence the source, or 0 if it never does. */
     public long fenceWindowNs() {
         return fenceDeadlineNs == 0 ? 0 : fenceDelayNs + fenceDeadlineNs;
     }

@@ -13,7 +13,7 @@ public record Transition<S>(S state, List<Effect> effects) {
         effects = List.copyOf(effects);
     }
 
-    /** Nothing follows. */
+    /** Returns a transition without a change and without effects. */
     public static <S> Transition<S> stay(S state) {
         return new Transition<>(state, List.of());
     }
@@ -22,7 +22,7 @@ public record Transition<S>(S state, List<Effect> effects) {
         return new Transition<>(state, List.of(effects));
     }
 
-    /** The same state, and these effects after the others. */
+    /** Returns this transition with further effects after its own. */
     Transition<S> and(List<? extends Effect> further) {
         List<Effect> all = new ArrayList<>(effects);
         all.addAll(further);

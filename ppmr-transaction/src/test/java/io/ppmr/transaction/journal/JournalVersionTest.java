@@ -32,8 +32,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * The bytes of version 1 of the journal, as the releases before its schema was written down have left them, and those
- * of the records that version 2 has besides.
+ * Tests the bytes of version 1 of the journal as earlier releases wrote them, and those of the additional records of
+ * version 2.
  */
 class JournalVersionTest {
     private static final long WRITTEN_MS = 1_700_000_000_000L;
@@ -42,7 +42,7 @@ class JournalVersionTest {
     private static final List<PlannedRank> RANKS = List.of(
             new PlannedRank(0, "a:7", List.of(new ProcessIdentity("boot", 4026531836L, 4711, 99))),
             new PlannedRank(3, "ü:8", List.of()));
-    /** The types that version 2 has besides: times of another clock, in the place of the types 6 to 9, and secrets. */
+    /** The additional records of version 2: times of another clock instead of the types 6 to 9, and secrets. */
     private static final List<TransactionRecord> SINCE = List.of(
             new TransactionRecord.PreparedHere("t-4", 1, TARGETS, "ü:8", "source:7", RANKS, 8),
             new TransactionRecord.LostSource("t-4", 1, 9),
@@ -52,9 +52,9 @@ class JournalVersionTest {
             new TransactionRecord.Frozen("s-4", 2, List.of("/sys/fs/cgroup/a", "/sys/fs/cgroup/ü")),
             new TransactionRecord.PagesChosen("s-4", 2, "as images: über"));
 
-    /** Every type of record. Open are "s-1" at a source and "t-1" at a target; the others have ended. */
+    /** Every type of record. "s-1" at a source and "t-1" at a target are open. The others have ended. */
     private static final List<TransactionRecord> RECORDS = List.of(
-            new TransactionRecord.Asked("s-1", 0, "root", "ring", "to a:7 ü:8"),
+            new TransactionRecord.Requested("s-1", 0, "root", "ring", "to a:7 ü:8"),
             new TransactionRecord.Begun("s-1", 1, TARGETS, RANKS),
             new TransactionRecord.JobStopped("s-1", 1, RANKS),
             new TransactionRecord.Sealed("s-1", 1, "a:7", RANKS, 5_000_000_000L, 3),
@@ -81,7 +81,7 @@ class JournalVersionTest {
     @TempDir
     Path folder;
 
-    /** The header, then a line for each record. */
+    /** Returns the header, then a line for each record. */
     private static List<byte[]> golden() throws IOException {
         try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-1.hex")) {
             return new String(in.readAllBytes(), StandardCharsets.US_ASCII)
@@ -96,7 +96,7 @@ class JournalVersionTest {
         return JournalLayout.frame(new TransactionJournal.JournalEntry(WRITTEN_MS + index, record), record.isStep());
     }
 
-    /** A journal as a service has left it. */
+    /** Writes a journal as an earlier service left it. */
     private Path old() throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         for (byte[] part : golden()) {
@@ -132,7 +132,7 @@ class JournalVersionTest {
     }
 
     @Test
-    void shouldWriteTheBytesOfVersion2WhenTimesAreThoseOfTheClockThatGoesOnInASuspendedMachine() throws IOException {
+    void shouldWriteTheBytesOfVersion2WhenTimesAreOfTheBootClock() throws IOException {
         try (InputStream in = JournalVersionTest.class.getResourceAsStream("/journal-version-2.hex")) {
             List<String> golden = new String(in.readAllBytes(), StandardCharsets.US_ASCII)
                     .lines()
@@ -158,14 +158,14 @@ class JournalVersionTest {
     }
 
     @Test
-    void shouldGoOnWithAnOpenMigrationOfAnEarlierRelease() throws IOException {
+    void shouldRecoverAnOpenMigrationOfAnEarlierRelease() throws IOException {
         Path path = old();
         assertEquals(RECORDS, records(path));
         List<TransactionRecord> more = List.of(
                 new TransactionRecord.CommittedHere("t-1", 2, false),
                 new TransactionRecord.Done("t-1", 2, FinalOutcome.COMMITTED, ""));
         try (MappedJournal journal = open(path, Duration.ofDays(1))) {
-            // The release that has left it does not know what comes now, and is to refuse the file by its version.
+            // The earlier release cannot read the next record. It must refuse the file because of its version.
             assertEquals('2', Files.readAllBytes(path)[JournalLayout.HEADER_BYTES - 1]);
             assertEquals(List.of("s-1", "t-1"), journal.open());
             assertEquals(
@@ -186,13 +186,13 @@ class JournalVersionTest {
     }
 
     @Test
-    void shouldTakeOpenMigrationsAndYoungEndsOfAnEarlierReleaseIntoTheNextFile() throws IOException {
+    void shouldKeepOpenMigrationsAndRecentOutcomesOfAnEarlierRelease() throws IOException {
         assertEquals(List.of("s-1", "s-1", "t-1", "t-1", "t-2", "t-2", "s-2", "t-3", "t-3"), kept(Duration.ofDays(29)));
         assertEquals(List.of("s-1", "s-1", "t-1", "t-1"), kept(Duration.ofDays(31)));
     }
 
     /** The migrations of the golden journal's steps that the next file begins with, one for each record. */
-    /** Those of one file. */
+    /** Returns the records of one file. */
     private static List<TransactionRecord> recordsOf(Path file) throws IOException {
         List<TransactionRecord> records = new ArrayList<>();
         JournalLayout.scan(file, (entry, offset) -> records.add(entry.record()));
@@ -201,7 +201,7 @@ class JournalVersionTest {
 
     private List<String> kept(Duration after) throws IOException {
         Path path = old();
-        TransactionRecord filler = new TransactionRecord.Asked("x", 0, "root", "ring", "x".repeat(500));
+        TransactionRecord filler = new TransactionRecord.Requested("x", 0, "root", "ring", "x".repeat(500));
         List<String> kept = new ArrayList<>();
         try (MappedJournal journal = open(path, after)) {
             while (Files.size(path) == SMALL_BYTES && !Files.exists(folder.resolve("journal.000001"))) {
@@ -227,7 +227,7 @@ class JournalVersionTest {
     }
 
     @Test
-    void shouldRefuseAVersionThatItDoesNotKnowByName() throws IOException {
+    void shouldRefuseAnUnknownVersion() throws IOException {
         Path path = old();
         byte[] bytes = Files.readAllBytes(path);
         bytes[JournalLayout.HEADER_BYTES - 1] = '9';

@@ -59,7 +59,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldGiveBackWhatWasWrittenWhenOpenedAgain() throws IOException {
+    void shouldReturnTheRecordsWhenOpenedAgain() throws IOException {
         writeThree();
         try (MappedJournal journal = open()) {
             assertEquals(List.of(ONE, TWO, THREE), journal.records("m1"));
@@ -72,7 +72,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldRefuseByNameWhenAThreadWritesAfterTheEnd() throws IOException {
+    void shouldRefuseToWriteWhenClosed() throws IOException {
         MappedJournal journal = open();
         journal.appendSynced(ONE);
         journal.close();
@@ -118,7 +118,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldNeverGiveAWrongRecordWhenABitHasFlipped() throws IOException {
+    void shouldNeverReturnAWrongRecordWhenABitFlipped() throws IOException {
         writeThree();
         byte[] whole = Files.readAllBytes(path());
         int end = JournalLayout.scan(path(), NONE);
@@ -139,7 +139,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldKeepWhatIsOpenAndHowItEndedWhenAFileIsFull() throws IOException {
+    void shouldKeepOpenMigrationsAndOutcomesWhenAFileIsFull() throws IOException {
         TransactionRecord ended = new TransactionRecord.CommittedHere("old", 2, false);
         TransactionRecord done = new TransactionRecord.Done("old", 2, FinalOutcome.COMMITTED, "");
         int written = 0;
@@ -165,7 +165,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldKeepWhatStandsBeforeTheVoteWhenTheVoteBeginsANewFile() throws IOException {
+    void shouldKeepTheRecordsBeforeAVoteWhenTheVoteBeginsANewFile() throws IOException {
         TransactionRecord before = new TransactionRecord.JobStopped("m2", 2, List.of());
         TransactionRecord vote =
                 new TransactionRecord.PreparedHere("m2", 2, List.of("a:7"), "a:7", "x".repeat(3000), List.of(), 1);
@@ -182,23 +182,25 @@ class MappedJournalTest {
         }
     }
 
-    /** At each eighth byte it looks as if a record that was synced began, far more than can be read in time. */
+    /**
+     * At each eighth byte the file looks like the start of a synced record, so that reading them all takes too long.
+     */
     @Test
     @Timeout(60)
-    void shouldRefuseByNameAndSoonWhenWhatFollowsLooksLikeRecordsEverywhere() throws IOException {
+    void shouldRefuseSoonWhenEveryByteLooksLikeARecord() throws IOException {
         ByteBuffer file = ByteBuffer.allocate(4 << 20);
         file.put(JournalLayout.magic());
         while (file.hasRemaining()) {
-            // A length of 64 KiB, in whose second byte the record before it has its mark of being synced.
+            // A length of 64 KiB. Its second byte is the sync mark of the record before it.
             file.putInt(1 << 16).putInt(0);
         }
         Files.write(path(), file.array());
         IOException refusal = assertThrows(IOException.class, () -> JournalLayout.scan(path(), NONE));
-        assertTrue(refusal.getMessage().contains("looks like records"), refusal.getMessage());
+        assertTrue(refusal.getMessage().contains("look like records"), refusal.getMessage());
     }
 
     @Test
-    void shouldRefuseASecondOpenerByName() throws IOException {
+    void shouldRefuseASecondOpener() throws IOException {
         try (MappedJournal journal = open()) {
             journal.append(ONE);
             IOException refused = assertThrows(IOException.class, this::open);
@@ -208,7 +210,7 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldRefuseASecondProcessByName() throws Exception {
+    void shouldRefuseASecondProcess() throws Exception {
         try (MappedJournal journal = open()) {
             journal.append(ONE);
             String java =
@@ -218,16 +220,16 @@ class MappedJournalTest {
                     .redirectErrorStream(true)
                     .start();
             try (InputStream out = other.getInputStream()) {
-                String said = new String(out.readAllBytes(), StandardCharsets.UTF_8);
+                String output = new String(out.readAllBytes(), StandardCharsets.UTF_8);
                 assertTrue(other.waitFor(60, TimeUnit.SECONDS), "the other process does not end");
-                assertTrue(said.contains("belongs to another running service"), said);
+                assertTrue(output.contains("belongs to another running service"), output);
             } finally {
                 other.destroyForcibly();
             }
         }
     }
 
-    /** Opens a journal in a process of its own. */
+    /** Opens a journal in another process. */
     static final class Opener {
         private Opener() {}
 
@@ -247,7 +249,7 @@ class MappedJournalTest {
         assertTrue(refused.getMessage().contains("no journal"), refused.getMessage());
     }
 
-    /** The bytes of a record's body, with the CRC of the whole as it must be. */
+    /** Adds a record with the bytes of this body and a right CRC. */
     private void addRaw(int type, byte[] body) throws IOException {
         byte[] file = Files.readAllBytes(path());
         byte[] frame = JournalLayout.frame(type, 5, body, true);
@@ -256,28 +258,28 @@ class MappedJournalTest {
     }
 
     @Test
-    void shouldRefuseByNameWhenAMigrationBeginsWithNobody() throws IOException {
+    void shouldRefuseWhenAMigrationHasNoParticipant() throws IOException {
         writeThree();
         byte[] body = RecordCodec.written(new TransactionRecord.Begun("m9", 1, List.of("a:7"), List.of()))
                 .body();
-        // The count of its participants and the one participant become a count of none.
-        ByteBuffer nobody = ByteBuffer.allocate(body.length - 4 - 3);
-        nobody.put(body, 0, 4 + 2 + 4).putInt(0).putInt(0);
-        addRaw(1, nobody.array());
+        // The count of participants and the one participant become a count of 0.
+        ByteBuffer none = ByteBuffer.allocate(body.length - 4 - 3);
+        none.put(body, 0, 4 + 2 + 4).putInt(0).putInt(0);
+        addRaw(1, none.array());
         IOException refused = assertThrows(IOException.class, this::open);
-        assertTrue(refused.getMessage().contains("a whole record that means nothing"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("a whole record that this release cannot read"), refused.getMessage());
     }
 
     @Test
-    void shouldRefuseByNameWhenAnOpenMigrationHasNoBeginning() throws IOException {
+    void shouldRefuseWhenAnOpenMigrationHasNoBeginning() throws IOException {
         try (MappedJournal journal = open()) {
             journal.appendSynced(new TransactionRecord.CommitDecided("m9", 1));
         }
         IOException refused = assertThrows(IOException.class, this::open);
-        assertTrue(refused.getMessage().contains("steps of migration m9 and not its beginning"), refused.getMessage());
+        assertTrue(refused.getMessage().contains("steps of migration m9 without its beginning"), refused.getMessage());
     }
 
-    /** Asked late, a participant must still know that it has committed: the one end in a file of many others. */
+    /** A late query must still find that the participant has committed, in a file of many other outcomes. */
     @Test
     void shouldFindAnEndAmongManyWhenItIsAskedLate() throws IOException {
         int others = 20_000;
@@ -289,7 +291,7 @@ class MappedJournalTest {
                 journal.append(new TransactionRecord.Begun("other-" + i, 1, List.of("a:7"), List.of()));
                 journal.append(new TransactionRecord.Done("other-" + i, 1, FinalOutcome.ROLLED_BACK, "it fails"));
             }
-            assertEquals(2, journal.records("late").size(), "its vote is no end, and is not kept");
+            assertEquals(2, journal.records("late").size(), "its vote is no outcome, and is not kept");
         }
         try (MappedJournal journal = open()) {
             assertEquals(List.of(), journal.open());
@@ -305,7 +307,7 @@ class MappedJournalTest {
                     end,
                     journal.records("other-" + last)
                             .get(journal.records("other-" + last).size() - 1));
-            assertEquals(List.of(), journal.records("other-"), "a name that others begin with is another one");
+            assertEquals(List.of(), journal.records("other-"), "a prefix of other names is another name");
         }
     }
 }

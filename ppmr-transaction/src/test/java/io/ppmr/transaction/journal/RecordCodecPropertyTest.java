@@ -14,13 +14,13 @@ import net.jqwik.api.Property;
 import net.jqwik.api.constraints.Size;
 
 class RecordCodecPropertyTest {
-    private static void comesBack(TransactionRecord record) {
+    private static void requireRoundTrip(TransactionRecord record) {
         byte[] body = RecordCodec.written(record).body();
         assertEquals(record, RecordCodec.decode(RecordCodec.written(record).type(), body));
     }
 
     @Property(tries = 300)
-    void shouldGiveBackEveryRecord(
+    void shouldDecodeEveryEncodedRecord(
             @ForAll String id,
             @ForAll int attempt,
             @ForAll @Size(min = 1, max = 5) List<String> names,
@@ -33,23 +33,23 @@ class RecordCodecPropertyTest {
             ranks.add(new PlannedRank((int) number, text, flag ? List.of(process, process) : List.of()));
         }
         FinalOutcome outcome = flag ? FinalOutcome.COMMITTED : FinalOutcome.ROLLED_BACK;
-        comesBack(new TransactionRecord.Begun(id, attempt, names, ranks));
-        comesBack(new TransactionRecord.Sealed(id, attempt, text, ranks, attempt, 7));
-        comesBack(new TransactionRecord.PreparedHere(id, attempt, names, text, id, ranks, 8));
-        comesBack(new TransactionRecord.RollBackDecided(id, attempt, text, flag));
-        comesBack(new TransactionRecord.TakenOver(id, attempt, outcome));
-        comesBack(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
-        comesBack(new TransactionRecord.Done(id, attempt, outcome, text));
-        comesBack(new TransactionRecord.Secret(id, attempt, new MigrationSecret(attempt, 7)));
-        comesBack(new TransactionRecord.Asked(id, attempt, text, id, text));
-        comesBack(new TransactionRecord.JobPlacement(id, attempt, text, 1, 2, id, names));
-        comesBack(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
-        comesBack(new TransactionRecord.CopyEnded(id, attempt, true, text));
-        comesBack(new TransactionRecord.PagesChosen(id, attempt, text));
-        comesBack(new TransactionRecord.JobStopped(id, attempt, ranks));
+        requireRoundTrip(new TransactionRecord.Begun(id, attempt, names, ranks));
+        requireRoundTrip(new TransactionRecord.Sealed(id, attempt, text, ranks, attempt, 7));
+        requireRoundTrip(new TransactionRecord.PreparedHere(id, attempt, names, text, id, ranks, 8));
+        requireRoundTrip(new TransactionRecord.RollBackDecided(id, attempt, text, flag));
+        requireRoundTrip(new TransactionRecord.TakenOver(id, attempt, outcome));
+        requireRoundTrip(new TransactionRecord.RolledBackHere(id, attempt, text, flag));
+        requireRoundTrip(new TransactionRecord.Done(id, attempt, outcome, text));
+        requireRoundTrip(new TransactionRecord.Secret(id, attempt, new MigrationSecret(attempt, 7)));
+        requireRoundTrip(new TransactionRecord.Requested(id, attempt, text, id, text));
+        requireRoundTrip(new TransactionRecord.JobPlacement(id, attempt, text, 1, 2, id, names));
+        requireRoundTrip(new TransactionRecord.StepTimed(id, attempt, text, 3, id, 4, 5, 6));
+        requireRoundTrip(new TransactionRecord.CopyEnded(id, attempt, true, text));
+        requireRoundTrip(new TransactionRecord.PagesChosen(id, attempt, text));
+        requireRoundTrip(new TransactionRecord.JobStopped(id, attempt, ranks));
     }
 
-    /** As the release before the record of stopped processes wrote them. */
+    /** Reads records as the release before the record of stopped processes wrote them. */
     @Example
     void shouldReadAnOpenMigrationOfTheReleaseBefore() {
         String id = "00000003 6d2d31 00000001 ";
@@ -68,7 +68,8 @@ class RecordCodecPropertyTest {
                         new TransactionRecord.PreparedHere(
                                 "m-1", 1, List.of("a:7"), "a:7", "s", planned, 8, RecordedClock.AWAKE)),
                 old);
-        assertEquals(List.of(), TransactionRecord.JobStopped.of(old, 0, 0), "it knew of no stopped process");
+        assertEquals(
+                List.of(), TransactionRecord.JobStopped.of(old, 0, 0), "the older release has no stopped processes");
         assertEquals(List.of("m-1"), TransactionJournal.openIn(old));
     }
 
@@ -77,8 +78,8 @@ class RecordCodecPropertyTest {
     }
 
     @Property(tries = 500)
-    void shouldGiveNothingOrSomethingWhenBytesAreNoRecord(@ForAll int type, @ForAll byte[] bytes) {
-        // Nothing is thrown, whatever the bytes are; what the CRC lets pass is another matter.
+    void shouldNotThrowWhenBytesAreNoRecord(@ForAll int type, @ForAll byte[] bytes) {
+        // No exception follows, whatever the bytes are. The CRC is checked elsewhere.
         for (int known = 0; known <= 18; known++) {
             TransactionRecord record = RecordCodec.decode(known, bytes);
             if (record != null) {

@@ -12,13 +12,13 @@ import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** Tests what an operator's word is answered, by where the migration stands. */
+/** Tests the answers to an operator's decision in each phase of a migration. */
 class OperatorRulesTest {
     private static final String ID = "m-1";
-    private static final OperatorDecision COMMIT = word(FinalOutcome.COMMITTED);
-    private static final OperatorDecision ROLLBACK = word(FinalOutcome.ROLLED_BACK);
+    private static final OperatorDecision COMMIT = decision(FinalOutcome.COMMITTED);
+    private static final OperatorDecision ROLLBACK = decision(FinalOutcome.ROLLED_BACK);
 
-    private static OperatorDecision word(FinalOutcome outcome, String... targetsOff) {
+    private static OperatorDecision decision(FinalOutcome outcome, String... targetsOff) {
         return new OperatorDecision(outcome, Set.of(targetsOff), false, false);
     }
 
@@ -30,20 +30,21 @@ class OperatorRulesTest {
         return States.withoutSource(States.participant(ID, List.of("a:1", "b:1"), self, phase), true);
     }
 
-    private static void rules(How how, OperatorDecision.DecisionPreview ruling, String... words) {
-        assertEquals(how, ruling.how(), ruling.text());
-        for (String said : words) {
-            assertTrue(ruling.text().contains(said), "'" + ruling.text() + "' does not say '" + said + "'");
+    private static void rules(How how, OperatorDecision.DecisionPreview preview, String... words) {
+        assertEquals(how, preview.how(), preview.text());
+        for (String expected : words) {
+            assertTrue(
+                    preview.text().contains(expected), "'" + preview.text() + "' does not contain '" + expected + "'");
         }
     }
 
     private static OperatorDecision.DecisionPreview atSource(
-            CoordinatorState.CoordinatorPhase phase, OperatorDecision word, String... unreached) {
-        return OperatorRules.ofCoordinator(source(phase), word, Set.of(unreached), false);
+            CoordinatorState.CoordinatorPhase phase, OperatorDecision decision, String... unreached) {
+        return OperatorRules.ofCoordinator(source(phase), decision, Set.of(unreached), false);
     }
 
     @Test
-    void shouldRefuseAtTheSourceWhenNothingIsToBeDecided() {
+    void shouldRefuseAtTheSourceWhenNothingIsInDoubt() {
         rules(
                 How.REFUSED,
                 atSource(CoordinatorState.CoordinatorPhase.PREPARING, ROLLBACK),
@@ -68,22 +69,26 @@ class OperatorRulesTest {
     }
 
     @Test
-    void shouldWantEachVoterNamedThatIsNotReachedAndNoneThatIs() {
+    void shouldRequireExactlyTheUnreachableVoters() {
         CoordinatorState.CoordinatorPhase phase = CoordinatorState.CoordinatorPhase.ROLLING_BACK;
         rules(How.REFUSED, atSource(phase, ROLLBACK, "a:1", "b:1"), "--target-is-off a:1 b:1");
-        OperatorDecision one = word(FinalOutcome.ROLLED_BACK, "a:1");
+        OperatorDecision one = decision(FinalOutcome.ROLLED_BACK, "a:1");
         rules(How.REFUSED, atSource(phase, one, "a:1", "b:1"), "--target-is-off b:1");
         rules(How.REFUSED, atSource(phase, one, "b:1"), "[a:1] is not off");
         rules(How.FOLLOWED, atSource(phase, one, "a:1"), "continue here at once", "may run at once");
-        rules(How.REFUSED, atSource(phase, word(FinalOutcome.ROLLED_BACK, "c:1"), "a:1"), "takes no part", "a:1, b:1");
+        rules(
+                How.REFUSED,
+                atSource(phase, decision(FinalOutcome.ROLLED_BACK, "c:1"), "a:1"),
+                "takes no part",
+                "a:1, b:1");
         rules(
                 How.FOLLOWED,
-                atSource(CoordinatorState.CoordinatorPhase.COMMITTING, word(FinalOutcome.COMMITTED, "a:1"), "a:1"),
+                atSource(CoordinatorState.CoordinatorPhase.COMMITTING, decision(FinalOutcome.COMMITTED, "a:1"), "a:1"),
                 "count as lost");
     }
 
     @Test
-    void shouldLetAnOperatorDecideWhatIsBroken() {
+    void shouldFollowADecisionWhenBroken() {
         CoordinatorState.CoordinatorPhase broken = CoordinatorState.CoordinatorPhase.BROKEN;
         rules(How.FOLLOWED, atSource(broken, ROLLBACK), "not whole", "[a:1, b:1]");
         rules(How.FOLLOWED, atSource(broken, COMMIT), "still held");
@@ -92,12 +97,12 @@ class OperatorRulesTest {
     }
 
     private static OperatorDecision.DecisionPreview atTarget(
-            ParticipantState state, OperatorDecision word, boolean fence) {
-        return OperatorRules.ofParticipant(state, word, "10.0.0.1", fence);
+            ParticipantState state, OperatorDecision decision, boolean fence) {
+        return OperatorRules.ofParticipant(state, decision, "10.0.0.1", fence);
     }
 
     @Test
-    void shouldWantProofOrAWordForTheSourceAtTheFirstTarget() {
+    void shouldRequireProofOrAssuranceForTheSourceAtTheFirstTarget() {
         ParticipantState held = target("a:1", ParticipantState.Phase.PREPARED);
         OperatorDecision sure = new OperatorDecision(FinalOutcome.COMMITTED, Set.of(), true, false);
         rules(How.REFUSED, atTarget(held, COMMIT, false), "10.0.0.1", "--source-is-off");
@@ -126,7 +131,7 @@ class OperatorRulesTest {
         ParticipantState committed = States.committedHere(target("a:1", ParticipantState.Phase.PREPARED));
         rules(How.REFUSED, atTarget(committed, ROLLBACK, false), "decided already: it is committed");
         rules(How.REFUSED, atTarget(committed, COMMIT, false), "--target-is-off b:1");
-        rules(How.FOLLOWED, atTarget(committed, word(FinalOutcome.COMMITTED, "b:1"), false), "count as lost");
-        rules(How.REFUSED, atTarget(committed, word(FinalOutcome.COMMITTED, "c:1"), false), "no other target");
+        rules(How.FOLLOWED, atTarget(committed, decision(FinalOutcome.COMMITTED, "b:1"), false), "count as lost");
+        rules(How.REFUSED, atTarget(committed, decision(FinalOutcome.COMMITTED, "c:1"), false), "no other target");
     }
 }

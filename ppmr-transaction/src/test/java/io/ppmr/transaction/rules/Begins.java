@@ -6,16 +6,16 @@ import io.ppmr.protocol.control.MigrationSecret;
 import io.ppmr.transaction.journal.PlannedRank;
 import java.util.List;
 
-/** Begin as the rules read it: who takes part, and which of them hears it. */
+/** Begin messages for tests: the participants, and the receiver among them. */
 public final class Begins {
     private Begins() {}
 
-    /** The copy that a participant has when all of its restarts have ended well. */
+    /** Returns the copy that a participant has after its successful restarts. */
     public static List<PlannedRank> copies(String self) {
         return List.of(new PlannedRank(0, self, List.of(new ProcessIdentity("boot", 1, 7, 1))));
     }
 
-    /** Said to {@code self} of these. */
+    /** Returns the message that {@code self} receives. */
     public static ControlMessage.Begin of(String migrationId, List<String> participants, String self) {
         int place = participants.indexOf(self);
         return new ControlMessage.Begin(

@@ -9,7 +9,7 @@ import io.ppmr.transaction.rules.CoordinatorEvent.OriginalsState;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Tests what the source writes down when it tries again. */
+/** Tests the records that the source writes when it tries again. */
 class CoordinatorRulesTest {
     private static final String ID = "m-1";
 

@@ -16,8 +16,8 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 /**
- * All members of an empty list have sealed, voted and confirmed. So no migration begins without a participant, and
- * records that lack the beginning neither end originals nor release copies.
+ * All members of an empty list have sealed, voted and confirmed. Therefore no migration begins without a participant.
+ * Records that lack the beginning neither kill originals nor release copies.
  */
 class EmptyListsTest {
     private static final String ID = "m-1";
@@ -41,24 +41,24 @@ class EmptyListsTest {
         assertThrows(
                 IllegalArgumentException.class,
                 () -> new TransactionRecord.PreparedHere(ID, 1, List.of(), "", "s", RANKS, 1));
-        assertThrows(IllegalArgumentException.class, () -> ParticipantState.nothing(ID)
-                .begun(1, List.of(), ""));
+        assertThrows(
+                IllegalArgumentException.class, () -> ParticipantState.fresh(ID).begun(1, List.of(), ""));
         assertThrows(
                 IllegalArgumentException.class,
-                () -> ParticipantState.nothing(ID).begun(1, List.of("a:1"), "b:1"),
+                () -> ParticipantState.fresh(ID).begun(1, List.of("a:1"), "b:1"),
                 "one that is none of the participants would wait for no answer");
     }
 
     @Test
-    void shouldBreakOffWhenOriginalsAreGoneAndNotAllMayHaveVoted() {
+    void shouldEnterBrokenWhenOriginalsAreGoneAndNotAllMayHaveVoted() {
         TransactionRecord begun = new TransactionRecord.Begun(ID, 1, List.of("a:1"), RANKS);
         Transition<CoordinatorState> first = CoordinatorRules.recover(ID, List.of(begun), OriginalsState.DEAD);
         assertEquals(CoordinatorState.CoordinatorPhase.BROKEN, first.state().phase());
     }
 
-    /** Every sequence of a coordinator's records without its beginning, and every state of the originals. */
+    /** Tests every sequence of a coordinator's records without its beginning, and every state of the originals. */
     @Test
-    void shouldEndNoOriginalWhenTheJournalHasNoBeginning() {
+    void shouldKillNoOriginalWhenTheJournalHasNoBeginning() {
         List<TransactionRecord> records = List.of(
                 new TransactionRecord.Sealed(ID, 1, "a:1", RANKS, 0, 0),
                 new TransactionRecord.CommitDecided(ID, 1),
@@ -76,7 +76,7 @@ class EmptyListsTest {
         assertTrue(refused > 0, "some of these sequences must be refused");
     }
 
-    /** Every sequence of a participant's records without its vote. */
+    /** Tests every sequence of a participant's records without its vote. */
     @Test
     void shouldReleaseNoCopyWhenTheJournalHasNoVote() {
         List<TransactionRecord> records = List.of(
@@ -96,7 +96,7 @@ class EmptyListsTest {
         Transition<?> first();
     }
 
-    /** False where it is refused; fails where an original or a copy is touched. */
+    /** Returns false if the recovery is refused. Fails if an original or a copy is touched. */
     private static boolean touchesNothing(Recovery recovery) {
         Transition<?> first;
         try {

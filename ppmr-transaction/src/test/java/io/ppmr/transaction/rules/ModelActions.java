@@ -6,17 +6,17 @@ import io.ppmr.transaction.rules.ParticipantState.Phase;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** Everything that can happen next in a {@link ModelWorld}. */
+/** All events that can happen next in a {@link ModelWorld}. */
 final class ModelActions {
-    /** Any time that may be promised. */
+    /** Any valid time of a promise. */
     private static final long PROMISE_NS = TimeUnit.SECONDS.toNanos(1);
 
-    /** Takes what can happen. */
+    /** Accepts the next states. */
     interface Sink {
         /**
-         * A state that may follow.
+         * Accepts a state that may follow.
          *
-         * @param good it is no failure, and would happen some time if no failure follows
+         * @param good the event is no failure. It happens some time if no failure follows.
          */
         void next(ModelWorld world, String label, Object detail, boolean good);
     }
@@ -74,7 +74,7 @@ final class ModelActions {
         }
     }
 
-    /** An event to its end, and cut short by a crash after each effect but the last. */
+    /** Runs an event to its end, and also with a crash after each effect except the last. */
     private void numbered(ModelWorld base, String label, int node, int event, Object detail, boolean good) {
         ModelWorld full = base.copy();
         if (!machine.run(full, node, event, Integer.MAX_VALUE)) {
@@ -104,19 +104,19 @@ final class ModelActions {
 
     private void deliveries() {
         for (int number = 0; number < machine.messages.size(); number++) {
-            if (!from.said(number)) {
+            if (!from.wasSent(number)) {
                 continue;
             }
-            ModelMachine.Said said = machine.messages.get(number);
-            if (!from.isUp(said.to())) {
+            ModelMachine.SentMessage sentMessage = machine.messages.get(number);
+            if (!from.isUp(sentMessage.to())) {
                 continue;
             }
-            boolean promise = said.message() instanceof ControlMessage.StatusQuery ask && ask.round() != 0;
-            if (!promise || from.copy[said.to() - 1] == ModelWorld.HELD) {
-                // It is asked again in the window only.
-                boolean good = !promise || (from.window >> (said.from() - 1) & 1) != 0;
+            boolean promise = sentMessage.message() instanceof ControlMessage.StatusQuery ask && ask.round() != 0;
+            if (!promise || from.copy[sentMessage.to() - 1] == ModelWorld.HELD) {
+                // The query is repeated only in the window.
+                boolean good = !promise || (from.window >> (sentMessage.from() - 1) & 1) != 0;
                 if (good || !goodOnly) {
-                    numbered(from, "hear", said.to(), machine.hearing(number), said, good);
+                    numbered(from, "hear", sentMessage.to(), machine.messageEvent(number), sentMessage, good);
                 }
             }
         }
@@ -126,7 +126,10 @@ final class ModelActions {
         return ModelMachine.NAMES.get(node - 1);
     }
 
-    /** It must be refused: all members of an empty list are sealed, so a recovery would end the originals. */
+    /**
+     * Returns true for a recovery that must be refused. All members of an empty list are sealed, so it would kill the
+     * originals.
+     */
     private static boolean beginsWithoutParticipant(CoordinatorState state) {
         try {
             CoordinatorRules.apply(state, new CoordinatorEvent.Start(List.of(), List.of()));
@@ -203,12 +206,12 @@ final class ModelActions {
                 }
             }
             default -> {
-                // It only listens.
+                // No operator is needed in the other phases.
             }
         }
     }
 
-    /** The words of a participant that is out of order, or of somebody who has learnt the migration's secret. */
+    /** Sends messages of a faulty participant, or of a sender that learnt the migration's secret. */
     private void forged(CoordinatorState state) {
         boolean early = !state.all(CoordinatorState.Member::sealed);
         for (int target = 0; target < 2 && early && has(ModelBudget.FORGED) && !goodOnly; target++) {
@@ -270,7 +273,7 @@ final class ModelActions {
             back.window &= (from.fencing >> target & 1) != 0 ? back.window : ~(1 << target);
             event(back, "source back", node, new ParticipantEvent.SourceBack(), true);
         }
-        // The end of a promise takes its time, and a new link: the source is alive after the window.
+        // A promise ends after its time and with a new link, so the source is alive after the window.
         boolean othersWindow = (from.window | from.fencing) != 0;
         if (state.promised() && !othersWindow && from.isUp(0)) {
             event("promise over", node, new ParticipantEvent.PromiseOver(), true);
@@ -324,7 +327,7 @@ final class ModelActions {
         if (commandRuns) {
             fenceEnds(target, state);
         } else if (state != null && state.fencing() && from.isUp(0)) {
-            // On a new link, so that the source is alive after the command.
+            // The link is new, so the source is alive after the command.
             event("fence is over", node, new ParticipantEvent.FenceEnded(false), true);
         }
     }
@@ -342,8 +345,8 @@ final class ModelActions {
             event(shot, "fenced", target + 1, new ParticipantEvent.FenceEnded(true), sourceOff && fenceWorks);
             emit(ended, "fence fails", name(target + 1), !sourceOff || !fenceWorks);
         } else {
-            emit(shot, "fenced, nobody is told", name(target + 1), false);
-            emit(ended, "fence ends, nobody is told", name(target + 1), true);
+            emit(shot, "fenced, no result", name(target + 1), false);
+            emit(ended, "fence ends, no result", name(target + 1), true);
         }
     }
 
@@ -378,14 +381,14 @@ final class ModelActions {
         }
     }
 
-    /** Nothing on disk: what was being restored is ended. */
+    /** Returns true if the node has no record, and its restore was interrupted. */
     private boolean isBeingRestored(ModelWorld world, int node) {
         Transition<?> recovery = machine.recovery(world, node);
         Phase phase = ((ParticipantState) recovery.state()).phase();
         return phase == Phase.NOTHING || phase == Phase.ROLLED_BACK;
     }
 
-    /** The source fences a target that it waits for; never while one of them may be about to shoot. */
+    /** Lets the source fence a target that it waits for, but never while a target may be about to fence the source. */
     private void shots() {
         if ((from.window | from.fencing) != 0) {
             return;

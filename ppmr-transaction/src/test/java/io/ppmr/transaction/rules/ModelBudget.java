@@ -20,7 +20,7 @@ record ModelBudget(String name, int packed) {
     static final int RESOLVE = 8;
     static final int REBOOT = 9;
     static final int CONTINUED = 10;
-    /** A target says that it has committed, and nobody can have. */
+    /** A target sends Committed, although no target can have committed. */
     static final int FORGED = 11;
 
     /** Allows no failure at all. */

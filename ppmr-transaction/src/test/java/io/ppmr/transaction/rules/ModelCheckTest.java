@@ -11,12 +11,11 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Visits every state that the real rules can get into, for one source, two targets and two attempts, within budgets of
- * failures: messages lost, late, twice and in any order always; and as many crashes (between any two effects), losses
- * of the source's and of a target's node, deaths of an original and of a copy, failures, losses of a link, fence
- * windows, operators' decisions, returns of the source's node and
- * held originals that are continued by their user as the row says. The same search has to find what is
- * wrong with rules that are broken on purpose.
+ * Visits every state that the real rules can reach, for one source, two targets and two attempts, within budgets of
+ * failures. Messages may always be lost, late, repeated and in any order. A row limits the crashes (between any two
+ * effects), losses of nodes, deaths of an original or a copy, failures, and losses of a link. It also limits fence
+ * windows, operators' decisions, returns of the source's node, and held originals that their user continues. The same
+ * search must find the defect of rules that are broken on purpose.
  */
 @Timeout(600)
 class ModelCheckTest {
@@ -103,7 +102,7 @@ class ModelCheckTest {
         "forged while cut,      0,1,0,0,1,1,1",
         "forged and process,    0,0,1,1,0,0,1"
     })
-    void shouldBelieveACommitOnlyWhenAllAreSealed(
+    void shouldAcceptACommitOnlyWhenAllAreSealed(
             String name, int crashes, int source, int original, int failures, int links, int windows, int forged) {
         keeps(
                 ModelBudget.of(name)
@@ -125,16 +124,16 @@ class ModelCheckTest {
                 "model check, %s: %d states, %d ms%n",
                 budget.name(), search.states(), (System.nanoTime() - startNs) / 1_000_000);
         assertNull(search.problem(), () -> search.problem() + "\n" + String.join("\n", search.trace()));
-        assertTrue(good, "a search that finds nothing and is not content");
-        // Without a circle every run without further failures ends, and the ends were judged.
-        assertFalse(search.hasCircle(), "without any further failure it need not come to an end");
+        assertTrue(good, "the search found no problem, but did not succeed");
+        // Without a circle, every run without further failures ends. The ends were checked.
+        assertFalse(search.hasCircle(), "a run without further failures may not end");
     }
 
     @ParameterizedTest
     @CsvSource({
         "COMMIT_BEFORE_ALL_VOTES,          0,1,1,0,0,1,0,0,0,0",
         "SKIP_LAST_ROUND,                  0,0,0,0,1,0,0,0,0,0",
-        "NEXT_ATTEMPT_BEFORE_VOTER_LET_GO, 0,0,0,0,0,1,0,0,0,0",
+        "NEXT_ATTEMPT_BEFORE_VOTER_RELEASED, 0,0,0,0,0,1,0,0,0,0",
         "CONTINUE_BEFORE_ANSWERS,          0,1,0,0,0,1,0,1,0,0",
         "TAKE_OVER_WITHOUT_FENCE,          0,0,0,0,0,1,1,1,0,0",
         "FENCE_WITHOUT_PROMISES,           0,0,0,0,0,1,1,1,0,0",
@@ -142,9 +141,9 @@ class ModelCheckTest {
         "RELEASE_BEFORE_ORIGINALS_END,     1,0,0,0,0,0,1,1,0,0",
         "COMMIT_WHATEVER_ORIGINALS_DO,     0,0,0,0,0,0,0,0,1,0",
         "PROVE_BY_STATE_ALONE,             0,0,0,0,0,0,0,0,1,0",
-        "BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED, 0,0,0,0,0,0,0,0,0,1"
+        "ACCEPT_COMMIT_BEFORE_ALL_ARE_SEALED, 0,0,0,0,0,0,0,0,0,1"
     })
-    void shouldFindWhatIsWrongWhenRulesAreBroken(
+    void shouldFindTheDefectWhenRulesAreBroken(
             ModelVariant variant,
             int crashes,
             int source,
@@ -173,7 +172,7 @@ class ModelCheckTest {
                 false);
     }
 
-    /** By what becomes of the computation alone: a forgotten sync of these may lose it, double it or leave it held. */
+    /** A forgotten sync of these records may lose the computation, double it or leave it held. */
     @ParameterizedTest
     @CsvSource({
         "Begun,           2,0,0,0,0,0",
@@ -186,7 +185,7 @@ class ModelCheckTest {
         "Promised,        1,0,1,1,1,0",
         "Fencing,         1,0,1,1,1,0"
     })
-    void shouldFindWhatIsWrongWhenASyncIsForgotten(
+    void shouldFindTheDefectWhenASyncIsForgotten(
             String record, int crashes, int source, int failures, int links, int windows, int resolves)
             throws ClassNotFoundException {
         Class<? extends TransactionRecord> type =
@@ -202,13 +201,12 @@ class ModelCheckTest {
     }
 
     /**
-     * A lost COMMIT, BROKEN or DONE is found out again from what is there (originals that are ended, the other side's
-     * answer), so it harms no computation; but something has been done, or people have been told, that no journal
-     * knows. That is looked for here.
+     * A lost COMMIT, BROKEN or DONE is found again from the killed originals or the other side's answer. The
+     * computation is not harmed. However, an action or a report would precede its record. This test finds that.
      */
     @ParameterizedTest
     @CsvSource({"CommitDecided, 0", "CommittedHere, 0", "Done, 0", "Broken, 1"})
-    void shouldFindWhatIsDoneBeforeItIsOnTheDiskWhenASyncIsForgotten(String record, int originalDeaths)
+    void shouldFindAnActionBeforeItsRecordWhenASyncIsForgotten(String record, int originalDeaths)
             throws ClassNotFoundException {
         Class<? extends TransactionRecord> type =
                 Class.forName(TransactionRecord.class.getName() + "$" + record).asSubclass(TransactionRecord.class);

@@ -4,7 +4,7 @@ import io.ppmr.transaction.operator.Explanations;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Judges a state in which nothing happens any more unless something else fails. */
+/** Checks a state in which no event follows without another failure. */
 final class ModelEnds {
     private ModelEnds() {}
 
@@ -18,7 +18,7 @@ final class ModelEnds {
         return runs && held;
     }
 
-    /** Returns why this is no end to be content with, or null. */
+    /** Returns the reason why this end is wrong, or null. */
     static String stuck(ModelMachine machine, ModelWorld world, boolean fenceWorks) {
         List<String> unreached = new ArrayList<>();
         for (int node = 1; node <= 2; node++) {
@@ -34,7 +34,7 @@ final class ModelEnds {
             if (!state.isOver()) {
                 anyHeld = true;
                 if (Explanations.heldAtCoordinator(state, unreached) == null) {
-                    return "the source waits and does not say for what";
+                    return "the source waits without a reason";
                 }
             }
         }
@@ -46,9 +46,9 @@ final class ModelEnds {
             if (!state.done()) {
                 anyHeld = true;
                 if (!broken && Explanations.heldAtParticipant(state, "s", fenceWorks) == null) {
-                    // A bystander of a voter that is off: the source says so.
+                    // This target waits for a voter that is off. The source reports that.
                     if (world.isOff(0) || machine.coordinator(world).isOver()) {
-                        return "a target waits and does not say for what";
+                        return "a target waits without a reason";
                     }
                 }
             }

@@ -5,7 +5,7 @@ import io.ppmr.protocol.control.VoterState;
 import io.ppmr.transaction.journal.TransactionRecord;
 import io.ppmr.transaction.rules.ParticipantState.Phase;
 
-/** Nodes lost for good, and processes that die by themselves, in a {@link ModelWorld}. */
+/** Losses of nodes, and deaths of processes, in a {@link ModelWorld}. */
 final class ModelLosses {
     private final ModelMachine machine;
     private ModelWorld from;
@@ -24,7 +24,7 @@ final class ModelLosses {
         sink.next(world, label, detail, false);
     }
 
-    /** Everything that can be lost next. */
+    /** Passes every loss that is possible next. */
     void each(ModelWorld world, ModelActions.Sink into) {
         from = world;
         sink = into;
@@ -45,7 +45,7 @@ final class ModelLosses {
         if (from.isOff(0) && has(ModelBudget.REBOOT) && allHaveNoticed()) {
             ModelWorld back = ModelActions.spend(from.copy(), ModelBudget.REBOOT);
             back.off &= ~1;
-            machine.forgetWordsOfSource(back);
+            machine.dropMessagesOfSource(back);
             emit(back, "the source's node is on again", "");
         }
         for (int target = 0; target < 2; target++) {
@@ -72,7 +72,9 @@ final class ModelLosses {
         }
     }
 
-    /** A held original is continued by its user, and stopped again or not; after COMMIT nobody looks any more. */
+    /**
+     * Continues a held original as its user, and may stop it again. After COMMIT the originals are not proved again.
+     */
     private void continued(int target) {
         ModelWorld stopped = ModelActions.spend(from.copy(), ModelBudget.CONTINUED);
         stopped.moved |= 1 << target;
@@ -87,7 +89,7 @@ final class ModelLosses {
                 .anyMatch(record -> record instanceof TransactionRecord.CommitDecided);
     }
 
-    /** A node is lost between two effects of its own. */
+    /** Loses a node between two of its effects. */
     void node(ModelWorld world, int node, ModelActions.Sink into) {
         ModelWorld before = from;
         ModelActions.Sink sinkBefore = sink;
@@ -105,13 +107,13 @@ final class ModelLosses {
     private void sourceLost(boolean prepared, boolean rolledBack) {
         ModelWorld lost = ModelActions.spend(from.copy(), ModelBudget.SOURCE);
         lost.loss(!prepared || rolledBack);
-        // What is not on the disk is lost with the node.
+        // Unsynced records are lost with the node.
         crash(lost, 0);
         ModelActions.sourceIsOff(lost);
         emit(lost, "the source's node is lost", "");
         ModelWorld silent = lost.copy();
-        machine.forgetWordsOfSource(silent);
-        emit(silent, "the source's node is lost with what was on its way", "");
+        machine.dropMessagesOfSource(silent);
+        emit(silent, "the source's node is lost with its messages", "");
     }
 
     private void targetLost(int target) {
@@ -126,7 +128,7 @@ final class ModelLosses {
                 .reduce(false, ModelLosses::rollBackStands, (one, other) -> other);
     }
 
-    /** A node takes longer to start than a silent link to be noticed. */
+    /** Returns true if all have noticed. A node needs more time to start than a peer to notice a silent link. */
     private boolean allHaveNoticed() {
         for (int target = 0; target < 2; target++) {
             if (from.isUp(target + 1)) {
@@ -174,7 +176,7 @@ final class ModelLosses {
         return before || record instanceof TransactionRecord.RollBackDecided;
     }
 
-    /** Returns true if the target has said, of what it holds now, that it is still held; a promise says so too. */
+    /** Returns true if the target has reported its current copies as held. A promise counts, too. */
     private boolean saidHeld(int target) {
         int attempt = machine.journals.get(from.journal[target + 1]).records().stream()
                 .filter(record -> record instanceof TransactionRecord.PreparedHere)
@@ -187,10 +189,10 @@ final class ModelLosses {
         boolean fences = machine.journals.get(from.journal[target + 1]).records().stream()
                 .anyMatch(record -> record instanceof TransactionRecord.Fencing && record.attempt() == attempt);
         for (int number = 0; number < machine.messages.size() && !fences; number++) {
-            ModelMachine.Said said = machine.messages.get(number);
-            if (from.said(number) && said.from() == target + 1 && said.attempt() == attempt) {
-                fences = said.message() instanceof ControlMessage.StillHeld
-                        || (said.message() instanceof ControlMessage.ParticipantStatus standing
+            ModelMachine.SentMessage sentMessage = machine.messages.get(number);
+            if (from.wasSent(number) && sentMessage.from() == target + 1 && sentMessage.attempt() == attempt) {
+                fences = sentMessage.message() instanceof ControlMessage.StillHeld
+                        || (sentMessage.message() instanceof ControlMessage.ParticipantStatus standing
                                 && standing.state() == VoterState.PROMISED);
             }
         }

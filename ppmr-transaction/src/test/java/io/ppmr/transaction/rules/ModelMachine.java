@@ -11,26 +11,26 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 
-/** Runs the rules in a {@link ModelWorld}: numbers for states, journals and messages, and the effects. */
+/** Runs the rules in a {@link ModelWorld}, with numbers for states, journals, messages and effects. */
 @SuppressWarnings("EnumOrdinal") // A compact encoding of states, for this run alone.
 final class ModelMachine {
     static final String ID = "m";
     static final List<String> NAMES = List.of("a", "b");
     private static final int NEVER = Integer.MAX_VALUE;
-    /** Of two originals the first is ended; they do not end at once. */
+    /** The first of two originals is killed. They do not end at once. */
     private static final int FIRST_HALF = -2;
 
-    /** A message on its way: from and to are nodes, 0 the source. */
-    record Said(int from, int to, int attempt, ControlMessage message) {}
+    /** A sent message. From and to are nodes, where 0 is the source. */
+    record SentMessage(int from, int to, int attempt, ControlMessage message) {}
 
-    /** A journal, and how much of it is on the disk. */
+    /** A journal, and the number of its records on the disk. */
     record Journal(List<TransactionRecord> records, int synced) {}
 
     /** An effect, with the number of its message or record. */
     private record Op(Effect effect, int number) {
-        /** Returns true if it is said to people alone: a crash after it is one before it. */
-        boolean isWords() {
-            return effect instanceof Effect.Say || effect instanceof Effect.Finished;
+        /** Returns true if the effect is only a report. A crash after it equals one before it. */
+        boolean isReport() {
+            return effect instanceof Effect.Report || effect instanceof Effect.Finished;
         }
     }
 
@@ -41,18 +41,18 @@ final class ModelMachine {
     private final boolean writeAhead;
     final ModelNumbers<Object> states = new ModelNumbers<>();
     final ModelNumbers<Journal> journals = new ModelNumbers<>();
-    final ModelNumbers<Said> messages = new ModelNumbers<>();
+    final ModelNumbers<SentMessage> messages = new ModelNumbers<>();
     private final ModelNumbers<Object> events = new ModelNumbers<>();
     private final Map<Long, Step> steps = new HashMap<>();
     private final ModelNumbers<TransactionRecord> records = new ModelNumbers<>();
     private final Map<Long, Integer> appended = new HashMap<>();
     private final Map<Integer, Integer> recoveries = new HashMap<>();
-    private final List<Integer> hearings = new ArrayList<>();
+    private final List<Integer> messageEvents = new ArrayList<>();
     private final List<Boolean> committedJournals = new ArrayList<>();
     private int done;
     String violation;
 
-    /** @param writeAhead whether it counts as wrong when something is done, or told, that is not on the disk */
+    /** @param writeAhead whether an action or report before its record is on the disk counts as a violation */
     ModelMachine(ModelVariant variant, Class<? extends TransactionRecord> notSynced, boolean writeAhead) {
         this.variant = variant;
         this.notSynced = notSynced;
@@ -65,7 +65,7 @@ final class ModelMachine {
         world.state[0] = states.of(CoordinatorState.fresh(ID));
         world.journal[0] = empty;
         for (int node = 1; node <= 2; node++) {
-            world.state[node] = states.of(ParticipantState.nothing(ID));
+            world.state[node] = states.of(ParticipantState.fresh(ID));
             world.journal[node] = empty;
         }
         world.budget = budget.packed();
@@ -80,22 +80,22 @@ final class ModelMachine {
         return (ParticipantState) states.get(world.state[target + 1]);
     }
 
-    /** Takes an event to its end; false if it changes nothing. */
+    /** Runs an event to its end. Returns false if it changes nothing. */
     boolean run(ModelWorld world, int node, Object event) {
         return run(world, node, event, NEVER);
     }
 
-    /** Returns how many effects the last run had. */
+    /** Returns the number of effects of the last run. */
     int effects() {
         return done;
     }
 
-    /** The same, but the service crashes after so many effects. */
+    /** Runs an event, with a crash of the service after the given number of effects. */
     boolean run(ModelWorld world, int node, Object event, int crashAfter) {
         return run(world, node, events.of(event), crashAfter);
     }
 
-    /** The same with the number of the event. */
+    /** Runs the event of that number, with a crash of the service after the given number of effects. */
     boolean run(ModelWorld world, int node, int event, int crashAfter) {
         done = 0;
         Step first = step(world, node, event);
@@ -112,7 +112,7 @@ final class ModelMachine {
                 if (writeAhead) {
                     requireOnDisk(world, node, op.effect());
                 }
-                if (op.isWords()) {
+                if (op.isReport()) {
                     continue;
                 }
                 perform(world, node, op, waiting);
@@ -135,25 +135,25 @@ final class ModelMachine {
                 journals.of(new Journal(List.copyOf(journal.records().subList(0, journal.synced())), journal.synced()));
     }
 
-    /** The number of an event. */
+    /** Returns the number of an event. */
     int event(Object event) {
         return events.of(event);
     }
 
-    /** The number of the event that is hearing this message. */
-    int hearing(int number) {
-        while (hearings.size() < messages.size()) {
-            Said said = messages.get(hearings.size());
-            Object event = said.to() == 0
+    /** Returns the number of the event that handles this message. */
+    int messageEvent(int number) {
+        while (messageEvents.size() < messages.size()) {
+            SentMessage sentMessage = messages.get(messageEvents.size());
+            Object event = sentMessage.to() == 0
                     ? new CoordinatorEvent.ParticipantMessage(
-                            NAMES.get(said.from() - 1), said.attempt(), said.message())
-                    : said.from() == 0
-                            ? new ParticipantEvent.CoordinatorMessage(said.attempt(), said.message())
+                            NAMES.get(sentMessage.from() - 1), sentMessage.attempt(), sentMessage.message())
+                    : sentMessage.from() == 0
+                            ? new ParticipantEvent.CoordinatorMessage(sentMessage.attempt(), sentMessage.message())
                             : new ParticipantEvent.PeerMessage(
-                                    NAMES.get(said.from() - 1), said.attempt(), said.message(), 0);
-            hearings.add(events.of(event));
+                                    NAMES.get(sentMessage.from() - 1), sentMessage.attempt(), sentMessage.message(), 0);
+            messageEvents.add(events.of(event));
         }
-        return hearings.get(number);
+        return messageEvents.get(number);
     }
 
     private Step step(ModelWorld world, int node, int event) {
@@ -177,21 +177,21 @@ final class ModelMachine {
     }
 
     private Transition<?> transition(ModelWorld world, int node, Object event) {
-        if (event instanceof CoordinatorEvent heard) {
-            return variant.apply(coordinator(world), heard);
+        if (event instanceof CoordinatorEvent arrived) {
+            return variant.apply(coordinator(world), arrived);
         }
-        return event instanceof ParticipantEvent heard
-                ? variant.apply(participant(world, node - 1), heard)
+        return event instanceof ParticipantEvent arrived
+                ? variant.apply(participant(world, node - 1), arrived)
                 : (Transition<?>) event;
     }
 
-    /** The number of the event that is the service's start with what its journal says. */
+    /** Returns the number of the event that starts the service with its journal. */
     int recoveryEvent(ModelWorld world, int node) {
         int key = (world.journal[node] * 3 + node) * 3 + originals(world).ordinal();
         return recoveries.computeIfAbsent(key, unknown -> events.of(recovery(world, node)));
     }
 
-    /** The service starts again, with what its journal says. */
+    /** Starts the service again with its journal. */
     Transition<?> recovery(ModelWorld world, int node) {
         List<TransactionRecord> records = journals.get(world.journal[node]).records();
         return node == 0
@@ -207,8 +207,8 @@ final class ModelMachine {
         return world.held == 3 && stoodStill ? OriginalsState.HELD : OriginalsState.ALIVE;
     }
 
-    /** The links of a node that was off are gone, and what was on its way on them. */
-    void forgetWordsOfSource(ModelWorld world) {
+    /** Closes the links of a node that was off. Messages in transit on them are lost. */
+    void dropMessagesOfSource(ModelWorld world) {
         for (int number = 0; number < messages.size(); number++) {
             if (messages.get(number).from() == 0) {
                 world.unsay(number);
@@ -221,7 +221,7 @@ final class ModelMachine {
             return start.participants().stream()
                     .map(name -> new Op(
                             effect,
-                            said(
+                            numberOf(
                                     node,
                                     NAMES.indexOf(name) + 1,
                                     start.attempt(),
@@ -232,7 +232,7 @@ final class ModelMachine {
                 : Stream.of(op(node, effect));
     }
 
-    /** Requires that an effect on a process, or a word to people, follows a record that is on the disk. */
+    /** Requires that an effect on a process, or a report, follows its record on the disk. */
     private void requireOnDisk(ModelWorld world, int node, Effect effect) {
         Journal journal = journals.get(world.journal[node]);
         List<TransactionRecord> onDisk = journal.records().subList(0, journal.synced());
@@ -245,7 +245,7 @@ final class ModelMachine {
             wanted = TransactionRecord.CommittedHere.class;
         } else if (effect instanceof Effect.Finished) {
             wanted = TransactionRecord.Done.class;
-        } else if (effect instanceof Effect.Say && node == 0 && isBroken(world)) {
+        } else if (effect instanceof Effect.Report && node == 0 && isBroken(world)) {
             wanted = TransactionRecord.Broken.class;
         }
         if (wanted != null && onDisk.stream().noneMatch(wanted::isInstance)) {
@@ -262,10 +262,12 @@ final class ModelMachine {
             return new Op(effect, records.of(ModelTexts.without(persist.record())));
         }
         if (effect instanceof Effect.Send send) {
-            return new Op(effect, said(node, NAMES.indexOf(send.participant()) + 1, send.attempt(), send.message()));
+            return new Op(
+                    effect, numberOf(node, NAMES.indexOf(send.participant()) + 1, send.attempt(), send.message()));
         }
         return new Op(
-                effect, effect instanceof Effect.Reply reply ? said(node, 0, reply.attempt(), reply.message()) : -1);
+                effect,
+                effect instanceof Effect.Reply reply ? numberOf(node, 0, reply.attempt(), reply.message()) : -1);
     }
 
     private void perform(ModelWorld world, int node, Op op, Deque<Object> waiting) {
@@ -276,7 +278,7 @@ final class ModelMachine {
             world.say(op.number());
         } else if (effect instanceof Effect.Seal seal) {
             world.whole |= 1 << (2 * (coordinator(world).attempt() - 1) + NAMES.indexOf(seal.participant()));
-        } else if (effect instanceof Effect.Judge judge) {
+        } else if (effect instanceof Effect.EvaluateFailure judge) {
             waiting.add(failed(world, judge.copiesGone(), true));
         } else if (effect instanceof Effect.ProveOriginals) {
             waiting.add(new CoordinatorEvent.Proved(originals(world), ""));
@@ -287,7 +289,7 @@ final class ModelMachine {
             world.moved = 0;
             world.continued = true;
             if (world.ran) {
-                violation = "originals continue after a copy has run";
+                violation = "originals continue after a copy ran";
             }
         } else if (effect instanceof Effect.ProveCopies) {
             boolean held = world.copy[node - 1] == ModelWorld.HELD;
@@ -318,7 +320,7 @@ final class ModelMachine {
 
     CoordinatorEvent.AttemptFailure failed(ModelWorld world, boolean copiesGone, boolean again) {
         CoordinatorState state = coordinator(world);
-        // The other one is the first in the second attempt.
+        // The other target is the first one in the second attempt.
         List<String> next = again && state.attempt() == 1 ? List.of("b", "a") : List.of();
         return new CoordinatorEvent.AttemptFailure("", copiesGone, originals(world), next);
     }
@@ -327,12 +329,13 @@ final class ModelMachine {
         long key = (long) world.journal[node] << 32 | number;
         TransactionRecord record = records.get(number);
         if (record instanceof TransactionRecord.Begun begun && begun.attempt() > 1) {
-            requireLetGo(world, begun.attempt() - 1);
+            requireReleased(world, begun.attempt() - 1);
         }
         if (record instanceof TransactionRecord.CommitDecided && world.alive == 3 && world.moved != 0) {
-            // A take-over that has committed could not ask, and where an original is gone the copies are what is left.
-            boolean told = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
-            violation = told ? violation : "committed although an original has run since its image was written";
+            // A take-over that committed could not prove the originals. If an original is gone, only the copies are
+            // left.
+            boolean hasCommitRecord = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
+            violation = hasCommitRecord ? violation : "committed although an original ran after its image was written";
         }
         Integer known = appended.get(key);
         world.journal[node] = known != null ? known : append(journals.get(world.journal[node]), record, key);
@@ -349,7 +352,7 @@ final class ModelMachine {
         return next;
     }
 
-    /** Records that change nothing once they are there, whose number is not to grow. */
+    /** Returns true for records that change nothing if they are repeated. Their number must not grow. */
     private static boolean isRepeated(Journal journal, TransactionRecord record) {
         boolean lasting = record instanceof TransactionRecord.Promised || record instanceof TransactionRecord.Fencing;
         int size = journal.records().size();
@@ -360,30 +363,30 @@ final class ModelMachine {
                         && journal.records().get(size - 1).equals(record));
     }
 
-    private void requireLetGo(ModelWorld world, int attempt) {
+    private void requireReleased(ModelWorld world, int attempt) {
         for (int target = 0; target < 2; target++) {
             boolean sealed = (world.whole >> (2 * (attempt - 1) + target) & 1) != 0;
             boolean over = journals.get(world.journal[target + 1]).records().stream()
                     .anyMatch(record ->
                             record instanceof TransactionRecord.RolledBackHere && record.attempt() == attempt);
             if (sealed && !over && !world.isOff(target + 1)) {
-                violation = "another attempt begins before " + NAMES.get(target) + " was let go";
+                violation = "another attempt begins before " + NAMES.get(target) + " was released";
             }
         }
     }
 
-    private int said(int from, int to, int attempt, ControlMessage message) {
-        return messages.of(new Said(from, to, attempt, ModelTexts.without(message)));
+    private int numberOf(int from, int to, int attempt, ControlMessage message) {
+        return messages.of(new SentMessage(from, to, attempt, ModelTexts.without(message)));
     }
 
-    /** Checks all that must hold always. */
+    /** Checks all invariants. */
     void check(ModelWorld world) {
         boolean running = world.copy[0] == ModelWorld.RUNNING || world.copy[1] == ModelWorld.RUNNING;
         if (running && world.alive != 0) {
             violation = "an original lives while a copy runs";
         }
         if (running && world.continued) {
-            violation = "a copy runs after the originals have gone on";
+            violation = "a copy runs after the originals have continued";
         }
         boolean committed = hasCommitted(world.journal[1]) || hasCommitted(world.journal[2]);
         boolean ended = false;
@@ -395,7 +398,7 @@ final class ModelMachine {
             violation = "half of the copies run";
         }
         if (committed && world.continued) {
-            violation = "committed here, and the originals have gone on";
+            violation = "committed here, and the originals have continued";
         }
         boolean copies = lives(world.copy[0]) && lives(world.copy[1]);
         if (world.alive != 3 && !copies && !world.excused) {

@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Numbers for values, from 0 on.
+ * Assigns numbers to values, from 0.
  *
- * @param <T> what is numbered
+ * @param <T> type of the values
  */
 final class ModelNumbers<T> {
     private final Map<T, Integer> numbers = new HashMap<>();

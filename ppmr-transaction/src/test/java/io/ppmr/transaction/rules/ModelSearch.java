@@ -8,7 +8,7 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 
-/** Visits every state of a model, the nearest first, in a table of fixed size. */
+/** Visits every state of a model, nearest first, in a table of fixed size. */
 final class ModelSearch {
     private static final int WORDS = 5;
 
@@ -54,7 +54,7 @@ final class ModelSearch {
         return problem;
     }
 
-    /** Searches all; whether nothing was found wrong. */
+    /** Searches all states. Returns true if no problem was found. */
     boolean run() {
         add(machine.start(budget), -1, "", "");
         for (int at = 0; at < count && !stop; at++) {
@@ -76,8 +76,8 @@ final class ModelSearch {
     }
 
     /**
-     * Returns true if what is no failure can go round in a circle, so that a run need not come to an end. To be called
-     * after {@link #run}.
+     * Returns true if events without a failure can form a circle, so that a run need not end. Call it after
+     * {@link #run}.
      */
     boolean hasCircle() {
         byte[] seen = new byte[mask + 1];
@@ -158,7 +158,7 @@ final class ModelSearch {
         return true;
     }
 
-    /** A new slot, or less than 0 if the state is known. */
+    /** Returns a new slot, or a negative number if the state is known. */
     private int slotOf(ModelWorld world) {
         world.encode(key);
         int slot = find();
@@ -169,7 +169,7 @@ final class ModelSearch {
         return -1;
     }
 
-    /** Returns where the key is, or the free slot where it would be. */
+    /** Returns the slot of the key, or the free slot for it. */
     private int find() {
         long hash = 0;
         for (long word : key) {
@@ -183,13 +183,13 @@ final class ModelSearch {
         return slot;
     }
 
-    /** The words of the states are never all 0 in a slot that is in use: some service is there, or was. */
+    /** Returns true for a free slot. A used slot is never all 0, because a service exists or existed. */
     private boolean isFree(int slot) {
         int at = slot * WORDS;
         return table[at + 2] == 0 && table[at + 3] == 0 && table[at + 4] == 0;
     }
 
-    /** Returns how the problem comes about, one line a step. */
+    /** Returns the steps to the problem, one line for each. */
     List<String> trace() {
         List<Integer> slots = new ArrayList<>();
         for (int slot = problemAt; slot >= 0; slot = parent[slot]) {

@@ -3,7 +3,7 @@ package io.ppmr.transaction.rules;
 import io.ppmr.protocol.control.ControlMessage;
 import io.ppmr.transaction.journal.TransactionRecord;
 
-/** Leaves out what differs in words only, so that equal states are the same state. */
+/** Removes texts for people, so that equal states are the same state. */
 final class ModelTexts {
     private ModelTexts() {}
 
@@ -54,7 +54,7 @@ final class ModelTexts {
         return message;
     }
 
-    /** Returns true if an effect changes anything in the model. */
+    /** Returns true if an effect changes the model. */
     static boolean matters(Effect effect) {
         boolean hook = effect instanceof Effect.Resume || effect instanceof Effect.Reconnect;
         return !(hook || effect instanceof Effect.StopAttempt);

@@ -7,21 +7,21 @@ import io.ppmr.transaction.rules.CoordinatorState.Member;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The real rules, or rules that are broken on purpose around the real ones. */
+/** The real rules, and variants that are broken on purpose. */
 enum ModelVariant {
     REAL,
     COMMIT_BEFORE_ALL_VOTES,
     SKIP_LAST_ROUND,
-    NEXT_ATTEMPT_BEFORE_VOTER_LET_GO,
+    NEXT_ATTEMPT_BEFORE_VOTER_RELEASED,
     CONTINUE_BEFORE_ANSWERS,
     TAKE_OVER_WITHOUT_FENCE,
     FENCE_WITHOUT_PROMISES,
-    /** Says that it promises what was asked for, and keeps it for a shorter time: here none at all. */
+    /** Promises the requested time and keeps it for a shorter one. Here that is no time at all. */
     PROMISE_AND_KEEP_IT_SHORTER,
     RELEASE_BEFORE_ORIGINALS_END,
     COMMIT_WHATEVER_ORIGINALS_DO,
-    BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED,
-    /** Not rules, but a proof that a continued process which was stopped again passes. */
+    ACCEPT_COMMIT_BEFORE_ALL_ARE_SEALED,
+    /** Breaks the proof instead of a rule: a process that was continued and stopped again passes. */
     PROVE_BY_STATE_ALONE;
 
     Transition<CoordinatorState> apply(CoordinatorState state, CoordinatorEvent event) {
@@ -32,14 +32,14 @@ enum ModelVariant {
         if (this == COMMIT_WHATEVER_ORIGINALS_DO && ran) {
             return CoordinatorRules.apply(state, new CoordinatorEvent.Proved(OriginalsState.HELD, ""));
         }
-        boolean early = event instanceof CoordinatorEvent.ParticipantMessage said
-                && said.message() instanceof ControlMessage.Committed
+        boolean early = event instanceof CoordinatorEvent.ParticipantMessage arrived
+                && arrived.message() instanceof ControlMessage.Committed
                 && state.phase() == CoordinatorPhase.PREPARING;
-        if (this == BELIEVE_A_COMMIT_BEFORE_ALL_ARE_SEALED && early) {
+        if (this == ACCEPT_COMMIT_BEFORE_ALL_ARE_SEALED && early) {
             return commitNow(state);
         }
-        boolean vote = event instanceof CoordinatorEvent.ParticipantMessage heard
-                && heard.message() instanceof ControlMessage.Prepared
+        boolean vote = event instanceof CoordinatorEvent.ParticipantMessage arrived
+                && arrived.message() instanceof ControlMessage.Prepared
                 && state.phase() == CoordinatorPhase.PREPARING;
         if (this == COMMIT_BEFORE_ALL_VOTES
                 && vote
@@ -51,7 +51,7 @@ enum ModelVariant {
         }
         boolean decided =
                 state.phase() != CoordinatorPhase.ROLLING_BACK && real.state().phase() == CoordinatorPhase.ROLLING_BACK;
-        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_LET_GO
+        boolean letGoAtOnce = (this == NEXT_ATTEMPT_BEFORE_VOTER_RELEASED
                         && !real.state().next().isEmpty())
                 || this == CONTINUE_BEFORE_ANSWERS;
         if (decided && letGoAtOnce) {

@@ -1,9 +1,9 @@
 package io.ppmr.transaction.rules;
 
 /**
- * One state of the world: the three services (their states and journals by number, -1 while a service is down), what
- * was ever said (a set of messages: nothing is ever unsaid, so each may come late, twice or never), the processes, the
- * budgets that are left, and what is remembered to judge it.
+ * One state of the world. It has the three services with their states and journals by number, -1 while a service is
+ * down. All messages ever sent stay in a set, so each may arrive late, twice or never. It also has the processes, the
+ * remaining budgets, and data for the checks.
  */
 final class ModelWorld {
     static final int NONE = 0;
@@ -18,15 +18,15 @@ final class ModelWorld {
     long said1;
     int alive = 3;
     int held;
-    /** Bit of an original: it has run since its image was written. */
+    /** Bit of an original that ran after its image was written. */
     int moved;
 
     final int[] copy = new int[2];
-    /** Bit 2*(attempt-1)+target: its image may be whole. */
+    /** Bit 2*(attempt-1)+target of an image that may be whole. */
     int whole;
-    /** Bit of a node: off for good. */
+    /** Bit of a node that is off for good. */
     int off;
-    /** Bit of a target: its fence window is open; its fence command runs. */
+    /** Bit of a target whose fence window is open. {@link #fencing} has a bit while its fence command runs. */
     int window;
 
     int fencing;
@@ -68,7 +68,7 @@ final class ModelWorld {
         return (off >> node & 1) != 0;
     }
 
-    boolean said(int message) {
+    boolean wasSent(int message) {
         return ((message < 64 ? said0 >> message : said1 >> (message - 64)) & 1) != 0;
     }
 
@@ -93,7 +93,7 @@ final class ModelWorld {
         excused |= named || losses > 1;
     }
 
-    /** Five words, as the search's key. */
+    /** Writes the state as five words, the search's key. */
     void encode(long[] key) {
         key[0] = said0;
         key[1] = said1;

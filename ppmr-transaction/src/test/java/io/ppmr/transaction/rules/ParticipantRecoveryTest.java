@@ -8,7 +8,7 @@ import io.ppmr.transaction.journal.TransactionRecord;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Tests what a restarted participant does with what it had decided and may not have carried out. */
+/** Tests a restarted participant that decided and may not have carried out the decision. */
 class ParticipantRecoveryTest {
     private static final String ID = "m-1";
     private static final TransactionRecord VOTE =

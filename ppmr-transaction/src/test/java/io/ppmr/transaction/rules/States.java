@@ -2,11 +2,11 @@ package io.ppmr.transaction.rules;
 
 import java.util.List;
 
-/** States as tests of other packages need them, in the first attempt. */
+/** States of the first attempt, for tests of other packages. */
 public final class States {
     private States() {}
 
-    /** A coordinator of which nobody may have voted. */
+    /** Returns a coordinator of which no participant may have voted. */
     public static CoordinatorState unsealed(
             String migrationId, List<String> participants, CoordinatorState.CoordinatorPhase phase) {
         return CoordinatorState.fresh(migrationId)
@@ -14,26 +14,24 @@ public final class States {
                 .in(phase);
     }
 
-    /** A coordinator of which all may have voted. */
+    /** Returns a coordinator of which all participants may have voted. */
     public static CoordinatorState sealed(
             String migrationId, List<String> participants, CoordinatorState.CoordinatorPhase phase) {
         return unsealed(migrationId, participants, phase).withEach(CoordinatorState.Member::withSealed);
     }
 
-    /** A participant that hears the source. */
+    /** Returns a participant that is connected to the source. */
     public static ParticipantState participant(
             String migrationId, List<String> participants, String self, ParticipantState.Phase phase) {
-        return ParticipantState.nothing(migrationId)
-                .begun(1, participants, self)
-                .in(phase);
+        return ParticipantState.fresh(migrationId).begun(1, participants, self).in(phase);
     }
 
-    /** The same participant, its source lost or not. */
+    /** Returns the participant with its source lost or not. */
     public static ParticipantState withoutSource(ParticipantState state, boolean lost) {
         return state.withSourceLost(lost);
     }
 
-    /** The same participant when it has decided to commit by itself. */
+    /** Returns the participant after its own decision to commit. */
     public static ParticipantState committedHere(ParticipantState state) {
         return state.decided(ParticipantState.Phase.COMMITTED, true, "");
     }

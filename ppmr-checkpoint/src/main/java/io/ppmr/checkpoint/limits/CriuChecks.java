@@ -1,6 +1,6 @@
 package io.ppmr.checkpoint.limits;
 
-import io.ppmr.checkpoint.sharing.MemberLook;
+import io.ppmr.checkpoint.sharing.MemberCheck;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,43 +14,43 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Makes the looks of a scan for what CRIU does not write, as its further arguments say. Immutable, for any thread.
+ * Makes the checks of a scan for state that CRIU does not write with its arguments. Immutable, for any thread.
  *
  * @param arguments further arguments of {@code criu dump}
  * @param pods whether the ranks are pods, whose address moves with them and whose processes are in no sandbox
- * @param sandboxes what becomes of processes that may be in a sandbox of Landlock
+ * @param sandboxes treatment of processes that may be in a Landlock sandbox
  */
-public record CriuLooks(List<String> arguments, boolean pods, SandboxRule sandboxes) {
-    private static final Logger LOG = LoggerFactory.getLogger(CriuLooks.class);
+public record CriuChecks(List<String> arguments, boolean pods, SandboxRule sandboxes) {
+    private static final Logger LOG = LoggerFactory.getLogger(CriuChecks.class);
     private static final long MIB = 1 << 20;
 
-    /** The folders in which a CRIU looks for plugins that write devices, unless it is told another folder. */
+    /** The default folders in which CRIU looks for plugins that write devices. */
     private static final List<Path> PLUGINS =
             List.of(Path.of("/usr/lib/criu"), Path.of("/usr/libexec/criu"), Path.of("/usr/local/lib/criu"));
 
     private static final Set<String> NAMES_PLUGINS = Set.of("--libdir", "-L", "--external");
 
-    /** Says what becomes of a process that may be in a sandbox. */
+    /** The treatment of a process that may be in a sandbox. */
     public enum SandboxRule {
-        /** It is refused. */
+        /** The process is refused. */
         REFUSE,
-        /** The log says so. */
+        /** The process is accepted with a warning in the log. */
         WARN,
-        /** It is not looked for. */
+        /** Sandboxes are not checked. */
         PASS
     }
 
-    public CriuLooks {
+    public CriuChecks {
         arguments = List.copyOf(arguments);
     }
 
     /**
-     * Returns new looks for a scan before the ranks are stopped.
+     * Returns new checks for a scan before the ranks are stopped.
      *
-     * @param deadlineNs when the scan must have ended, by the monotonic clock
+     * @param deadlineNs end of the scan, on the monotonic clock
      */
-    public List<MemberLook> beforeStop(long deadlineNs) {
-        List<MemberLook> looks = new ArrayList<>(whileHeld(deadlineNs));
+    public List<MemberCheck> beforeStop(long deadlineNs) {
+        List<MemberCheck> looks = new ArrayList<>(whileHeld(deadlineNs));
         looks.add(new DescriptorKinds(hasPlugins()));
         looks.add(new ExecutionModes());
         looks.add(new UnlinkedFiles(ghostLimit(), arguments.contains("--link-remap")));
@@ -65,14 +65,14 @@ public record CriuLooks(List<String> arguments, boolean pods, SandboxRule sandbo
         return looks;
     }
 
-    /** Returns new looks for what CRIU leaves out without a word; the same of ranks that are held. */
-    public List<MemberLook> whileHeld(long deadlineNs) {
+    /** Returns new checks for state that CRIU leaves out without an error, for ranks that are held. */
+    public List<MemberCheck> whileHeld(long deadlineNs) {
         return List.of(new GroupMemberships(deadlineNs));
     }
 
     private boolean hasPlugins() {
         return arguments.stream().anyMatch(argument -> NAMES_PLUGINS.contains(argument.split("=", 2)[0]))
-                || PLUGINS.stream().anyMatch(CriuLooks::isFilled);
+                || PLUGINS.stream().anyMatch(CriuChecks::isFilled);
     }
 
     private static boolean isFilled(Path folder) {
@@ -82,12 +82,12 @@ public record CriuLooks(List<String> arguments, boolean pods, SandboxRule sandbo
         try (Stream<Path> plugins = Files.list(folder)) {
             return plugins.anyMatch(plugin -> plugin.toString().endsWith(".so"));
         } catch (IOException e) {
-            LOG.debug("{} is not looked at: {}", folder, e.toString());
+            LOG.debug("{} is left out: {}", folder, e.toString());
             return false;
         }
     }
 
-    /** The largest file without a name that CRIU writes: a MiB, unless an argument says otherwise. */
+    /** Returns the size of the largest unlinked file that CRIU writes: 1 MiB, unless an argument changes it. */
     private long ghostLimit() {
         long limit = MIB;
         for (int at = 0; at < arguments.size(); at++) {
@@ -101,7 +101,7 @@ public record CriuLooks(List<String> arguments, boolean pods, SandboxRule sandbo
         return limit;
     }
 
-    /** A size as CRIU reads it: a number with K, M or G behind it. */
+    /** Parses a size as CRIU does: a number with K, M or G behind it. */
     static OptionalLong bytes(String text) {
         String size = text.strip().toUpperCase(Locale.ROOT);
         if (!size.matches("\\d{1,9}[KMG]?")) {

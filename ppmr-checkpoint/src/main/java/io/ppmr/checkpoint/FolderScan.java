@@ -13,44 +13,44 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Looks at the threads or the descriptors of a process, of which a user decides how many there are. Those of a crowd
- * are looked at by several threads of this service at once: the processors are free while the job is stopped, and its
- * pause is shorter so. What is found is handed over in the kernel's order, by the thread that asks, some hundreds at a
- * time. For one call and one thread.
+ * Inspects the threads or descriptors of a process, whose number its user decides. If there are many, several threads
+ * of this service inspect them at once. The processors are free while the job is stopped, and its pause gets shorter.
+ * The results are passed on in the kernel's order, by the calling thread, some hundreds at a time. For one call and one
+ * thread.
  */
-final class FolderLooks<T> {
-    /** A look that ends at the first that it finds reads no more than it needs. */
+final class FolderScan<T> {
+    /** Size of the first batch. A search that ends at the first result reads only few entries. */
     private static final int FIRST = 8;
 
-    /** As many are looked at without help. */
+    /** Maximum number of entries that are inspected without helpers. */
     private static final int FEW = 128;
 
     private static final int MANY = 1024;
     private static final int MOST_WORKERS = 4;
 
-    /** A look at one of them. Any thread, several at once. */
+    /** Inspects one entry. Any thread, several at once. */
     @FunctionalInterface
-    interface FolderLook<T> {
+    interface EntryInspector<T> {
         /**
-         * Looks.
+         * Inspects an entry.
          *
-         * @param folder in which they are
-         * @param name its name in there, which is its number
-         * @return what was found; empty if it is gone, or not wanted
+         * @param folder the folder of the entries
+         * @param name name of the entry, which is its number
+         * @return the result, or empty if the entry is gone, or not needed
          */
         Optional<T> at(ProcFolder folder, String name) throws IOException;
     }
 
-    /** Receives what was found. */
+    /** Receives the results. */
     @FunctionalInterface
-    interface LookSink<T> {
-        /** Returns false if no more is wanted. */
+    interface ResultSink<T> {
+        /** Receives a result. Returns false if no more are needed. */
         boolean take(T found) throws IOException, CheckpointException;
     }
 
     private final ProcFolder folder;
-    private final FolderLook<T> look;
-    private final LookSink<T> sink;
+    private final EntryInspector<T> look;
+    private final ResultSink<T> sink;
     private final List<String> waiting = new ArrayList<>();
     private final int workers =
             Math.max(2, Math.min(MOST_WORKERS, Runtime.getRuntime().availableProcessors()));
@@ -58,27 +58,28 @@ final class FolderLooks<T> {
     private int most = FIRST;
     private boolean over;
 
-    private FolderLooks(ProcFolder folder, FolderLook<T> look, LookSink<T> sink) {
+    private FolderScan(ProcFolder folder, EntryInspector<T> look, ResultSink<T> sink) {
         this.folder = folder;
         this.look = look;
         this.sink = sink;
     }
 
     /**
-     * Looks at each thread of a process.
+     * Inspects each thread of a process.
      *
      * @throws java.nio.file.NoSuchFileException if the process has ended
      */
-    static <T> void threads(int pid, FolderLook<T> look, LookSink<T> sink) throws IOException, CheckpointException {
+    static <T> void threads(int pid, EntryInspector<T> look, ResultSink<T> sink)
+            throws IOException, CheckpointException {
         try (ProcFolder threads = ProcFolder.open("/proc/" + pid + "/task")) {
             each(threads, look, sink);
         }
     }
 
-    /** Looks at each entry of a folder. */
-    static <T> void each(ProcFolder folder, FolderLook<T> look, LookSink<T> sink)
+    /** Inspects each entry of a folder. */
+    static <T> void each(ProcFolder folder, EntryInspector<T> look, ResultSink<T> sink)
             throws IOException, CheckpointException {
-        FolderLooks<T> looks = new FolderLooks<>(folder, look, sink);
+        FolderScan<T> looks = new FolderScan<>(folder, look, sink);
         try {
             folder.<CheckpointException>forEach(looks::add);
             looks.flush();
@@ -139,7 +140,7 @@ final class FolderLooks<T> {
         }
     }
 
-    /** Each look ends by itself, soon. */
+    /** Each inspection ends by itself, soon. */
     private List<T> result(Future<List<T>> part) throws IOException {
         return UninterruptedWait.of(() -> {
                     try {
@@ -166,7 +167,7 @@ final class FolderLooks<T> {
         }
     }
 
-    /** A helper that is in the middle of a look needs the folder, which is closed next. */
+    /** Waits for helpers, which still need the folder. The folder is closed next. */
     private void end() {
         if (helpers != null) {
             helpers.shutdown();

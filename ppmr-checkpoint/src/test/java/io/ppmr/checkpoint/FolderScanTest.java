@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 @Timeout(60)
-class FolderLooksTest {
+class FolderScanTest {
     private static final int CROWD = 400;
 
     @TempDir
@@ -42,7 +42,7 @@ class FolderLooksTest {
             folder.forEach(due::add);
             due.removeIf(name -> name.endsWith("7"));
             List<String> found = new ArrayList<>();
-            FolderLooks.<String>each(
+            FolderScan.<String>each(
                     folder,
                     (in, name) -> {
                         lookers.add(Thread.currentThread());
@@ -64,7 +64,7 @@ class FolderLooksTest {
         fill(CROWD);
         List<String> looked = new ArrayList<>();
         try (ProcFolder folder = ProcFolder.open(directory.toString())) {
-            FolderLooks.<String>each(
+            FolderScan.<String>each(
                     folder,
                     (in, name) -> {
                         looked.add(name);
@@ -82,7 +82,7 @@ class FolderLooksTest {
         try (ProcFolder folder = ProcFolder.open(directory.toString())) {
             IOException failure = assertThrows(
                     IOException.class,
-                    () -> FolderLooks.<String>each(
+                    () -> FolderScan.<String>each(
                             folder,
                             (in, name) -> {
                                 if (Thread.currentThread() != self) {
@@ -99,6 +99,6 @@ class FolderLooksTest {
     void shouldSayThatAProcessIsGone() {
         assertThrows(
                 NoSuchFileException.class,
-                () -> FolderLooks.<String>threads(Integer.MAX_VALUE, (in, name) -> Optional.of(name), name -> true));
+                () -> FolderScan.<String>threads(Integer.MAX_VALUE, (in, name) -> Optional.of(name), name -> true));
     }
 }

@@ -11,19 +11,19 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class CriuLooksTest {
+class CriuChecksTest {
     private static final Holder MEMBER = new Holder(100, "solver", 3);
 
     @ParameterizedTest
     @CsvSource({"1048576, 1048576", "2k, 2048", "16M, 16777216", "1G, 1073741824"})
     void shouldReadASizeAsCriuDoes(String text, long bytes) {
-        assertEquals(OptionalLong.of(bytes), CriuLooks.bytes(text));
+        assertEquals(OptionalLong.of(bytes), CriuChecks.bytes(text));
     }
 
     @ParameterizedTest
     @CsvSource({"''", "M", "-1", "1T", "99999999999"})
     void shouldReadNoSizeWhereThereIsNone(String text) {
-        assertEquals(OptionalLong.empty(), CriuLooks.bytes(text));
+        assertEquals(OptionalLong.empty(), CriuChecks.bytes(text));
     }
 
     private static String status(String... lines) {
@@ -72,7 +72,7 @@ class CriuLooksTest {
         assertEquals(refusals, look.refusals().size());
     }
 
-    /** Filters of system calls turn it off on some kernels, and CRIU writes the filters. */
+    /** Filters of system calls disable it on some kernels, and CRIU writes the filters. */
     @Test
     void shouldRefuseNoSpeculationThatAFilterHasTurnedOff() {
         ExecutionModes look = new ExecutionModes();
