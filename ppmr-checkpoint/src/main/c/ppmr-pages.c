@@ -1,41 +1,44 @@
-/* ppmr-pages: passes CRIU's memory pages through an image directory as streams, from the held original to the held
- * copy.
+/*
+ * ppmr-pages: sends the memory pages of held processes through an image directory into their held copies.
  *
- *   ppmr-pages source --frame-bytes N --images DIR --scratch DIR --pid PID [--pid PID]... -- CRIU dump ARGUMENT...
- *   ppmr-pages target --frame-bytes N --images DIR --pids-file FILE -- CRIU lazy-pages ARGUMENT... -- RESTORE...
+ *   ppmr-pages source --images DIR --scratch DIR --root PID --pid PID [--pid PID]... -- CRIU dump ARGUMENT...
+ *   ppmr-pages target --images DIR --work DIR --pids-file FILE -- CRIU restore ARGUMENT...
  *
- * `criu dump --lazy-pages` writes everything except the lazy pages into its images. It reports that by a byte on its
- * status descriptor, and then serves the pages over a socket. `criu lazy-pages` requests over such a socket the
- * pages of a restored process and inserts them. Both sockets are pairs that end here. No process listens on a
- * network.
+ * The pages are CRIU's lazy pages. `criu dump --lazy-pages` writes everything else into its images, reports that on its
+ * status descriptor, and then waits in its page server. The processes stay in ptrace-stop meanwhile, so that even a
+ * SIGCONT leaves them stopped. The source reads the pages from the processes' memory during this wait, and then closes
+ * the connection to the page server: CRIU ends as after a transfer. CRIU's exit status proves nothing about the pages.
  *
- * At the source the lazy pages of all processes are written to one file, pages.stream, one behind the other. The
- * target reads it while it is written. Their order follows from the pagemaps: a piece of each process in turn, as
- * the daemon requests them. So no process waits for another one's pages. pages.list names the processes that
- * have any. It gets its name by a rename when all other images are complete, which the target waits for. The kernel
- * writes into a restored thread's rseq area before the thread stops. Therefore the pages with such areas come first
- * ("first" in the list), because a restore requests them out of turn.
+ * The source writes the lazy pages of all processes into one file, pages.stream, which the target reads while it is
+ * written. The page maps define the order: a block of each process in turn, and the root's blocks last. pages.list
+ * names the processes with their numbers of pages, the root last. It gets its name by a rename when all other images
+ * are whole: the target waits for that name.
  *
- * ppmr-pages reads the pagemaps and the core images, but files in the image directory cannot be read back. Therefore
- * CRIU writes those into the scratch folder, by links of their names, and they are copied.
+ * The target takes the place of `criu lazy-pages`. CRIU's restored processes send their userfaultfd descriptors over
+ * lazy-pages.socket, and the target copies each page into its process once (UFFDIO_COPY, ioctl_userfaultfd(2)). A fault
+ * on a page that is not there yet waits for its turn. The root's pages must be last: the root registers its memory when
+ * all other processes are restored, and they can need their own pages for that. Any other order can wait for ever.
  *
- * The target succeeds under three conditions. The daemon and the restore have ended with 0, the daemon has closed
- * its connection, and each lazy page of the pagemaps was delivered. Pages that arrive before their request are kept
- * here, up to a limit. A request is answered with the available part of one piece, because the daemon requests the
- * rest again.
+ * A second process, the holder, has all descriptors, too. If this program ends early, the memory stays registered until
+ * the copies have ended: a copy that is continued then waits for its page, and never runs on zeros.
  *
- * CRIU's frames have 24 bytes before 4.2 (32 bits for a number of pages) and 32 since.
+ * The target succeeds when each lazy page was copied once, CRIU has sent its final word, and the restore has ended with 0.
+ *
+ * Images are read here, and what is written into the image directory cannot be read back. So CRIU is led to write the
+ * page maps and the memory maps into the scratch directory, by links of their names, and they are copied.
  *
  * The caller has stopped the original's processes (SIGSTOP), so that they stay stopped if CRIU fails.
  *
- * Exit status: 0, or 1 with a message on standard error. */
+ * Exit status: 0, or 1 with a message on standard error.
+ */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,56 +46,60 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "userfaultfd.h"
+
 enum {
     PAGE = 4096,
-    /* One FUSE request, and the default chunk. */
+    /* One FUSE request. */
     SLOT_PAGES = 32,
-    RING_PAGES = 16 * SLOT_PAGES,
-    /* Maximum part of a process in one piece, if its run is long enough. */
-    MOST_PIECE_PAGES = 64,
+    /* A turn of a process: the usual chunk. */
+    BLOCK_PAGES = 64,
+    RING_PAGES = 8 * BLOCK_PAGES,
     MAX_PROCESSES = 1024,
-    MAX_FIRST = 65536,
-    /* Maximum number of pages that were read before their request: 64 MiB, and two pieces of each process. */
-    MAX_KEPT = 16384,
-    /* Number of pages that are read before the daemon's requests: 4 MiB. */
-    AHEAD_PAGES = 16 * MOST_PIECE_PAGES,
-    /* A stopped daemon continues when this many pages wait for it, or no more follow. */
-    BATCH_PAGES = AHEAD_PAGES / 2,
-    MAX_ASKED = 1 << 20,
-    /* Pending requests to CRIU's page server. Many more would fill the socket from which it reads them. */
-    MOST_QUESTIONS = 128,
-    /* Unanswered requests of CRIU's daemon: one for each process, and for each thread at the beginning. */
-    MOST_OPEN = 1 << 16,
+    MAX_RUNS = 1 << 24,
+    MOST_FILLERS = 2,
+    /* ENOENT of UFFDIO_COPY: the process has not registered its memory yet. */
+    REGISTRATION_PAUSE_NS = 300000,
+    REGISTRATION_LIMIT_S = 60,
+    MESSAGE_LIMIT_S = 10,
+    HOLDER_LOOK_NS = 20000000,
+    /* Any address that every process may have: the holder copies nothing there. */
+    PROBED_ADDRESS = 1 << 30,
+    /* Descriptors of this program, beside those of the copies. */
+    OTHER_DESCRIPTORS = 64,
+    MOST_EVENTS = 16,
     IMAGE_HEAD_BYTES = 8,
     DIGITS_MAX = 20
 };
 
 /* images/pagemap.proto, criu/include/image.h */
+#define PAGEMAP_PARENT 1U
 #define PAGEMAP_LAZY 2U
-#define PAGE_PRESENT 4U
-/* criu/page-xfer.c */
-#define COMMAND_MASK 0xffffU
-#define FLAGS_SHIFT 16
-#define COMMAND_ADD 6U
-#define COMMAND_GET 7U
-#define COMMAND_CLOSE 0x1023U
-#define COMMAND_FORCE_CLOSE 0x1024U
-/* images/core.proto: core_entry.thread_core.rseq_entry.rseq_abi_pointer */
-#define FIELD_THREAD_CORE 5U
-#define FIELD_RSEQ 15U
-#define FIELD_RSEQ_POINTER 1U
+#define PAGEMAP_PRESENT 4U
+/* images/mm.proto, images/vma.proto, mmap(2) */
+#define FIELD_VMAS 14U
+#define MAP_KIND (0x02U | 0x20U | 0x2000U | 0x40000U)
+#define MAP_LAZY (0x02U | 0x20U)
+/* criu/include/uffd.h, criu/uffd.c */
+#define SOCKET_NAME "lazy-pages.socket"
+#define RESTORE_FINISHED 0x52535446
 
 #define LIST_NAME "pages.list"
-/* Change this with the order of the pages or the size of a piece, because both nodes must have the same version. */
-#define LIST_HEAD "ppmr pages 2, pieces of 64"
-_Static_assert(MOST_PIECE_PAGES == 64, "the list's head has the length of a piece");
+/* Change this with the order of the pages or the size of a block: both sides must have the same version. */
+#define LIST_HEAD "ppmr pages 3, blocks of 64, root last"
+_Static_assert(BLOCK_PAGES == 64, "the list's head says how long a block is");
 #define STREAM_NAME "pages.stream"
 
 static const char *mode = "ppmr-pages";
@@ -108,15 +115,20 @@ static void say(const char *format, va_list arguments, int error)
     fflush(stderr);
 }
 
-/* The source's CRIU, and its end of the socket; 0 and -1 while there is none. */
+/* The source's CRIU, and our side of its socket; 0 and -1 while there is none. */
 static pid_t dump_pid;
 static int dump_socket = -1;
 
 enum { DUMP_END_LOOKS = 100, DUMP_END_PAUSE_US = 50000 };
 
-/* Ends all threads at once, because one of them may wait in the image filesystem. PR_SET_PDEATHSIG signals the
- * target's children. The source's CRIU notices that its pages are no longer read, and detaches from the processes.
- * This waits for it, because the caller considers the processes free when this program has ended. */
+/* Keeps the descriptors of a target whose holder is gone; does nothing otherwise. */
+static void replace_holder(void);
+
+/*
+ * Ends all threads at once: one of them may wait in the image filesystem. The kernel ends the target's restore then
+ * (PR_SET_PDEATHSIG). The source's CRIU notices the end of its connection, and detaches from the processes. That is
+ * waited for, since the caller considers the processes free when this program has ended.
+ */
 __attribute__((noreturn)) static void leave(void)
 {
     if (dump_pid > 0) {
@@ -125,6 +137,7 @@ __attribute__((noreturn)) static void leave(void)
             usleep(DUMP_END_PAUSE_US);
         }
     }
+    replace_holder();
     _exit(1);
 }
 
@@ -167,7 +180,7 @@ static void *enlarge(void *memory, size_t count, size_t bytes)
 
 /* ---- images --------------------------------------------------------------------------------------------------- */
 
-/* The content of a file. */
+/* A file's bytes. */
 struct bytes {
     uint8_t *at;
     size_t length;
@@ -238,7 +251,7 @@ static uint64_t varint(struct message *message)
     fail("%s holds a number of more than 64 bits", message->name);
 }
 
-/* Returns the next field's number, or 0 at the end. A number is in value, a field with a length in part. */
+/* The next field's number, or 0 at the end. A number is in value, what has a length in part. */
 static unsigned next_field(struct message *message, uint64_t *value, struct message *part)
 {
     if (message->at == message->end) {
@@ -257,9 +270,9 @@ static unsigned next_field(struct message *message, uint64_t *value, struct mess
         length = 8;
         break;
     case 2: {
-        uint64_t stated = varint(message);
+        uint64_t told = varint(message);
         left = (size_t)(message->end - message->at);
-        length = stated > left ? left + 1 : (size_t)stated;
+        length = told > left ? left + 1 : (size_t)told;
         break;
     }
     case 5:
@@ -276,7 +289,7 @@ static unsigned next_field(struct message *message, uint64_t *value, struct mess
     return (unsigned)(tag >> 3);
 }
 
-/* Reads the next message of an image file, with 32 bits of length before each. Returns false at the file's end. */
+/* The next message of an image file: 32 bits of length before each; false at the file's end. */
 static bool next_message(struct bytes *image, size_t *offset, const char *name, struct message *message)
 {
     if (*offset == image->length) {
@@ -298,7 +311,7 @@ static bool next_message(struct bytes *image, size_t *offset, const char *name, 
 
 /* ---- one process's lazy pages ---------------------------------------------------------------------------------- */
 
-/* Adjacent pages, and the place of the first one among the process's pages. */
+/* Adjacent pages of one mapping, and the number of the first of them among the process's lazy pages. */
 struct run {
     uint64_t address;
     uint64_t pages;
@@ -307,31 +320,129 @@ struct run {
 
 struct pages {
     int pid;
-    /* Runs by address, as in the pagemap. After put_in_order they are split at the first pages, and have their
-     * places. */
+    /* By address, as the page map has them. */
     struct run *runs;
     size_t run_count;
-    uint64_t *first;
-    size_t first_count;
+    size_t run_room;
     uint64_t total;
-    /* Number of its pages that are in the order of all pages so far. */
-    uint64_t ordered;
+    /* The position of the order of all pages in this process. */
     size_t at_run;
     uint64_t in_run;
 };
 
-static void read_pagemap(struct pages *pages, struct bytes *image, const char *name)
+static void add_run(struct pages *pages, uint64_t address, uint64_t count, const char *name)
+{
+    if (pages->run_count == pages->run_room) {
+        if (pages->run_count >= MAX_RUNS) {
+            fail("%s has more than %d runs of lazy pages", name, (int)MAX_RUNS);
+        }
+        pages->run_room = pages->run_room == 0 ? 256 : 2 * pages->run_room;
+        pages->runs = enlarge(pages->runs, pages->run_room, sizeof *pages->runs);
+    }
+    pages->runs[pages->run_count++] = (struct run){address, count, pages->total};
+    pages->total += count;
+}
+
+/* A mapping of the memory map. */
+struct mapping {
+    uint64_t start;
+    uint64_t end;
+    bool lazy;
+};
+
+/* The mappings of a memory map, one after the other. */
+struct mappings {
+    struct message message;
+    struct mapping now;
+    const char *name;
+};
+
+static void open_mappings(struct mappings *mappings, struct bytes *image, const char *name)
+{
+    size_t offset = IMAGE_HEAD_BYTES;
+    *mappings = (struct mappings){.name = name};
+    if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &mappings->message)) {
+        fail("%s has no entry", name);
+    }
+}
+
+/* Continues with the next mapping; false behind the last one. */
+static bool next_mapping(struct mappings *mappings)
+{
+    uint64_t value;
+    struct message vma;
+    unsigned field;
+    do {
+        field = next_field(&mappings->message, &value, &vma);
+    } while (field != 0 && field != FIELD_VMAS);
+    if (field == 0) {
+        return false;
+    }
+    uint64_t behind = mappings->now.end;
+    uint64_t flags = 0;
+    mappings->now = (struct mapping){0, 0, false};
+    struct message part;
+    while ((field = next_field(&vma, &value, &part)) != 0) {
+        switch (field) {
+        case 1:
+            mappings->now.start = value;
+            break;
+        case 2:
+            mappings->now.end = value;
+            break;
+        case 6:
+            flags = value;
+            break;
+        default:
+            break;
+        }
+    }
+    mappings->now.lazy = (flags & MAP_KIND) == MAP_LAZY;
+    if (mappings->now.start % PAGE != 0 || mappings->now.end % PAGE != 0 || mappings->now.start >= mappings->now.end
+        || mappings->now.start < behind) {
+        fail("%s: the mapping at %" PRIx64 " is not behind the one before", mappings->name, mappings->now.start);
+    }
+    return true;
+}
+
+/* Adds a run of lazy pages, a part for each mapping: one UFFDIO_COPY stays within a mapping. */
+static void add_lazy(struct pages *pages, struct mappings *mappings, uint64_t address, uint64_t count)
+{
+    while (count > 0) {
+        while (mappings->now.end <= address) {
+            if (!next_mapping(mappings)) {
+                fail("%s has no mapping at %" PRIx64 ", where PID %d has lazy pages", mappings->name, address,
+                     pages->pid);
+            }
+        }
+        if (mappings->now.start > address || !mappings->now.lazy) {
+            fail("%s has no private anonymous mapping at %" PRIx64 ", where PID %d has lazy pages", mappings->name,
+                 address, pages->pid);
+        }
+        uint64_t room = (mappings->now.end - address) / PAGE;
+        uint64_t part = count < room ? count : room;
+        add_run(pages, address, part, mappings->name);
+        address += part * PAGE;
+        count -= part;
+    }
+}
+
+/* Reads a process's page map and memory map. */
+static void read_maps(struct pages *pages, struct bytes *image, const char *name, struct bytes *memory_map,
+                      const char *memory_name)
 {
     size_t offset = IMAGE_HEAD_BYTES;
     struct message message;
     if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &message)) {
         fail("%s has no head", name);
     }
-    size_t room = 0;
+    struct mappings mappings;
+    open_mappings(&mappings, memory_map, memory_name);
     uint64_t behind = 0;
     while (next_message(image, &offset, name, &message)) {
         uint64_t address = 0;
-        uint64_t count = 0;
+        uint64_t narrow = 0;
+        uint64_t wide = 0;
         uint64_t flags = 0;
         uint64_t value;
         struct message part;
@@ -342,15 +453,24 @@ static void read_pagemap(struct pages *pages, struct bytes *image, const char *n
                 address = value;
                 break;
             case 2: /* of 32 bits, before CRIU 4.2 */
-            case 5:
-                count = value;
+                narrow = value;
                 break;
             case 4:
                 flags = value;
                 break;
+            case 5:
+                wide = value;
+                break;
             default:
                 break;
             }
+        }
+        uint64_t count = wide != 0 ? wide : narrow;
+        if (wide != 0 && narrow != 0 && wide != narrow) {
+            fail("%s: the entry at %" PRIx64 " has two numbers of pages", name, address);
+        }
+        if ((flags & ~(PAGEMAP_LAZY | PAGEMAP_PRESENT)) != 0) {
+            fail("%s: the entry at %" PRIx64 " has flags that are not known: %" PRIx64, name, address, flags);
         }
         if ((flags & PAGEMAP_LAZY) == 0 || count == 0) {
             continue;
@@ -359,38 +479,7 @@ static void read_pagemap(struct pages *pages, struct bytes *image, const char *n
             fail("%s: the entry at %" PRIx64 " is not a run of pages behind the one before", name, address);
         }
         behind = address + count * PAGE;
-        if (pages->run_count == room) {
-            room = room == 0 ? 256 : 2 * room;
-            pages->runs = enlarge(pages->runs, room, sizeof *pages->runs);
-        }
-        pages->runs[pages->run_count++] = (struct run){address, count, 0};
-        pages->total += count;
-    }
-}
-
-/* Returns the page with the rseq area of a thread, or 0. */
-static uint64_t rseq_page(struct bytes *image, const char *name)
-{
-    size_t offset = IMAGE_HEAD_BYTES;
-    struct message core;
-    if (image->length < IMAGE_HEAD_BYTES || !next_message(image, &offset, name, &core)) {
-        fail("%s has no entry", name);
-    }
-    static const unsigned way[] = {FIELD_THREAD_CORE, FIELD_RSEQ, FIELD_RSEQ_POINTER};
-    for (size_t step = 0;; step++) {
-        uint64_t value;
-        struct message part;
-        unsigned field;
-        do {
-            field = next_field(&core, &value, &part);
-        } while (field != 0 && field != way[step]);
-        if (field == 0) {
-            return 0;
-        }
-        if (step == sizeof way / sizeof way[0] - 1) {
-            return value - value % PAGE;
-        }
-        core = part;
+        add_lazy(pages, &mappings, address, count);
     }
 }
 
@@ -412,217 +501,73 @@ static const struct run *find_run(const struct pages *pages, uint64_t address)
     return NULL;
 }
 
-static int by_number(const void *left, const void *right)
+static void image_name(char name[NAME_MAX], const char *kind, int pid)
 {
-    uint64_t one = *(const uint64_t *)left;
-    uint64_t other = *(const uint64_t *)right;
-    return one < other ? -1 : one > other;
+    snprintf(name, NAME_MAX, "%s-%d.img", kind, pid);
 }
 
-/* Keeps, of the first pages, those that are lazy, once each, by address. */
-static void settle_first(struct pages *pages)
-{
-    if (pages->first_count == 0) {
-        return;
-    }
-    qsort(pages->first, pages->first_count, sizeof *pages->first, by_number);
-    size_t kept = 0;
-    for (size_t i = 0; i < pages->first_count; i++) {
-        uint64_t address = pages->first[i];
-        if ((kept == 0 || pages->first[kept - 1] != address) && find_run(pages, address) != NULL) {
-            pages->first[kept++] = address;
-        }
-    }
-    pages->first_count = kept;
-}
-
-/* Assigns every page its place among the process's pages: the first ones in front, then the others by address. */
-static void put_in_order(struct pages *pages)
-{
-    struct run *split = allocate(pages->run_count + 2 * pages->first_count, sizeof *split);
-    size_t count = 0;
-    size_t next = 0;
-    uint64_t place = pages->first_count;
-    for (size_t i = 0; i < pages->run_count; i++) {
-        struct run run = pages->runs[i];
-        uint64_t end = run.address + run.pages * PAGE;
-        while (next < pages->first_count && pages->first[next] < end) {
-            uint64_t before = (pages->first[next] - run.address) / PAGE;
-            if (before > 0) {
-                split[count++] = (struct run){run.address, before, place};
-                place += before;
-            }
-            split[count++] = (struct run){pages->first[next], 1, next};
-            run.address = pages->first[next] + PAGE;
-            next++;
-        }
-        if (run.address < end) {
-            uint64_t rest = (end - run.address) / PAGE;
-            split[count++] = (struct run){run.address, rest, place};
-            place += rest;
-        }
-    }
-    free(pages->runs);
-    pages->runs = split;
-    pages->run_count = count;
-}
-
-static void pagemap_name(char name[NAME_MAX], int pid)
-{
-    snprintf(name, NAME_MAX, "pagemap-%d.img", pid);
-}
-
-/* Adjacent pages of a process, in the order of the stream. */
+/* Adjacent pages of a process. */
 struct piece {
-    size_t process;
     uint64_t address;
     uint64_t pages;
     uint64_t place;
 };
 
-/* All pages of all processes: the first ones, then a piece of each process in turn. */
+/* Up to BLOCK_PAGES pages of one process, in the order of the stream. */
+struct block {
+    size_t process;
+    size_t count;
+    uint64_t pages;
+    struct piece pieces[BLOCK_PAGES];
+};
+
+/* All pages of all processes: a block of each process but the last in turn, and then the blocks of the last one. */
 struct order {
     struct pages **all;
     size_t count;
-    size_t first_of;
     size_t turn;
 };
 
-static bool next_first(struct pages *pages, struct piece *piece)
+/* Fills a block with a process's next pages; false when it has no more. */
+static bool next_of(struct pages *pages, struct block *block)
 {
-    if (pages->ordered >= pages->first_count) {
-        return false;
-    }
-    piece->address = pages->first[pages->ordered];
-    piece->pages = 1;
-    return true;
-}
-
-static bool next_other(struct pages *pages, struct piece *piece)
-{
-    while (pages->at_run < pages->run_count
-           && (pages->in_run == pages->runs[pages->at_run].pages || pages->runs[pages->at_run].place < pages->first_count)) {
-        pages->at_run++;
-        pages->in_run = 0;
-    }
-    if (pages->at_run == pages->run_count) {
-        return false;
-    }
-    const struct run *run = &pages->runs[pages->at_run];
-    uint64_t left = run->pages - pages->in_run;
-    piece->address = run->address + pages->in_run * PAGE;
-    piece->pages = left < MOST_PIECE_PAGES ? left : MOST_PIECE_PAGES;
-    pages->in_run += piece->pages;
-    return true;
-}
-
-/* Returns false when there are no more. */
-static bool next_piece(struct order *order, struct piece *piece)
-{
-    bool found = false;
-    while (!found && order->first_of < order->count) {
-        piece->process = order->first_of;
-        found = next_first(order->all[piece->process], piece);
-        order->first_of += found ? 0 : 1;
-    }
-    for (size_t tries = 0; !found && tries < order->count; tries++) {
-        piece->process = order->turn;
-        found = next_other(order->all[piece->process], piece);
-        order->turn = (order->turn + 1) % order->count;
-    }
-    if (found) {
-        piece->place = order->all[piece->process]->ordered;
-        order->all[piece->process]->ordered += piece->pages;
-    }
-    return found;
-}
-
-/* ---- CRIU's frames --------------------------------------------------------------------------------------------- */
-
-static size_t frame_bytes;
-
-struct frame {
-    uint32_t command;
-    uint64_t pages;
-    uint64_t address;
-    uint64_t process;
-};
-
-enum { MAX_FRAME_BYTES = 32 };
-
-static void encode(const struct frame *frame, uint8_t *at)
-{
-    memset(at, 0, frame_bytes);
-    memcpy(at, &frame->command, 4);
-    if (frame_bytes == MAX_FRAME_BYTES) {
-        memcpy(at + 8, &frame->pages, 8);
-    } else {
-        uint32_t pages = (uint32_t)frame->pages;
-        memcpy(at + 4, &pages, 4);
-    }
-    memcpy(at + frame_bytes - 16, &frame->address, 8);
-    memcpy(at + frame_bytes - 8, &frame->process, 8);
-}
-
-static struct frame decode(const uint8_t *at)
-{
-    struct frame frame;
-    memcpy(&frame.command, at, 4);
-    if (frame_bytes == MAX_FRAME_BYTES) {
-        memcpy(&frame.pages, at + 8, 8);
-    } else {
-        uint32_t pages;
-        memcpy(&pages, at + 4, 4);
-        frame.pages = pages;
-    }
-    memcpy(&frame.address, at + frame_bytes - 16, 8);
-    memcpy(&frame.process, at + frame_bytes - 8, 8);
-    return frame;
-}
-
-static void send_all(int peer, const char *peer_name, const void *data, size_t length)
-{
-    const uint8_t *at = data;
-    while (length > 0) {
-        ssize_t sent = send(peer, at, length, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) {
-            continue;
+    block->count = 0;
+    block->pages = 0;
+    while (pages->at_run < pages->run_count && block->pages < BLOCK_PAGES) {
+        const struct run *run = &pages->runs[pages->at_run];
+        uint64_t left = run->pages - pages->in_run;
+        uint64_t room = BLOCK_PAGES - block->pages;
+        uint64_t now = left < room ? left : room;
+        block->pieces[block->count++] =
+            (struct piece){run->address + pages->in_run * PAGE, now, run->place + pages->in_run};
+        block->pages += now;
+        pages->in_run += now;
+        if (pages->in_run == run->pages) {
+            pages->at_run++;
+            pages->in_run = 0;
         }
-        if (sent <= 0) {
-            die("cannot send to %s", peer_name);
-        }
-        at += sent;
-        length -= (size_t)sent;
     }
+    return block->pages > 0;
 }
 
-/* Returns false if the peer closed before the first byte. */
-static bool receive_all(int peer, const char *peer_name, void *data, size_t length)
+/* False when there are no more. */
+static bool next_block(struct order *order, struct block *block)
 {
-    uint8_t *at = data;
-    size_t done = 0;
-    while (done < length) {
-        ssize_t got = recv(peer, at + done, length - done, 0);
-        if (got < 0 && errno == EINTR) {
-            continue;
+    size_t others = order->count == 0 ? 0 : order->count - 1;
+    for (size_t tries = 0; tries < others; tries++) {
+        block->process = order->turn;
+        order->turn = (order->turn + 1) % others;
+        if (next_of(order->all[block->process], block)) {
+            return true;
         }
-        if (got < 0) {
-            die("cannot receive from %s", peer_name);
-        }
-        if (got == 0) {
-            if (done == 0) {
-                return false;
-            }
-            fail("%s closed the connection within a message", peer_name);
-        }
-        done += (size_t)got;
     }
-    return true;
+    block->process = others;
+    return order->count > 0 && next_of(order->all[others], block);
 }
 
 /* ---- children -------------------------------------------------------------------------------------------------- */
 
-/* Starts a command that keeps the given descriptors. Their numbers replace {socket} and {status}. */
+/* Starts a command that keeps the given descriptors, whose numbers are put in place of {socket} and {status}. */
 static pid_t start(char **command, int socket, int status, bool ends_with_us)
 {
     pid_t parent = getpid();
@@ -654,7 +599,7 @@ static pid_t start(char **command, int socket, int status, bool ends_with_us)
     _exit(1);
 }
 
-/* Waits for CRIU's byte. Returns false if CRIU ended without one. */
+/* Waits for CRIU's byte; false if it has ended without one. */
 static bool wait_for_status(int status)
 {
     uint8_t byte;
@@ -730,7 +675,7 @@ static int pid_of(const char *text)
 
 /* ---- source ---------------------------------------------------------------------------------------------------- */
 
-/* The stream while it is written, in pages. The main thread fills the ring, and another thread writes from it. */
+/* The stream while it is written: the main thread fills the ring, its own thread writes what is in it. In pages. */
 static struct {
     int file;
     uint8_t *memory;
@@ -767,81 +712,86 @@ static void *write_stream(void *unused)
     return NULL;
 }
 
-/* Receives pages into the ring, behind the present ones. */
-static void receive_pages(int server, uint64_t at, uint64_t pages)
+/* An original, whose memory is read while CRIU keeps it stopped. */
+struct original {
+    struct pages pages;
+    int outer_pid;
+    /* /proc/PID/mem, opened before the dump: it stays the same memory. -1 for a zombie. */
+    int memory;
+};
+
+/* Reads what process_vm_readv(2) refuses, such as pages without any rights (mprotect(2)). */
+static void read_by_file(const struct original *of, uint64_t address, uint8_t *to, size_t length)
 {
-    while (pages > 0) {
-        uint64_t to_end = RING_PAGES - at % RING_PAGES;
-        uint64_t now = pages < to_end ? pages : to_end;
-        if (!receive_all(server, "CRIU's page server", ring_memory(at), now * PAGE)) {
-            fail("CRIU's page server closed the connection before the pages that it had announced");
+    while (length > 0) {
+        ssize_t got = pread(of->memory, to, length, (off_t)address);
+        if (got < 0 && errno == EINTR) {
+            continue;
         }
-        at += now;
-        pages -= now;
+        if (got <= 0) {
+            die("cannot read the memory of PID %d at %" PRIx64, of->outer_pid, address);
+        }
+        to += got;
+        address += (uint64_t)got;
+        length -= (size_t)got;
     }
 }
 
-/* Receives the answer to one request. It is complete, because a run of the pagemap is within one buffer of CRIU. */
-static void take(int server, int pid, const struct piece *question, uint64_t at)
+/* Reads a block into memory in one piece. */
+static void read_block(const struct original *of, const struct block *block, uint8_t *to)
 {
-    uint8_t head[MAX_FRAME_BYTES];
-    if (!receive_all(server, "CRIU's page server", head, frame_bytes)) {
-        fail("CRIU's page server closed the connection before it had sent all pages of PID %d; its log has the reason", pid);
+    struct iovec remote[BLOCK_PAGES];
+    for (size_t i = 0; i < block->count; i++) {
+        remote[i] = (struct iovec){(void *)(uintptr_t)block->pieces[i].address, block->pieces[i].pages * PAGE};
     }
-    struct frame frame = decode(head);
-    if ((frame.command & COMMAND_MASK) != COMMAND_ADD || frame.pages != question->pages
-        || frame.address != question->address || frame.process != (uint64_t)pid) {
-        fail("%" PRIu64 " pages were requested from CRIU's page server at %" PRIx64 " of PID %d, and it answers with %" PRIu64
-             " pages at %" PRIx64 " of process %" PRIu64 " (command %" PRIx32 ")",
-             question->pages, question->address, pid, frame.pages, frame.address, frame.process, frame.command);
+    struct iovec local = {to, block->pages * PAGE};
+    ssize_t got = process_vm_readv(of->outer_pid, &local, 1, remote, block->count, 0);
+    size_t done = got < 0 ? 0 : (size_t)got;
+    size_t before = 0;
+    for (size_t i = 0; i < block->count && done < local.iov_len; i++) {
+        size_t length = remote[i].iov_len;
+        if (done < before + length) {
+            size_t skip = done > before ? done - before : 0;
+            read_by_file(of, block->pieces[i].address + skip, to + before + skip, length - skip);
+            done = before + length;
+        }
+        before += length;
     }
-    receive_pages(server, at, frame.pages);
 }
 
-/* Returns whether the ring has room for this many more pages. If the caller has no other work, this waits for room. */
-static bool has_room(uint64_t asked, uint64_t pages, bool wait)
+/* Waits until a block has room in the ring. A writer that cannot write ends this program, so the wait ends. */
+static void await_room(uint64_t at)
 {
     pthread_mutex_lock(&ring.lock);
-    /* A writer that cannot write ends this program, so this wait always ends. */
-    while (wait && asked - ring.written + pages > RING_PAGES) {
+    while (at + BLOCK_PAGES - ring.written > RING_PAGES) {
         pthread_cond_wait(&ring.changed, &ring.lock);
     }
-    bool room = asked - ring.written + pages <= RING_PAGES;
     pthread_mutex_unlock(&ring.lock);
-    return room;
 }
 
-/* Requests pages ahead while there is room. CRIU answers one request after the other, in the order of the stream. */
-static void send_pages(int server, struct order *order)
+static void read_pages(struct order *order, const struct original *originals)
 {
-    struct piece questions[MOST_QUESTIONS];
-    uint8_t frames[MOST_QUESTIONS * MAX_FRAME_BYTES];
-    size_t first = 0;
-    size_t under_way = 0;
-    uint64_t asked = 0;
-    uint64_t taken = 0;
-    struct piece next;
-    bool more = next_piece(order, &next);
-    while (more || under_way > 0) {
-        size_t count = 0;
-        while (more && under_way < MOST_QUESTIONS && has_room(asked, next.pages, under_way == 0)) {
-            struct frame frame = {COMMAND_GET, next.pages, next.address, (uint64_t)order->all[next.process]->pid};
-            encode(&frame, frames + count++ * frame_bytes);
-            questions[(first + under_way++) % MOST_QUESTIONS] = next;
-            asked += next.pages;
-            more = next_piece(order, &next);
+    uint8_t *bounce = allocate(BLOCK_PAGES, PAGE);
+    struct block block;
+    uint64_t at = 0;
+    while (next_block(order, &block)) {
+        const struct original *of = &originals[block.process];
+        await_room(at);
+        uint64_t to_end = RING_PAGES - at % RING_PAGES;
+        if (block.pages <= to_end) {
+            read_block(of, &block, ring_memory(at));
+        } else {
+            read_block(of, &block, bounce);
+            memcpy(ring_memory(at), bounce, to_end * PAGE);
+            memcpy(ring_memory(at + to_end), bounce + to_end * PAGE, (block.pages - to_end) * PAGE);
         }
-        send_all(server, "CRIU's page server", frames, count * frame_bytes);
-        const struct piece *question = &questions[first];
-        take(server, order->all[question->process]->pid, question, taken);
-        taken += question->pages;
-        first = (first + 1) % MOST_QUESTIONS;
-        under_way--;
+        at += block.pages;
         pthread_mutex_lock(&ring.lock);
-        ring.filled = taken;
+        ring.filled = at;
         pthread_cond_broadcast(&ring.changed);
         pthread_mutex_unlock(&ring.lock);
     }
+    free(bounce);
 }
 
 static void link_to_scratch(int images, const char *scratch, const char *name)
@@ -858,7 +808,7 @@ static void link_to_scratch(int images, const char *scratch, const char *name)
     }
 }
 
-/* Replaces a link by the file that CRIU has written through it. Returns false if CRIU has written none. */
+/* Replaces a link by the file that CRIU has written through it; false if it has written none. */
 static bool take_in(int images, int scratch, const char *name, struct bytes *image)
 {
     if (unlinkat(images, name, 0) != 0) {
@@ -882,7 +832,7 @@ static bool take_in(int images, int scratch, const char *name, struct bytes *ima
     return true;
 }
 
-/* Returns the number of a process or a thread in its own namespace, which CRIU uses in its images' names; proc(5). */
+/* The number that a process or a thread has in its own namespace, by which CRIU names its images; proc(5). */
 static int inner_pid(const char *status_path)
 {
     static const char key[] = "NSpid:";
@@ -910,56 +860,6 @@ static int inner_pid_of_process(int pid)
     return inner_pid(path);
 }
 
-/* Calls the function for each thread of a process, whose number is in the caller's namespace, that of /proc. */
-static void for_each_thread(int pid, void (*call)(const char *name, void *context), void *context)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *tasks = opendir(path);
-    if (tasks == NULL) {
-        die("cannot list the threads of PID %d", pid);
-    }
-    struct dirent *entry;
-    while ((entry = readdir(tasks)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            char name[NAME_MAX];
-            snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, pid_of(entry->d_name));
-            snprintf(name, sizeof name, "core-%d.img", inner_pid(path));
-            call(name, context);
-        }
-    }
-    closedir(tasks);
-}
-
-struct folders {
-    int images;
-    int scratch;
-    const char *scratch_path;
-    struct pages *pages;
-};
-
-static void link_core(const char *name, void *context)
-{
-    struct folders *folders = context;
-    link_to_scratch(folders->images, folders->scratch_path, name);
-}
-
-static void take_in_core(const char *name, void *context)
-{
-    struct folders *folders = context;
-    struct bytes image;
-    if (!take_in(folders->images, folders->scratch, name, &image)) {
-        return;
-    }
-    uint64_t page = rseq_page(&image, name);
-    if (page != 0 && folders->pages->first_count < MAX_FIRST) {
-        folders->pages->first =
-            enlarge(folders->pages->first, folders->pages->first_count + 1, sizeof *folders->pages->first);
-        folders->pages->first[folders->pages->first_count++] = page;
-    }
-    free(image.at);
-}
-
 static void write_list(int images, const struct order *order)
 {
     static const char temporary[] = LIST_NAME ".new";
@@ -972,9 +872,6 @@ static void write_list(int images, const struct order *order)
     for (size_t i = 0; i < order->count; i++) {
         const struct pages *pages = order->all[i];
         fprintf(list, "process %d %" PRIu64 "\n", pages->pid, pages->total);
-        for (size_t k = 0; k < pages->first_count; k++) {
-            fprintf(list, "first %" PRIx64 "\n", pages->first[k]);
-        }
     }
     fprintf(list, "end\n");
     if (fflush(list) != 0 || ferror(list) || fclose(list) != 0) {
@@ -985,14 +882,71 @@ static void write_list(int images, const struct order *order)
     }
 }
 
-static int run_source(const char *images_path, const char *scratch_path, const int *pids, size_t pid_count, char **dump)
+static int open_memory(int pid)
 {
-    struct folders folders = {open_directory(images_path), open_directory(scratch_path), scratch_path, NULL};
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/mem", pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void link_image(int images, const char *scratch_path, const char *kind, int pid)
+{
     char name[NAME_MAX];
+    image_name(name, kind, pid);
+    link_to_scratch(images, scratch_path, name);
+}
+
+/* Reads both maps of a process; false for a zombie, and for a process that shares the memory of another one. */
+static bool take_in_maps(int images, int scratch, struct pages *pages)
+{
+    char name[NAME_MAX];
+    char memory_name[NAME_MAX];
+    struct bytes image = {NULL, 0};
+    struct bytes memory_map = {NULL, 0};
+    image_name(name, "pagemap", pages->pid);
+    image_name(memory_name, "mm", pages->pid);
+    bool has_pages = take_in(images, scratch, name, &image);
+    bool has_memory = take_in(images, scratch, memory_name, &memory_map);
+    if (has_pages) {
+        if (!has_memory) {
+            fail("CRIU has written %s and no %s", name, memory_name);
+        }
+        read_maps(pages, &image, name, &memory_map, memory_name);
+    }
+    free(image.at);
+    free(memory_map.at);
+    return has_pages;
+}
+
+/* The processes in the order of the stream: the root is the last one. */
+static size_t root_last(const int *pids, size_t count, int root, struct original *originals)
+{
+    size_t next = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < count; i++) {
+            if ((pids[i] == root) == (turn == 1)) {
+                originals[next++].outer_pid = pids[i];
+            }
+        }
+    }
+    if (next == 0 || originals[next - 1].outer_pid != root) {
+        fail("PID %d is the root, and is not among the processes", root);
+    }
+    return next;
+}
+
+static int run_source(const char *images_path, const char *scratch_path, int root, const int *pids, size_t pid_count,
+                      char **dump)
+{
+    int images = open_directory(images_path);
+    int scratch = open_directory(scratch_path);
+    struct original *originals = allocate(pid_count, sizeof *originals);
+    pid_count = root_last(pids, pid_count, root, originals);
     for (size_t i = 0; i < pid_count; i++) {
-        pagemap_name(name, inner_pid_of_process(pids[i]));
-        link_to_scratch(folders.images, scratch_path, name);
-        for_each_thread(pids[i], link_core, &folders);
+        originals[i].pages.pid = inner_pid_of_process(originals[i].outer_pid);
+        originals[i].memory = open_memory(originals[i].outer_pid);
+        link_image(images, scratch_path, "pagemap", originals[i].pages.pid);
+        link_image(images, scratch_path, "mm", originals[i].pages.pid);
     }
     int pair[2];
     int status[2];
@@ -1000,7 +954,7 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     if (pipe2(status, O_CLOEXEC) != 0) {
         die("no pipe can be made");
     }
-    /* Our end never kills it. It notices that the socket is closed, and undoes its changes to the processes. */
+    /* Never killed by our end: it notices that the socket is closed, and undoes what it has done to the processes. */
     pid_t criu = start(dump, pair[1], status[1], false);
     dump_socket = pair[0];
     dump_pid = criu;
@@ -1010,170 +964,260 @@ static int run_source(const char *images_path, const char *scratch_path, const i
     if (!wait_for_status(status[0])) {
         fail("CRIU has written no image: it %s", describe(wait_for(criu), text, sizeof text));
     }
-    struct order order = {allocate(pid_count, sizeof *order.all), 0, 0, 0};
+    struct order order = {allocate(pid_count, sizeof *order.all), 0, 0};
     for (size_t i = 0; i < pid_count; i++) {
-        struct pages *pages = allocate(1, sizeof *pages);
-        pages->pid = inner_pid_of_process(pids[i]);
-        folders.pages = pages;
-        for_each_thread(pids[i], take_in_core, &folders);
-        struct bytes image;
-        pagemap_name(name, pages->pid);
-        if (!take_in(folders.images, folders.scratch, name, &image)) {
-            free(pages);
-            continue; /* a zombie, or a process that shares another one's memory */
+        if (take_in_maps(images, scratch, &originals[i].pages)) {
+            struct original one = originals[i];
+            originals[order.count] = one;
+            ring.total += one.pages.total;
+            order.all[order.count] = &originals[order.count].pages;
+            order.count++;
+        } else if (originals[i].outer_pid == root) {
+            fail("CRIU has written no page map of the root, PID %d", root);
         }
-        read_pagemap(pages, &image, name);
-        free(image.at);
-        settle_first(pages);
-        put_in_order(pages);
-        ring.total += pages->total;
-        order.all[order.count++] = pages;
     }
-    ring.file = openat(folders.images, STREAM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ring.file = openat(images, STREAM_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (ring.file < 0) {
         die("cannot make %s in the image directory", STREAM_NAME);
     }
     if (posix_memalign((void **)&ring.memory, PAGE, (size_t)RING_PAGES * PAGE) != 0) {
         fail("no memory for the pages");
     }
-    write_list(folders.images, &order);
+    write_list(images, &order);
     pthread_t writer = start_thread(write_stream);
-    send_pages(pair[0], &order);
+    read_pages(&order, originals);
+    /* While CRIU waits in its page server no signal continues the processes; afterwards one could. */
+    if (waitpid(criu, NULL, WNOHANG) != 0) {
+        dump_pid = 0;
+        fail("CRIU ended before all pages were read, so the processes may have run meanwhile");
+    }
+    shutdown(pair[0], SHUT_RDWR);
+    int end = wait_for(criu);
+    dump_pid = 0;
+    if (!WIFEXITED(end) || WEXITSTATUS(end) != 0) {
+        fail("all pages were read, but CRIU %s", describe(end, text, sizeof text));
+    }
     pthread_join(writer, NULL);
     if (close(ring.file) != 0) {
         die("cannot close %s", STREAM_NAME);
     }
-    uint8_t head[MAX_FRAME_BYTES];
-    struct frame last = {COMMAND_CLOSE, 0, 0, 0};
-    encode(&last, head);
-    send_all(pair[0], "CRIU's page server", head, frame_bytes);
-    int32_t answer;
-    if (!receive_all(pair[0], "CRIU's page server", &answer, sizeof answer)) {
-        fail("CRIU's page server has not confirmed that all pages were sent");
-    }
-    close(pair[0]);
-    int end = wait_for(criu);
-    if (!WIFEXITED(end) || WEXITSTATUS(end) != 0) {
-        fail("all pages were sent, but CRIU %s", describe(end, text, sizeof text));
-    }
     return 0;
+}
+
+/* ---- the holder ------------------------------------------------------------------------------------------------ */
+
+/*
+ * The descriptors of the copies' memory. As long as one process has them the memory stays registered, so a thread of a
+ * copy that needs a missing page blocks, also if it is continued (SIGCONT).
+ */
+static struct {
+    pthread_mutex_t lock;
+    /* The holder's end of the channel is in the holder; -1 while there is no holder. */
+    int channel;
+    pid_t pid;
+    bool lost;
+    int count;
+    int descriptors[MAX_PROCESSES];
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER, .channel = -1};
+
+static void sleep_ns(long ns)
+{
+    struct timespec pause = {0, ns};
+    nanosleep(&pause, NULL);
+}
+
+/* Whether the memory behind a descriptor is gone. The copy itself fails in any case: its source cannot be read. */
+static bool is_over(int descriptor, const void *unreadable)
+{
+    struct uffd_copy copy = {.to = PROBED_ADDRESS, .from = (uint64_t)(uintptr_t)unreadable, .length = PAGE};
+    return ioctl(descriptor, UFFD_COPY, &copy) != 0 && errno == ESRCH;
+}
+
+/* Ends when all copies have ended. */
+__attribute__((noreturn)) static void hold(void)
+{
+    void *unreadable = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (held.count > 0) {
+        if (unreadable != MAP_FAILED && is_over(held.descriptors[held.count - 1], unreadable)) {
+            close(held.descriptors[--held.count]);
+        } else {
+            sleep_ns(HOLDER_LOOK_NS);
+        }
+    }
+    _exit(0);
+}
+
+static bool is_held(int descriptor)
+{
+    for (int i = 0; i < held.count; i++) {
+        if (held.descriptors[i] == descriptor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Leaves a forked child nothing but the descriptors that it holds, and one more. Safe in a child of a process of threads. */
+static void keep_only(int channel)
+{
+    int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int standard = 0; standard <= 2; standard++) {
+        if (none >= 0) {
+            dup2(none, standard);
+        }
+    }
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int descriptor = 3; descriptor < most && descriptor < (1 << 16); descriptor++) {
+        if (descriptor != channel && !is_held(descriptor)) {
+            close(descriptor);
+        }
+    }
+    prctl(PR_SET_NAME, "ppmr-holder");
+}
+
+/* Takes a descriptor, if there is one, with the byte before it; the byte alone; or neither at the end. */
+static ssize_t receive_descriptor(int socket, uint8_t *byte, int *descriptor)
+{
+    struct iovec data = {byte, 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    *descriptor = -1;
+    ssize_t got;
+    do {
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS
+        && head->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(descriptor, CMSG_DATA(head), sizeof(int));
+    }
+    return got;
+}
+
+/* The holder's life: it collects descriptors until it hears that all pages are there, or the other process has ended. */
+__attribute__((noreturn)) static void run_holder(int channel)
+{
+    keep_only(channel);
+    for (;;) {
+        uint8_t byte = 0;
+        int descriptor;
+        ssize_t got = receive_descriptor(channel, &byte, &descriptor);
+        if (got > 0 && descriptor >= 0 && held.count < MAX_PROCESSES) {
+            held.descriptors[held.count++] = descriptor;
+        } else if (got > 0) {
+            _exit(byte == 'w' ? 0 : 1);
+        } else {
+            close(channel);
+            hold();
+        }
+    }
+}
+
+static void start_holder(void)
+{
+    int pair[2];
+    make_pair(pair);
+    held.pid = fork();
+    if (held.pid < 0) {
+        die("cannot start the holder of the copies' memory");
+    }
+    if (held.pid == 0) {
+        close(pair[0]);
+        run_holder(pair[1]);
+    }
+    close(pair[1]);
+    held.channel = pair[0];
+}
+
+static void replace_holder(void)
+{
+    if (held.lost && held.count > 0 && fork() == 0) {
+        keep_only(-1);
+        hold();
+    }
+}
+
+/* Gives a descriptor to the holder before it is used. */
+static void share_with_holder(int descriptor)
+{
+    uint8_t byte = 'd';
+    struct iovec data = {&byte, 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    memset(&control, 0, sizeof control);
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &descriptor, sizeof(int));
+    pthread_mutex_lock(&held.lock);
+    held.descriptors[held.count++] = descriptor;
+    pthread_mutex_unlock(&held.lock);
+    ssize_t sent;
+    do {
+        sent = sendmsg(held.channel, &message, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent != 1) {
+        pthread_mutex_lock(&held.lock);
+        held.lost = true;
+        pthread_mutex_unlock(&held.lock);
+        die("the holder of the copies' memory has ended");
+    }
 }
 
 /* ---- target ---------------------------------------------------------------------------------------------------- */
 
-/* A piece that was read and is not completely delivered yet. */
-struct kept {
-    uint64_t place;
-    uint64_t pages;
-    uint64_t left;
-    uint8_t *data;
-};
-
-/* A process whose pages arrive. arrivals.lock guards its progress. */
+/* A process of the copy. */
 struct arriving {
     struct pages pages;
-    /* Number of its pages that were read. */
-    uint64_t read;
-    uint8_t *handed_out;
-    uint64_t left;
-    /* By place. */
-    struct kept *kept;
-    size_t kept_first;
-    size_t kept_count;
-    size_t kept_room;
+    /* Its userfaultfd; -1 until the restored process has sent it. */
+    int descriptor;
+    /* A bit for each lazy page that was copied, by its place. */
+    uint8_t *copied;
 };
 
 static struct arriving *arriving;
 static size_t arriving_count;
-static struct order order;
-static int stream;
 
-/* State that the stream's reader and the main thread share. */
+/* The pages that are on their way. The fillers read the stream one after the other, and copy side by side. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t kept_pages;
-    /* The main thread waits for a page that was not read. */
-    bool wanted;
-    bool over;
-    /* Memory of completely delivered pieces, for reuse. Otherwise the kernel would free and clear it each time. */
-    uint8_t *spare[AHEAD_PAGES / MOST_PIECE_PAGES];
-    size_t spare_count;
-} arrivals = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct order order;
+    int stream;
+    /* Of all processes; the last copy ends the wait of the main thread. */
+    uint64_t left;
+    /* Of the monotonic clock: when a page was copied last. */
+    uint64_t progress_ns;
+    bool word;
+    bool restore_ended;
+    bool holder_ended;
+    bool whole;
+    int wake[2];
+} fill = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static pid_t daemon_pid;
 static pid_t restore_pid;
-static pthread_mutex_t ends_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t ends_changed = PTHREAD_COND_INITIALIZER;
-static bool daemon_may_end;
-static bool daemon_ended;
-static bool restore_ended;
 
-/* After the restore has ended, the daemon no longer sleeps. While it waits for pages, it polls (criu/uffd.c,
- * handle_requests), and occupies a processor that the transfer needs. Therefore it is stopped (SIGSTOP) when it has
- * requested pages of every process and none have arrived. It continues when enough pages have arrived. No copy runs,
- * so no other process needs the daemon then. */
-static struct {
-    pthread_mutex_t lock;
-    bool daemon_spins;
-    bool daemon_rests;
-    /* The main thread waits for pages. */
-    bool waiting;
-    /* Unanswered requests, and processes with pages that the daemon has not requested. */
-    uint64_t open;
-    uint64_t unfinished;
-} rest = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void signal_daemon(int number)
+static uint64_t now_ns(void)
 {
-    if (kill(daemon_pid, number) != 0) {
-        die("CRIU's daemon for lazy pages cannot be sent signal %d", number);
-    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* Called with rest.lock held, after each change of its inputs. */
-static void look_at_daemon(void)
+static void wake_main(void)
 {
-    bool stop = rest.daemon_spins && rest.waiting && rest.open >= rest.unfinished;
-    if (stop && !rest.daemon_rests) {
-        signal_daemon(SIGSTOP);
-    } else if (!stop && rest.daemon_rests && rest.daemon_spins) {
-        signal_daemon(SIGCONT);
-    }
-    rest.daemon_rests = stop;
-}
-
-/* Called with false before the daemon's PID is released. After that it may belong to another process. */
-static void let_daemon(bool spin)
-{
-    pthread_mutex_lock(&rest.lock);
-    rest.daemon_spins = spin;
-    look_at_daemon();
-    pthread_mutex_unlock(&rest.lock);
-}
-
-static void set_waiting(bool waiting)
-{
-    pthread_mutex_lock(&rest.lock);
-    rest.waiting = waiting;
-    look_at_daemon();
-    pthread_mutex_unlock(&rest.lock);
-}
-
-static void question_comes(void)
-{
-    pthread_mutex_lock(&rest.lock);
-    rest.open++;
-    look_at_daemon();
-    pthread_mutex_unlock(&rest.lock);
-}
-
-static void question_goes(bool last_of_process)
-{
-    pthread_mutex_lock(&rest.lock);
-    rest.open--;
-    rest.unfinished -= last_of_process ? 1 : 0;
-    pthread_mutex_unlock(&rest.lock);
+    ssize_t written;
+    do {
+        written = write(fill.wake[1], "", 1);
+    } while (written < 0 && errno == EINTR);
 }
 
 static void *watch_children(void *unused)
@@ -1181,63 +1225,104 @@ static void *watch_children(void *unused)
     (void)unused;
     char text[64];
     for (int left = 2; left > 0; left--) {
-        siginfo_t child;
-        while (waitid(P_ALL, 0, &child, WEXITED | WNOWAIT) != 0) {
+        int status;
+        pid_t ended;
+        while ((ended = waitpid(-1, &status, 0)) < 0) {
             if (errno != EINTR) {
                 die("cannot wait for CRIU");
             }
         }
-        pid_t ended = child.si_pid;
-        let_daemon(ended == restore_pid && !daemon_ended);
-        int status = wait_for(ended);
         bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        const char *which = ended == daemon_pid ? "CRIU's daemon for lazy pages" : "the restore";
-        if (!well) {
-            fail("%s %s", which, describe(status, text, sizeof text));
-        }
-        pthread_mutex_lock(&ends_lock);
-        if (ended == daemon_pid) {
-            if (!daemon_may_end) {
-                fail("CRIU's daemon for lazy pages has ended before all pages were handed out");
+        if (ended == held.pid) {
+            if (!__atomic_load_n(&fill.whole, __ATOMIC_ACQUIRE)) {
+                pthread_mutex_lock(&held.lock);
+                held.lost = true;
+                pthread_mutex_unlock(&held.lock);
+                fail("the holder of the copies' memory %s", describe(status, text, sizeof text));
             }
-            daemon_ended = true;
+            __atomic_store_n(&fill.holder_ended, true, __ATOMIC_RELEASE);
         } else {
-            restore_ended = true;
+            if (!well) {
+                fail("the restore %s", describe(status, text, sizeof text));
+            }
+            __atomic_store_n(&fill.restore_ended, true, __ATOMIC_RELEASE);
         }
-        pthread_cond_signal(&ends_changed);
-        pthread_mutex_unlock(&ends_lock);
+        wake_main();
     }
     return NULL;
 }
 
-/* Reads the next piece of the stream. Returns false if there is none. */
-static bool read_piece(void)
+/* Waits until a process may have registered its memory. */
+static void await_registration(const struct arriving *of, uint64_t since)
 {
-    struct piece piece;
-    if (!next_piece(&order, &piece)) {
-        return false;
+    uint64_t progress = __atomic_load_n(&fill.progress_ns, __ATOMIC_ACQUIRE);
+    uint64_t from = progress > since ? progress : since;
+    uint64_t now = now_ns();
+    if (now > from && now - from > REGISTRATION_LIMIT_S * UINT64_C(1000000000)) {
+        fail("PID %d of the copy has not registered its memory for %d s, and no page was copied", of->pages.pid,
+             (int)REGISTRATION_LIMIT_S);
     }
-    struct arriving *of = &arriving[piece.process];
-    uint8_t *data = NULL;
-    pthread_mutex_lock(&arrivals.lock);
-    uint64_t kept_pages = arrivals.kept_pages;
-    if (piece.pages == MOST_PIECE_PAGES && arrivals.spare_count > 0) {
-        data = arrivals.spare[--arrivals.spare_count];
+    sleep_ns(REGISTRATION_PAUSE_NS);
+}
+
+/* Marks pages as copied; each of them once. */
+static void mark_copied(struct arriving *of, const struct piece *piece, uint64_t done, uint64_t pages)
+{
+    for (uint64_t place = piece->place + done; place < piece->place + done + pages; place++) {
+        uint8_t bit = (uint8_t)(1U << (place % 8));
+        if ((__atomic_fetch_or(&of->copied[place / 8], bit, __ATOMIC_RELEASE) & bit) != 0) {
+            fail("page %" PRIu64 " of PID %d was copied a second time", place, of->pages.pid);
+        }
     }
-    pthread_mutex_unlock(&arrivals.lock);
-    if (kept_pages + piece.pages > MAX_KEPT + 2 * MOST_PIECE_PAGES * arriving_count) {
-        fail("%" PRIu64 " pages have arrived that CRIU has not requested, and more would have to be kept until it does."
-             " It requests none of a process that has ended, and few at a time if memory has many small areas."
-             " Remedy: move the job again. If that fails, use pages = \"images\"",
-             kept_pages);
+    __atomic_store_n(&fill.progress_ns, now_ns(), __ATOMIC_RELEASE);
+    if (__atomic_sub_fetch(&fill.left, pages, __ATOMIC_ACQ_REL) == 0) {
+        wake_main();
     }
-    if (data == NULL) {
-        data = enlarge(NULL, piece.pages, PAGE);
+}
+
+static bool is_copied(struct arriving *of, uint64_t place)
+{
+    return (__atomic_load_n(&of->copied[place / 8], __ATOMIC_ACQUIRE) & (1U << (place % 8))) != 0;
+}
+
+/* Copies adjacent pages into a process. */
+static void copy_piece(struct arriving *to, const struct piece *piece, const uint8_t *from)
+{
+    uint64_t since = now_ns();
+    for (uint64_t done = 0; done < piece->pages;) {
+        bool registered = __atomic_load_n(&fill.word, __ATOMIC_ACQUIRE);
+        int descriptor = __atomic_load_n(&to->descriptor, __ATOMIC_ACQUIRE);
+        if (descriptor < 0) {
+            await_registration(to, since);
+            continue;
+        }
+        struct uffd_copy copy = {.to = piece->address + done * PAGE,
+                                 .from = (uint64_t)(uintptr_t)(from + done * PAGE),
+                                 .length = (piece->pages - done) * PAGE};
+        int failed = ioctl(descriptor, UFFD_COPY, &copy);
+        if (failed == 0 || (errno == EAGAIN && copy.copied > 0)) {
+            uint64_t pages = failed == 0 ? piece->pages - done : (uint64_t)copy.copied / PAGE;
+            mark_copied(to, piece, done, pages);
+            done += pages;
+        } else if (errno == ENOENT && !registered) {
+            await_registration(to, since);
+        } else if (errno == EAGAIN) {
+            sched_yield();
+        } else if (errno == EEXIST) {
+            fail("page %" PRIx64 " of PID %d is there before it was copied", piece->address + done * PAGE,
+                 to->pages.pid);
+        } else {
+            die("page %" PRIx64 " of PID %d cannot be copied", piece->address + done * PAGE, to->pages.pid);
+        }
     }
-    size_t wanted = piece.pages * PAGE;
-    size_t done = 0;
-    while (done < wanted) {
-        ssize_t got = read(stream, data + done, wanted - done);
+}
+
+static void read_stream(uint8_t *to, const struct block *block)
+{
+    const struct pages *of = fill.order.all[block->process];
+    size_t wanted = block->pages * PAGE;
+    for (size_t done = 0; done < wanted;) {
+        ssize_t got = read(fill.stream, to + done, wanted - done);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -1245,143 +1330,119 @@ static bool read_piece(void)
             die("cannot read %s", STREAM_NAME);
         }
         if (got == 0) {
-            fail("%s ends before page %" PRIu64 " of %" PRIu64 " of PID %d", STREAM_NAME, of->read, of->pages.total,
-                 of->pages.pid);
+            fail("%s ends before page %" PRIu64 " of %" PRIu64 " of PID %d", STREAM_NAME,
+                 block->pieces[0].place + done / PAGE, of->total, of->pid);
         }
         done += (size_t)got;
     }
-    pthread_mutex_lock(&arrivals.lock);
-    if (of->kept_first + of->kept_count == of->kept_room) {
-        if (of->kept_first > of->kept_room / 2) {
-            memmove(of->kept, of->kept + of->kept_first, of->kept_count * sizeof *of->kept);
-            of->kept_first = 0;
-        } else {
-            of->kept_room = 2 * of->kept_room + 16;
-            of->kept = enlarge(of->kept, of->kept_room, sizeof *of->kept);
-        }
-    }
-    of->kept[of->kept_first + of->kept_count++] = (struct kept){piece.place, piece.pages, piece.pages, data};
-    of->read += piece.pages;
-    arrivals.kept_pages += piece.pages;
-    pthread_cond_broadcast(&arrivals.changed);
-    pthread_mutex_unlock(&arrivals.lock);
-    return true;
 }
 
-/* Reads ahead of the daemon's requests, and reads the page that the main thread waits for. */
-static void *read_stream(void *unused)
+/* Copies one block; false if there is none. */
+static bool fill_block(struct block *block, uint8_t *memory)
+{
+    pthread_mutex_lock(&fill.lock);
+    bool more = next_block(&fill.order, block);
+    if (more) {
+        read_stream(memory, block);
+    }
+    pthread_mutex_unlock(&fill.lock);
+    const uint8_t *from = memory;
+    for (size_t i = 0; more && i < block->count; i++) {
+        copy_piece(&arriving[block->process], &block->pieces[i], from);
+        from += block->pieces[i].pages * PAGE;
+    }
+    return more;
+}
+
+static void *run_filler(void *unused)
 {
     (void)unused;
-    do {
-        pthread_mutex_lock(&arrivals.lock);
-        while (arrivals.kept_pages >= AHEAD_PAGES && !arrivals.wanted) {
-            pthread_cond_wait(&arrivals.changed, &arrivals.lock);
-        }
-        pthread_mutex_unlock(&arrivals.lock);
-    } while (read_piece());
-    pthread_mutex_lock(&arrivals.lock);
-    arrivals.over = true;
-    pthread_cond_broadcast(&arrivals.changed);
-    pthread_mutex_unlock(&arrivals.lock);
+    struct block block;
+    uint8_t *memory = NULL;
+    if (posix_memalign((void **)&memory, PAGE, (size_t)BLOCK_PAGES * PAGE) != 0) {
+        fail("no memory for the pages");
+    }
+    while (fill_block(&block, memory)) {
+        continue;
+    }
+    free(memory);
     return NULL;
 }
 
-/* Called with arrivals.lock held. */
-static struct kept *find_kept(struct arriving *from, uint64_t place)
+static void wake_page(const struct arriving *of, uint64_t address)
 {
-    size_t low = from->kept_first;
-    size_t high = low + from->kept_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct kept *kept = &from->kept[middle];
-        if (place < kept->place) {
-            high = middle;
-        } else if (place >= kept->place + kept->pages) {
-            low = middle + 1;
-        } else {
-            return kept->data == NULL ? NULL : kept;
-        }
-    }
-    return NULL;
-}
-
-/* Called with arrivals.lock held. */
-static void hand_out(struct arriving *from, uint64_t place, uint64_t pages)
-{
-    struct kept *kept = find_kept(from, place);
-    for (uint64_t page = place; page < place + pages; page++) {
-        uint8_t bit = (uint8_t)(1U << (page % 8));
-        if ((from->handed_out[page / 8] & bit) == 0) {
-            from->handed_out[page / 8] |= bit;
-            from->left--;
-            kept->left--;
-        }
-    }
-    if (kept->left == 0) {
-        arrivals.kept_pages -= kept->pages;
-        if (kept->pages == MOST_PIECE_PAGES && arrivals.spare_count < AHEAD_PAGES / MOST_PIECE_PAGES) {
-            arrivals.spare[arrivals.spare_count++] = kept->data;
-        } else {
-            free(kept->data);
-        }
-        kept->data = NULL;
-        pthread_cond_broadcast(&arrivals.changed);
-    }
-    while (from->kept_count > 0 && from->kept[from->kept_first].data == NULL) {
-        from->kept_first++;
-        from->kept_count--;
+    struct uffd_range range = {address, PAGE};
+    if (ioctl(of->descriptor, UFFD_WAKE, &range) != 0) {
+        die("PID %d cannot be told that page %" PRIx64 " is there", of->pages.pid, address);
     }
 }
 
-/* Waits until a page was read, and enough others for the daemon, or no more follow. Called with arrivals.lock held. */
-static void await_page(const struct arriving *from, uint64_t place)
+/* A page that is not there yet comes by itself, and wakes the threads that wait for it. */
+static void answer_fault(struct arriving *of, uint64_t address)
 {
-    arrivals.wanted = true;
-    pthread_cond_broadcast(&arrivals.changed);
-    set_waiting(true);
-    while ((from->read <= place || arrivals.kept_pages < BATCH_PAGES) && !arrivals.over) {
-        pthread_cond_wait(&arrivals.changed, &arrivals.lock);
+    address -= address % PAGE;
+    const struct run *run = find_run(&of->pages, address);
+    if (run != NULL) {
+        if (is_copied(of, run->place + (address - run->address) / PAGE)) {
+            wake_page(of, address);
+        }
+        return;
     }
-    set_waiting(false);
-    arrivals.wanted = false;
+    struct uffd_zero zero = {.range = {address, PAGE}};
+    while (ioctl(of->descriptor, UFFD_ZERO, &zero) != 0) {
+        if (errno == EEXIST) {
+            wake_page(of, address);
+            return;
+        }
+        if (errno != EAGAIN) {
+            die("page %" PRIx64 " of PID %d cannot be made", address, of->pages.pid);
+        }
+        sched_yield();
+    }
 }
 
-/* Answers a request with the available pages in one piece. */
-static void answer(int client, struct arriving *from, const struct frame *question)
+/* Whether a range of a process has lazy pages. */
+static bool has_lazy(const struct pages *pages, uint64_t start, uint64_t end)
 {
-    const struct run *run = find_run(&from->pages, question->address);
-    if (run == NULL) {
-        fail("CRIU's daemon requests the page %" PRIx64 " of PID %d, which is not lazy", question->address,
-             from->pages.pid);
+    for (size_t i = 0; i < pages->run_count; i++) {
+        const struct run *run = &pages->runs[i];
+        if (run->address < end && start < run->address + run->pages * PAGE) {
+            return true;
+        }
     }
-    uint64_t place = run->place + (question->address - run->address) / PAGE;
-    pthread_mutex_lock(&arrivals.lock);
-    if (from->read <= place) {
-        await_page(from, place);
+    return false;
+}
+
+/* A copy is held, so it changes none of its mappings; its restore changes none that has lazy pages. */
+static void take_event(struct arriving *of, const struct uffd_event *event)
+{
+    switch (event->kind) {
+    case UFFD_FAULT:
+        answer_fault(of, event->fault.address);
+        break;
+    case UFFD_REMOVE:
+    case UFFD_UNMAP:
+        if (has_lazy(&of->pages, event->removed.start, event->removed.end)) {
+            fail("PID %d of the copy has given back memory at %" PRIx64 " while its pages were on their way",
+                 of->pages.pid, event->removed.start);
+        }
+        break;
+    default:
+        fail("PID %d of the copy has moved or doubled its memory while its pages were on their way (event %x)",
+             of->pages.pid, event->kind);
     }
-    if (from->read <= place) {
-        fail("%s has no page %" PRIx64 " of PID %d", STREAM_NAME, question->address, from->pages.pid);
+}
+
+static void take_events(struct arriving *of)
+{
+    struct uffd_event events[MOST_EVENTS];
+    ssize_t got = read(of->descriptor, events, sizeof events);
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        die("the faults of PID %d cannot be read", of->pages.pid);
     }
-    const struct kept *kept = find_kept(from, place);
-    if (kept == NULL || (from->handed_out[place / 8] & (1U << (place % 8))) != 0) {
-        fail("CRIU's daemon requests the page %" PRIx64 " of PID %d a second time", question->address, from->pages.pid);
+    for (ssize_t i = 0; i < got / (ssize_t)sizeof events[0]; i++) {
+        take_event(of, &events[i]);
     }
-    uint64_t inside = place - kept->place;
-    const uint8_t *data = kept->data + inside * PAGE;
-    struct frame frame = *question;
-    frame.command = COMMAND_ADD | (PAGE_PRESENT << FLAGS_SHIFT);
-    frame.pages = kept->pages - inside < question->pages ? kept->pages - inside : question->pages;
-    pthread_mutex_unlock(&arrivals.lock);
-    uint8_t head[MAX_FRAME_BYTES];
-    encode(&frame, head);
-    /* Only the main thread frees memory, so the pages stay while they are sent. */
-    send_all(client, "CRIU's daemon for lazy pages", head, frame_bytes);
-    send_all(client, "CRIU's daemon for lazy pages", data, frame.pages * PAGE);
-    pthread_mutex_lock(&arrivals.lock);
-    hand_out(from, place, frame.pages);
-    bool last = from->left == 0;
-    pthread_mutex_unlock(&arrivals.lock);
-    question_goes(last);
 }
 
 static void read_list(int images)
@@ -1390,7 +1451,6 @@ static void read_list(int images)
     text.at = enlarge(text.at, text.length + 1, 1);
     text.at[text.length] = '\0';
     arriving = allocate(MAX_PROCESSES, sizeof *arriving);
-    struct arriving *current = NULL;
     bool ended = false;
     char *rest = NULL;
     char *line = strtok_r((char *)text.at, "\n", &rest);
@@ -1405,21 +1465,21 @@ static void read_list(int images)
             fail("%s continues behind its end", LIST_NAME);
         } else if (sscanf(line, "process %d %" SCNu64 "%c", &pid, &number, &behind) == 2 && pid > 0
                    && arriving_count < MAX_PROCESSES) {
-            current = &arriving[arriving_count++];
-            current->pages.pid = pid;
-            current->left = number;
-        } else if (current != NULL && sscanf(line, "first %" SCNx64 "%c", &number, &behind) == 1
-                   && number % PAGE == 0 && current->pages.first_count < MAX_FIRST) {
-            current->pages.first =
-                enlarge(current->pages.first, current->pages.first_count + 1, sizeof *current->pages.first);
-            current->pages.first[current->pages.first_count++] = number;
+            for (size_t i = 0; i < arriving_count; i++) {
+                if (arriving[i].pages.pid == pid) {
+                    fail("%s names PID %d twice", LIST_NAME, pid);
+                }
+            }
+            arriving[arriving_count].descriptor = -1;
+            arriving[arriving_count].pages.pid = pid;
+            arriving[arriving_count++].pages.total = number;
         } else if (strcmp(line, "end") == 0) {
             ended = true;
         } else {
             fail("%s has a line that is not understood: %.80s", LIST_NAME, line);
         }
     }
-    if (!ended) {
+    if (!ended || arriving_count == 0) {
         fail("%s is not whole", LIST_NAME);
     }
     free(text.at);
@@ -1428,19 +1488,21 @@ static void read_list(int images)
 static void prepare(int images, struct arriving *one)
 {
     char name[NAME_MAX];
-    uint64_t stated = one->left;
-    size_t stated_first = one->pages.first_count;
-    pagemap_name(name, one->pages.pid);
+    char memory_name[NAME_MAX];
+    uint64_t told = one->pages.total;
+    one->pages.total = 0;
+    image_name(name, "pagemap", one->pages.pid);
+    image_name(memory_name, "mm", one->pages.pid);
     struct bytes image = read_file(images, name);
-    read_pagemap(&one->pages, &image, name);
+    struct bytes memory_map = read_file(images, memory_name);
+    read_maps(&one->pages, &image, name, &memory_map, memory_name);
     free(image.at);
-    settle_first(&one->pages);
-    if (one->pages.total != stated || one->pages.first_count != stated_first) {
-        fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, stated);
+    free(memory_map.at);
+    if (one->pages.total != told) {
+        fail("%s names %" PRIu64 " lazy pages, %s %" PRIu64, name, one->pages.total, LIST_NAME, told);
     }
-    put_in_order(&one->pages);
-    one->handed_out = allocate(stated / 8 + 1, 1);
-    rest.unfinished += one->left > 0 ? 1 : 0;
+    one->copied = allocate(told / 8 + 1, 1);
+    fill.left += told;
 }
 
 static void write_pids(const char *path)
@@ -1458,144 +1520,230 @@ static void write_pids(const char *path)
     }
 }
 
-/* The daemon's requests, which another thread receives at once. The daemon ends if its socket is full, and each
- * restored process and thread may have one pending. */
-static struct {
-    int client;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct frame *frames;
-    size_t first;
-    size_t count;
-    bool over;
-} questions = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static void *take_questions(void *unused)
+/* Listens at the name by which CRIU's processes connect. The directory is root's own, so no other user can. */
+static int listen_in(const char *work_path)
 {
-    (void)unused;
-    bool last = false;
-    while (!last) {
-        uint8_t head[MAX_FRAME_BYTES];
-        struct frame frame = {0, 0, 0, 0};
-        bool there = receive_all(questions.client, "CRIU's daemon for lazy pages", head, frame_bytes);
-        if (there) {
-            frame = decode(head);
-        }
-        uint32_t command = frame.command & COMMAND_MASK;
-        last = !there || command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE;
-        pthread_mutex_lock(&questions.lock);
-        if (there) {
-            if (questions.count == MOST_OPEN) {
-                fail("CRIU's daemon for lazy pages has more than %d questions open", (int)MOST_OPEN);
-            }
-            questions.frames[(questions.first + questions.count++) % MOST_OPEN] = frame;
-        }
-        questions.over = !there;
-        if (there && command == COMMAND_GET) {
-            question_comes();
-        }
-        pthread_cond_signal(&questions.changed);
-        pthread_mutex_unlock(&questions.lock);
+    int work = open_directory(work_path);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    /* The path of a socket is short, and that of a directory need not be. */
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", work, SOCKET_NAME);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || (unlinkat(work, SOCKET_NAME, 0) != 0 && errno != ENOENT)
+        || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 1) != 0) {
+        die("cannot listen at %s in %s", SOCKET_NAME, work_path);
     }
-    return NULL;
+    close(work);
+    return listener;
 }
 
-static struct frame next_question(void)
+static int accept_restore(int listener)
 {
-    pthread_mutex_lock(&questions.lock);
-    /* A daemon that ends also ends its connection, or this program, so this wait always ends. */
-    while (questions.count == 0) {
-        if (questions.over) {
-            fail("CRIU's daemon for lazy pages ended without an error message");
-        }
-        pthread_cond_wait(&questions.changed, &questions.lock);
+    int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (connection < 0) {
+        die("the restore cannot be accepted");
     }
-    struct frame frame = questions.frames[questions.first];
-    questions.first = (questions.first + 1) % MOST_OPEN;
-    questions.count--;
-    pthread_mutex_unlock(&questions.lock);
-    return frame;
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    struct timeval limit = {MESSAGE_LIMIT_S, 0};
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0
+        || setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+        die("the restore cannot be recognized");
+    }
+    if (peer.uid != geteuid()) {
+        fail("user %u has connected to %s, and only the restore may", (unsigned)peer.uid, SOCKET_NAME);
+    }
+    return connection;
 }
 
-/* Returns the process whose pages a request is for. */
-static struct arriving *asked_of(const struct frame *question)
+static void require_userfaultfd(int descriptor, int pid)
 {
-    struct arriving *from = NULL;
-    for (size_t i = 0; i < arriving_count && from == NULL; i++) {
-        from = (uint64_t)arriving[i].pages.pid == question->process ? &arriving[i] : NULL;
+    char path[64];
+    char kind[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    ssize_t length = descriptor < 0 ? -1 : readlink(path, kind, sizeof kind - 1);
+    if (length < 0 || strcmp(kind, "anon_inode:[userfaultfd]") != 0) {
+        fail("PID %d of the copy has sent no userfaultfd", pid);
     }
-    if ((question->command & COMMAND_MASK) != COMMAND_GET || from == NULL || question->pages == 0
-        || question->pages > MAX_ASKED) {
-        fail("CRIU's daemon sends an unknown request: command %" PRIx32 ", %" PRIu64 " pages at %" PRIx64
-             " of process %" PRIu64,
-             question->command, question->pages, question->address, question->process);
-    }
-    return from;
 }
 
-/* Answers the daemon until it closes. */
-static void serve(int client)
+static void take_word(void)
 {
-    questions.client = client;
-    questions.frames = allocate(MOST_OPEN, sizeof *questions.frames);
-    start_thread(take_questions);
-    for (;;) {
-        struct frame frame = next_question();
-        uint32_t command = frame.command & COMMAND_MASK;
-        if (command == COMMAND_CLOSE || command == COMMAND_FORCE_CLOSE) {
-            break;
-        }
-        answer(client, asked_of(&frame), &frame);
-    }
     for (size_t i = 0; i < arriving_count; i++) {
-        if (arriving[i].left > 0) {
-            fail("CRIU's daemon has closed with %" PRIu64 " of %" PRIu64 " pages of PID %d not handed out",
-                 arriving[i].left, arriving[i].pages.total, arriving[i].pages.pid);
+        if (arriving[i].descriptor < 0 && arriving[i].pages.total > 0) {
+            fail("the restore has ended its part, and PID %d of the copy has not registered its memory",
+                 arriving[i].pages.pid);
         }
     }
-    pthread_mutex_lock(&ends_lock);
-    daemon_may_end = true;
-    pthread_mutex_unlock(&ends_lock);
-    int32_t well = 0;
-    send_all(client, "CRIU's daemon for lazy pages", &well, sizeof well);
+    __atomic_store_n(&fill.word, true, __ATOMIC_RELEASE);
 }
 
-static int run_target(const char *images_path, const char *pids_path, char **lazy_pages, char **restore)
+/* Takes what a process of the restore sends: its PID and its userfaultfd. False when nothing more comes. */
+static bool take_message(int connection)
+{
+    int32_t pid;
+    ssize_t got = recv(connection, &pid, sizeof pid, MSG_WAITALL);
+    if (got == 0) {
+        return false;
+    }
+    if (got != (ssize_t)sizeof pid) {
+        die("the restore has sent half of a message");
+    }
+    if (pid == RESTORE_FINISHED) {
+        take_word();
+        return false;
+    }
+    /* A zombie has no memory. */
+    if (pid < 0) {
+        return true;
+    }
+    uint8_t byte;
+    int descriptor;
+    if (receive_descriptor(connection, &byte, &descriptor) <= 0) {
+        die("PID %d of the copy has sent no descriptor", pid);
+    }
+    require_userfaultfd(descriptor, pid);
+    share_with_holder(descriptor);
+    struct arriving *of = NULL;
+    for (size_t i = 0; i < arriving_count && of == NULL; i++) {
+        of = arriving[i].pages.pid == pid ? &arriving[i] : NULL;
+    }
+    if (of == NULL || of->descriptor >= 0) {
+        fail("PID %d of the copy %s", pid,
+             of == NULL ? "is not in " LIST_NAME : "has registered its memory a second time");
+    }
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
+        die("the userfaultfd of PID %d cannot be used", pid);
+    }
+    __atomic_store_n(&of->descriptor, descriptor, __ATOMIC_RELEASE);
+    return true;
+}
+
+static bool has_ended(void)
+{
+    return __atomic_load_n(&fill.restore_ended, __ATOMIC_ACQUIRE);
+}
+
+static bool is_done(void)
+{
+    return has_ended() && fill.word && __atomic_load_n(&fill.left, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* Answers faults, and takes descriptors, until all pages are there and the restore has ended. */
+static void serve(int listener)
+{
+    struct pollfd *polled = allocate(arriving_count + 2, sizeof *polled);
+    struct arriving **of = allocate(arriving_count + 2, sizeof *of);
+    bool connected = false;
+    int peer = listener;
+    while (!is_done()) {
+        polled[0] = (struct pollfd){fill.wake[0], POLLIN, 0};
+        polled[1] = (struct pollfd){peer, POLLIN, 0};
+        nfds_t count = 2;
+        for (size_t i = 0; i < arriving_count; i++) {
+            if (arriving[i].descriptor >= 0) {
+                of[count] = &arriving[i];
+                polled[count++] = (struct pollfd){arriving[i].descriptor, POLLIN, 0};
+            }
+        }
+        /* What a restore that has ended had to say is there by now. */
+        bool mute = has_ended() && !fill.word;
+        int found = poll(polled, count, mute ? 0 : -1);
+        if (found < 0) {
+            if (errno != EINTR) {
+                die("cannot wait for the restore");
+            }
+            continue;
+        }
+        if (mute && (polled[1].revents & POLLIN) == 0) {
+            fail("the restore has ended without its final word");
+        }
+        char bytes[64];
+        if ((polled[0].revents & POLLIN) != 0 && read(fill.wake[0], bytes, sizeof bytes) < 0 && errno != EAGAIN) {
+            die("cannot wait for the restore");
+        }
+        if ((polled[1].revents & (POLLIN | POLLHUP)) != 0) {
+            bool more = true;
+            if (connected) {
+                more = take_message(peer);
+            }
+            int next = !more ? -1 : connected ? peer : accept_restore(listener);
+            if (next != peer) {
+                close(peer);
+            }
+            connected = true;
+            peer = next;
+        }
+        for (nfds_t i = 2; i < count; i++) {
+            if ((polled[i].revents & POLLIN) != 0) {
+                take_events(of[i]);
+            }
+        }
+    }
+    free(polled);
+    free(of);
+}
+
+/* Ends the holder, which has nothing more to hold. */
+static void end_holder(void)
+{
+    __atomic_store_n(&fill.whole, true, __ATOMIC_RELEASE);
+    if (send(held.channel, "w", 1, MSG_NOSIGNAL) != 1) {
+        die("the holder of the copies' memory cannot be ended");
+    }
+    struct pollfd woken = {fill.wake[0], POLLIN, 0};
+    char bytes[64];
+    while (!__atomic_load_n(&fill.holder_ended, __ATOMIC_ACQUIRE)) {
+        if ((poll(&woken, 1, MESSAGE_LIMIT_S * 1000) == 0) || (read(fill.wake[0], bytes, sizeof bytes) < 0 && errno != EAGAIN)) {
+            fail("the holder of the copies' memory has not ended within %d s", (int)MESSAGE_LIMIT_S);
+        }
+    }
+}
+
+/* Each process of the copy needs a descriptor here, and one in the holder. */
+static void require_descriptors(size_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        die("the limit of descriptors cannot be read");
+    }
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        if (limit.rlim_cur < wanted || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+            fail("%zu descriptors are needed, and only %" PRIu64 " may be open. Remedy: raise the service's LimitNOFILE",
+                 wanted, (uint64_t)limit.rlim_max);
+        }
+    }
+}
+
+static int run_target(const char *images_path, const char *work_path, const char *pids_path, char **restore)
 {
     int images = open_directory(images_path);
     read_list(images);
-    order.all = allocate(arriving_count + 1, sizeof *order.all);
-    for (; order.count < arriving_count; order.count++) {
-        prepare(images, &arriving[order.count]);
-        order.all[order.count] = &arriving[order.count].pages;
+    fill.order.all = allocate(arriving_count, sizeof *fill.order.all);
+    for (; fill.order.count < arriving_count; fill.order.count++) {
+        prepare(images, &arriving[fill.order.count]);
+        fill.order.all[fill.order.count] = &arriving[fill.order.count].pages;
     }
-    stream = openat(images, STREAM_NAME, O_RDONLY | O_CLOEXEC);
-    if (stream < 0) {
+    fill.stream = openat(images, STREAM_NAME, O_RDONLY | O_CLOEXEC);
+    if (fill.stream < 0) {
         die("cannot open %s", STREAM_NAME);
     }
     write_pids(pids_path);
-    int pair[2];
-    int status[2];
-    make_pair(pair);
-    if (pipe2(status, O_CLOEXEC) != 0) {
+    require_descriptors(arriving_count + OTHER_DESCRIPTORS);
+    if (pipe2(fill.wake, O_CLOEXEC | O_NONBLOCK) != 0) {
         die("no pipe can be made");
     }
-    daemon_pid = start(lazy_pages, pair[1], status[1], true);
-    close(pair[1]);
-    close(status[1]);
-    char text[64];
-    if (!wait_for_status(status[0])) {
-        fail("CRIU's daemon for lazy pages does not start: it %s", describe(wait_for(daemon_pid), text, sizeof text));
-    }
+    start_holder();
+    int listener = listen_in(work_path);
     restore_pid = start(restore, -1, -1, true);
     start_thread(watch_children);
-    start_thread(read_stream);
-    serve(pair[0]);
-    pthread_mutex_lock(&ends_lock);
-    while (!daemon_ended || !restore_ended) {
-        pthread_cond_wait(&ends_changed, &ends_lock);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    for (int i = 0; i < MOST_FILLERS && (i == 0 || i < processors); i++) {
+        start_thread(run_filler);
     }
-    pthread_mutex_unlock(&ends_lock);
+    serve(listener);
+    end_holder();
     return 0;
 }
 
@@ -1603,8 +1751,8 @@ static int run_target(const char *images_path, const char *pids_path, char **laz
 
 static int usage(void)
 {
-    fputs("usage: ppmr-pages source --frame-bytes 24|32 --images DIR --scratch DIR --pid PID... -- DUMP...\n"
-          "       ppmr-pages target --frame-bytes 24|32 --images DIR --pids-file FILE -- LAZY-PAGES... -- RESTORE...\n",
+    fputs("usage: ppmr-pages source --images DIR --scratch DIR --root PID --pid PID... -- DUMP...\n"
+          "       ppmr-pages target --images DIR --work DIR --pids-file FILE -- RESTORE...\n",
           stderr);
     return 1;
 }
@@ -1613,9 +1761,11 @@ int main(int count, char **words)
 {
     const char *images = NULL;
     const char *scratch = NULL;
+    const char *work = NULL;
     const char *pids_file = NULL;
     static int pids[MAX_PROCESSES];
     size_t pid_count = 0;
+    int root = 0;
     if (count < 2) {
         return usage();
     }
@@ -1623,34 +1773,31 @@ int main(int count, char **words)
     int i = 2;
     for (; i + 1 < count && strcmp(words[i], "--") != 0; i += 2) {
         const char *value = words[i + 1];
-        if (strcmp(words[i], "--frame-bytes") == 0) {
-            frame_bytes = strcmp(value, "32") == 0 ? 32 : 24;
-        } else if (strcmp(words[i], "--images") == 0) {
+        if (strcmp(words[i], "--images") == 0) {
             images = value;
         } else if (strcmp(words[i], "--scratch") == 0) {
             scratch = value;
+        } else if (strcmp(words[i], "--work") == 0) {
+            work = value;
         } else if (strcmp(words[i], "--pids-file") == 0) {
             pids_file = value;
+        } else if (strcmp(words[i], "--root") == 0) {
+            root = pid_of(value);
         } else if (strcmp(words[i], "--pid") == 0 && pid_count < MAX_PROCESSES) {
             pids[pid_count++] = pid_of(value);
         } else {
             return usage();
         }
     }
-    if (frame_bytes == 0 || images == NULL || i + 1 >= count) {
+    if (images == NULL || i + 1 >= count) {
         return usage();
     }
-    char **first = &words[i + 1];
-    if (strcmp(mode, "source") == 0 && scratch != NULL && pid_count > 0) {
-        return run_source(images, scratch, pids, pid_count, first);
+    char **command = &words[i + 1];
+    if (strcmp(mode, "source") == 0 && scratch != NULL && root > 0 && pid_count > 0) {
+        return run_source(images, scratch, root, pids, pid_count, command);
     }
-    char **second = first;
-    while (*second != NULL && strcmp(*second, "--") != 0) {
-        second++;
+    if (strcmp(mode, "target") == 0 && work != NULL && pids_file != NULL) {
+        return run_target(images, work, pids_file, command);
     }
-    if (strcmp(mode, "target") != 0 || pids_file == NULL || *second == NULL || second[1] == NULL) {
-        return usage();
-    }
-    *second = NULL;
-    return run_target(images, pids_file, first, second + 1);
+    return usage();
 }

@@ -1,21 +1,20 @@
-/* pages-fuzz: tests the parsers of ppmr-pages with images, lists, streams and frames that are derived from valid
- * ones.
+/*
+ * pages-fuzz: tries the parsers of ppmr-pages with images, lists, streams and frames that are made out of valid ones.
  *
  *   pages-fuzz INPUTS [SEED [ONLY]]
  *
- * It includes ppmr-pages.c itself, built with the address and undefined-behaviour sanitizers. Files and sockets are
- * memory here. An input is a migration of a few processes. It has their core images and pagemaps, the list, the
- * stream of pages, and the requests of CRIU's daemon. One of eight inputs is unchanged. It must be accepted, and
- * every page must be delivered once, with its own bytes. In the others a few bytes are damaged. They must be
- * accepted or refused with a sentence, within a second and bounded memory.
+ * It holds ppmr-pages.c itself, built with the address and undefined-behaviour sanitizers. Files and the memory of the
+ * copies are memory here. An input is a migration of a few processes: their memory maps and page maps, the list, the
+ * stream of pages, and faults. One of eight inputs is left as it is. It must be accepted, and every page must be copied
+ * once, with its own bytes, within its mapping, the root's pages last. In the others a few bytes are damaged. They must
+ * be accepted or refused with a sentence, within a second, with memory that is bounded.
  *
- * Exit status: 0, or 1 with the seed and the number of the input on standard error. The sanitizers end it with their
- * own status. */
+ * Exit status: 0, or 1 with the seed and the number of the input on standard error. The sanitizers end it by their own.
+ */
 #define _GNU_SOURCE
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,9 +28,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,25 +46,25 @@ enum {
     MOST_PROCESSES = 4,
     MOST_RUNS = 12,
     MOST_RUN_PAGES = 90,
-    /* A pagemap of each, and the list. The stream is behind them. */
-    MOST_FILES = MOST_PROCESSES + 1,
+    /* A page map and a memory map of each, and the list; the stream is behind them. */
+    MOST_FILES = 2 * MOST_PROCESSES + 1,
     STREAM = MOST_FILES,
     FILE_ROOM = 1 << 15,
     PAGE_BYTES = 4096,
-    /* Damage may make runs longer. Pages behind this number do not exist. */
+    /* Damage may make runs longer: what is behind these many pages is not there. */
     STREAM_PAGES = 1 << 13,
     MOST_ALLOCATIONS = 4096,
     MOST_ALLOCATED = 64 << 20,
-    ANSWER_ROOM = 64 + 64 * PAGE_BYTES,
-    MOST_ASKED_PAGES = 1024,
+    MOST_COPIED_PAGES = 1 << 14,
     FIRST_DESCRIPTOR = 1000,
+    FIRST_COPY = 2000,
     INPUT_MS = 1000,
-    /* One in this many inputs is unchanged, and one in this many requests is odd. */
+    /* One of this many inputs is whole, and one of this many copies has another answer. */
     WHOLE_IN = 8,
     ODD_IN = 128
 };
 
-/* A refused input leaks memory, and freed memory need not be checked for longer than an input. */
+/* Leaks are what a refused input leaves, and memory that was given back needs no watching for longer than an input. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -76,7 +82,7 @@ struct fuzz_file {
 
 static struct fuzz_file fuzz_files[MOST_FILES];
 static int fuzz_file_count;
-/* The first eight bytes of a page identify it, and the others are not compared. */
+/* Of a page's bytes the first eight say which it is, and nobody looks at the others. */
 static uint64_t fuzz_marks[STREAM_PAGES];
 static size_t fuzz_stream_bytes;
 static size_t fuzz_stream_at;
@@ -86,11 +92,9 @@ static int fuzz_memory_count;
 static size_t fuzz_allocated;
 static jmp_buf fuzz_refused;
 static FILE *fuzz_sink;
-static char fuzz_message[4096];
-static uint8_t fuzz_answer[ANSWER_ROOM];
-static size_t fuzz_answer_bytes;
+static char fuzz_said[4096];
 
-/* Memory of a refused input is freed after it, so that a run of any length has enough memory. */
+/* What an input's refusal leaves behind is given back behind it, so that a run of any length has memory enough. */
 static void *fuzz_resize(void *old, size_t count, size_t bytes)
 {
     int place = 0;
@@ -153,7 +157,7 @@ static int fuzz_openat(const char *name, const char *stream)
     return -1;
 }
 
-/* Forbids, or permits, the use of memory behind a file's content. */
+/* Forbids, or permits, the use of memory behind what a file has. */
 static void fuzz_fence(void *memory, size_t length, bool forbidden)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -168,7 +172,7 @@ static void fuzz_fence(void *memory, size_t length, bool forbidden)
 #endif
 }
 
-/* Lets the sanitizer check the use of all of it. */
+/* Whether the sanitizer has nothing against the use of all of it. */
 static void fuzz_touch(const void *memory, size_t length)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -211,16 +215,7 @@ static int fuzz_close(int descriptor)
     return descriptor < 0 ? -1 : 0;
 }
 
-static ssize_t fuzz_send(const void *data, size_t length)
-{
-    if (fuzz_answer_bytes + length > sizeof fuzz_answer)
-        abort();
-    fuzz_touch(data, length);
-    for (size_t at = 0; at < length; at += PAGE_BYTES)
-        memcpy(fuzz_answer + fuzz_answer_bytes + at, (const uint8_t *)data + at, length < PAGE_BYTES ? length : 8);
-    fuzz_answer_bytes += length;
-    return (ssize_t)length;
-}
+static int fuzz_ioctl(int descriptor, unsigned long request, void *argument);
 
 #undef stderr
 #define stderr fuzz_sink
@@ -232,7 +227,8 @@ static ssize_t fuzz_send(const void *data, size_t length)
 #define openat(directory, name, ...) ((void)(directory), fuzz_openat(name, STREAM_NAME))
 #define read(descriptor, to, room) fuzz_read(descriptor, to, room)
 #define close(descriptor) fuzz_close(descriptor)
-#define send(peer, data, length, flags) ((void)(peer), fuzz_send(data, length))
+#define write(descriptor, data, length) ((void)(descriptor), (void)(data), (ssize_t)(length))
+#define ioctl(descriptor, request, argument) fuzz_ioctl(descriptor, request, argument)
 #include "../../main/c/ppmr-pages.c"
 #undef stderr
 #undef main
@@ -240,7 +236,8 @@ static ssize_t fuzz_send(const void *data, size_t length)
 #undef free
 #undef read
 #undef close
-#undef send
+#undef write
+#undef ioctl
 #define stderr stdout
 
 /* ---- an input --------------------------------------------------------------------------------------------------- */
@@ -256,14 +253,16 @@ static uint64_t drawn(uint64_t below)
     return (x ^ (x >> 31)) % below;
 }
 
-static struct fuzz_file cores[MOST_PROCESSES];
+/* Of an input: whether it is whole, and the pages that were copied. */
+static bool is_whole;
+static uint64_t copied_pages;
 static struct pages sources[MOST_PROCESSES];
 static uint64_t seed;
 static uint64_t number;
 
 __attribute__((noreturn)) static void found(const char *what)
 {
-    printf("pages-fuzz %" PRIu64 " %" PRIu64 ": %s; ppmr-pages prints: %s\n", seed, number, what, fuzz_message);
+    printf("pages-fuzz %" PRIu64 " %" PRIu64 ": %s; ppmr-pages says: %s\n", seed, number, what, fuzz_said);
     exit(1);
 }
 
@@ -317,48 +316,68 @@ static void end_message(struct fuzz_file *file, size_t begin)
     memcpy(file->bytes + begin - 4, &length, sizeof length);
 }
 
-static void put_part(struct fuzz_file *file, unsigned field, const struct fuzz_file *part)
+/* A mapping of the memory map: a message within the message. */
+static void put_mapping(struct fuzz_file *file, uint64_t start, uint64_t end, bool lazy)
 {
-    put_varint(file, field << 3 | 2);
-    put_varint(file, part->length);
-    put(file, part->bytes, part->length);
+    static struct fuzz_file inner;
+    file_named(&inner, "vma", FILE_ROOM);
+    put_number(&inner, 1, start);
+    put_number(&inner, 2, end);
+    put_number(&inner, 6, lazy ? MAP_LAZY : MAP_LAZY | 0x2000U);
+    put_varint(file, FIELD_VMAS << 3 | 2);
+    put_varint(file, inner.length);
+    put(file, inner.bytes, inner.length);
 }
 
-static void make_pagemap(int pid)
+static void put_pages(struct fuzz_file *file, uint64_t address, uint64_t pages, uint64_t flags)
+{
+    size_t begin = begin_message(file);
+    put_number(file, 1, address);
+    put_number(file, 2, pages);
+    put_number(file, 4, flags);
+    if (drawn(2) == 0)
+        put_number(file, 5, pages);
+    end_message(file, begin);
+}
+
+/* Runs of lazy pages, of which some go over the border of two mappings. */
+static void make_maps(int pid)
 {
     char name[NAME_MAX];
-    pagemap_name(name, pid);
-    struct fuzz_file *file = new_file(name, FILE_ROOM);
-    put(file, "pagemap.", IMAGE_HEAD_BYTES);
-    size_t head = begin_message(file);
-    put_number(file, 1, 5);
-    end_message(file, head);
+    image_name(name, "pagemap", pid);
+    struct fuzz_file *pagemap = new_file(name, FILE_ROOM);
+    image_name(name, "mm", pid);
+    struct fuzz_file *memory = new_file(name, FILE_ROOM);
+    put(pagemap, "pagemap.", IMAGE_HEAD_BYTES);
+    size_t head = begin_message(pagemap);
+    put_number(pagemap, 1, 5);
+    end_message(pagemap, head);
+    put(memory, "mmimage.", IMAGE_HEAD_BYTES);
+    size_t all = begin_message(memory);
+    put_number(memory, 1, drawn(1000));
     uint64_t address = 0x10000;
-    for (uint64_t run = drawn(MOST_RUNS) + 1; run > 0; run--) {
+    uint64_t open = 0;
+    uint64_t open_pages = 0;
+    for (uint64_t mapping = drawn(MOST_RUNS) + 1; mapping > 0; mapping--) {
         uint64_t pages = drawn(MOST_RUN_PAGES) + 1;
-        size_t begin = begin_message(file);
-        put_number(file, 1, address);
-        put_number(file, 2, pages);
-        put_number(file, 4, drawn(4) == 0 ? PAGE_PRESENT : PAGE_PRESENT | PAGEMAP_LAZY);
-        end_message(file, begin);
-        address += (pages + drawn(3)) * PAGE;
+        bool lazy = drawn(4) > 0;
+        put_mapping(memory, address, address + pages * PAGE, lazy);
+        bool joins = lazy && open_pages > 0 && open + open_pages * PAGE == address;
+        uint64_t skipped = joins ? 0 : drawn(pages);
+        if (!joins) {
+            if (open_pages > 0)
+                put_pages(pagemap, open, open_pages, PAGEMAP_PRESENT | PAGEMAP_LAZY);
+            open = address + skipped * PAGE;
+            open_pages = 0;
+            if (!lazy)
+                put_pages(pagemap, open, pages - skipped, PAGEMAP_PRESENT);
+        }
+        open_pages += lazy ? pages - skipped : 0;
+        address += (pages + drawn(2)) * PAGE;
     }
-}
-
-static void make_core(int process, uint64_t rseq)
-{
-    static struct fuzz_file inner, outer;
-    struct fuzz_file *core = file_named(&cores[process], "core", FILE_ROOM);
-    file_named(&inner, "rseq", FILE_ROOM);
-    file_named(&outer, "thread", FILE_ROOM);
-    put_number(&inner, FIELD_RSEQ_POINTER, rseq);
-    put_number(&outer, 1, drawn(1000));
-    put_part(&outer, FIELD_RSEQ, &inner);
-    put(core, "coreimg.", IMAGE_HEAD_BYTES);
-    size_t begin = begin_message(core);
-    put_number(core, 1, drawn(1 << 20));
-    put_part(core, FIELD_THREAD_CORE, &outer);
-    end_message(core, begin);
+    if (open_pages > 0)
+        put_pages(pagemap, open, open_pages, PAGEMAP_PRESENT | PAGEMAP_LAZY);
+    end_message(memory, all);
 }
 
 static void damage(struct fuzz_file *file)
@@ -397,102 +416,121 @@ static void damage(struct fuzz_file *file)
 
 /* ---- what is tried ---------------------------------------------------------------------------------------------- */
 
-/* The bytes of a page identify its process and its address. */
+/* A page's bytes say whose it is, and which. */
 static uint64_t mark_of(int pid, uint64_t address)
 {
     return address ^ (uint64_t)pid << 48;
 }
 
-/* Makes the list, and the stream with the pages in their order, as a source does with its images. */
+static struct bytes bytes_of(struct fuzz_file *file)
+{
+    fuzz_fence(file->bytes + file->length, FILE_ROOM - file->length, true);
+    return (struct bytes){file->bytes, file->length};
+}
+
+/* As a source does it with its images: the list, and the stream, which has the pages in their order. */
 static void run_as_source(int processes)
 {
-    struct order all = {allocate((size_t)processes, sizeof *all.all), 0, 0, 0};
+    struct order all = {allocate((size_t)processes, sizeof *all.all), 0, 0};
+    for (int i = 0; i < processes; i++) {
+        struct bytes pagemap = bytes_of(&fuzz_files[2 * i]);
+        struct bytes memory = bytes_of(&fuzz_files[2 * i + 1]);
+        sources[i] = (struct pages){.pid = i + 1};
+        read_maps(&sources[i], &pagemap, "pagemap", &memory, "mm");
+        all.all[all.count++] = &sources[i];
+    }
     struct fuzz_file *list = new_file(LIST_NAME, FILE_ROOM);
     list->length = (size_t)snprintf((char *)list->bytes, FILE_ROOM, "%s\n", LIST_HEAD);
-    for (int i = 0; i < processes; i++) {
-        struct pages *pages = &sources[i];
-        struct bytes core = {cores[i].bytes, cores[i].length};
-        struct bytes pagemap = {fuzz_files[i].bytes, fuzz_files[i].length};
-        fuzz_fence(core.at + core.length, FILE_ROOM - core.length, true);
-        fuzz_fence(pagemap.at + pagemap.length, FILE_ROOM - pagemap.length, true);
-        uint64_t page = rseq_page(&core, "core");
-        *pages = (struct pages){.pid = i + 1};
-        if (page != 0) {
-            pages->first = enlarge(NULL, 1, sizeof *pages->first);
-            pages->first[pages->first_count++] = page;
-        }
-        read_pagemap(pages, &pagemap, "pagemap");
-        settle_first(pages);
-        put_in_order(pages);
-        all.all[all.count++] = pages;
+    for (int i = 0; i < processes; i++)
         list->length += (size_t)snprintf((char *)list->bytes + list->length, FILE_ROOM - list->length,
-                                         "process %d %" PRIu64 "\n", pages->pid, pages->total);
-        for (size_t k = 0; k < pages->first_count; k++)
-            list->length += (size_t)snprintf((char *)list->bytes + list->length, FILE_ROOM - list->length,
-                                             "first %" PRIx64 "\n", pages->first[k]);
-    }
+                                         "process %d %" PRIu64 "\n", sources[i].pid, sources[i].total);
     list->length += (size_t)snprintf((char *)list->bytes + list->length, FILE_ROOM - list->length, "end\n");
-    struct piece piece;
+    struct block block;
     size_t count = 0;
-    while (count < STREAM_PAGES && next_piece(&all, &piece)) {
-        for (uint64_t page = 0; page < piece.pages && count < STREAM_PAGES; page++)
-            fuzz_marks[count++] = mark_of(all.all[piece.process]->pid, piece.address + page * PAGE);
+    while (count < STREAM_PAGES && next_block(&all, &block)) {
+        for (size_t i = 0; i < block.count; i++)
+            for (uint64_t page = 0; page < block.pieces[i].pages && count < STREAM_PAGES; page++)
+                fuzz_marks[count++] = mark_of(all.all[block.process]->pid, block.pieces[i].address + page * PAGE);
     }
     fuzz_stream_bytes = count * PAGE;
 }
 
-/* Answers one request as the target does, which has read the stream far enough by then. Returns the number of pages. */
-static uint64_t ask_for(uint64_t process, uint64_t address, uint64_t pages, bool whole)
+/* A copy may be interrupted, wait for its process, or find that the page is there. */
+static int odd_copy(struct uffd_copy *copy)
 {
-    uint8_t head[MAX_FRAME_BYTES];
-    struct frame question = {COMMAND_GET, pages, address, process};
-    encode(&question, head);
-    if (!whole && drawn(ODD_IN) == 0)
-        head[drawn(frame_bytes)] ^= (uint8_t)(1 << drawn(8));
-    question = decode(head);
-    struct arriving *from = asked_of(&question);
-    const struct run *run = find_run(&from->pages, question.address);
-    while (run != NULL && from->read <= run->place + (question.address - run->address) / PAGE && read_piece())
-        continue;
-    arrivals.over = true;
-    fuzz_answer_bytes = 0;
-    question_comes();
-    answer(0, from, &question);
-    struct frame stated = decode(fuzz_answer);
-    if (fuzz_answer_bytes != frame_bytes + stated.pages * PAGE || stated.pages == 0 || stated.pages > question.pages)
-        found("the length of an answer differs from its head");
-    for (uint64_t page = 0; whole && page < stated.pages; page++) {
-        uint64_t mark;
-        memcpy(&mark, fuzz_answer + frame_bytes + page * PAGE, sizeof mark);
-        if (mark != mark_of(from->pages.pid, address + page * PAGE))
-            found("an answer has another page's bytes");
+    uint64_t pages = copy->length / PAGE;
+    switch (drawn(is_whole ? 2 : 3)) {
+    case 0:
+        copy->copied = -EAGAIN;
+        errno = EAGAIN;
+        return -1;
+    case 1:
+        copy->length = pages > 1 ? (drawn(pages - 1) + 1) * PAGE : copy->length;
+        errno = EAGAIN;
+        return pages > 1 ? 1 : 0;
+    default:
+        errno = EEXIST;
+        return -1;
     }
-    return stated.pages;
+}
+
+/* The kernel's part: pages that are copied are looked at. */
+static int fuzz_ioctl(int descriptor, unsigned long request, void *argument)
+{
+    if (request != UFFD_COPY) {
+        errno = EEXIST;
+        return request == UFFD_ZERO && drawn(2) == 0 ? -1 : 0;
+    }
+    struct uffd_copy *copy = argument;
+    const struct arriving *of = &arriving[descriptor - FIRST_COPY];
+    if (copy->length == 0 || copy->length % PAGE != 0 || copy->to % PAGE != 0)
+        found("a copy is not of whole pages");
+    int odd = drawn(ODD_IN) == 0 ? odd_copy(copy) : 0;
+    if (odd < 0)
+        return -1;
+    const struct run *run = find_run(&of->pages, copy->to);
+    if (run == NULL || copy->to + copy->length > run->address + run->pages * PAGE)
+        found("a copy is not within one mapping");
+    for (size_t i = 0; is_whole && of == &arriving[arriving_count - 1] && i + 1 < arriving_count; i++)
+        if (arriving[i].pages.at_run < arriving[i].pages.run_count)
+            found("a page of the root is copied before another process's last one");
+    fuzz_touch((const void *)(uintptr_t)copy->from, copy->length);
+    for (uint64_t at = 0; at < copy->length; at += PAGE) {
+        uint64_t mark;
+        memcpy(&mark, (const void *)(uintptr_t)(copy->from + at), sizeof mark);
+        if (is_whole && mark != mark_of(of->pages.pid, copy->to + at))
+            found("a copy has another page's bytes");
+    }
+    copied_pages += copy->length / PAGE;
+    if (copied_pages > MOST_COPIED_PAGES)
+        found("more pages are copied than there are");
+    copy->copied = (int64_t)copy->length;
+    return odd == 0 ? 0 : -1;
 }
 
 static void run_as_target(bool whole)
 {
+    is_whole = whole;
+    copied_pages = 0;
     read_list(0);
-    order.all = allocate(arriving_count + 1, sizeof *order.all);
-    for (; order.count < arriving_count; order.count++) {
-        prepare(0, &arriving[order.count]);
-        order.all[order.count] = &arriving[order.count].pages;
+    fill.order.all = allocate(arriving_count, sizeof *fill.order.all);
+    for (; fill.order.count < arriving_count; fill.order.count++) {
+        prepare(0, &arriving[fill.order.count]);
+        fill.order.all[fill.order.count] = &arriving[fill.order.count].pages;
+        arriving[fill.order.count].descriptor = FIRST_COPY + (int)fill.order.count;
     }
-    stream = openat(0, STREAM_NAME, O_RDONLY | O_CLOEXEC);
-    /* Requests are by address, as in a restore, which requests the first pages of each process in front. */
-    for (size_t i = 0; i < arriving_count; i++) {
-        for (size_t k = 0; k < arriving[i].pages.run_count; k++) {
-            uint64_t process = (uint64_t)arriving[i].pages.pid;
-            struct run run = arriving[i].pages.runs[k];
-            for (uint64_t done = 0; done < run.pages && done < MOST_ASKED_PAGES;) {
-                if (!whole && drawn(ODD_IN) == 0)
-                    ask_for(drawn(MOST_PROCESSES + 1), run.address + drawn(MOST_RUN_PAGES) * PAGE, drawn(200), false);
-                done += ask_for(process, run.address + done * PAGE, run.pages - done, whole);
-            }
-        }
-        if (whole && arriving[i].left != 0)
-            found("pages are left when all were requested");
+    uint64_t wanted = fill.left;
+    fill.stream = openat(0, STREAM_NAME, O_RDONLY | O_CLOEXEC);
+    struct block block;
+    uint8_t *memory = allocate(BLOCK_PAGES, PAGE);
+    while (fill_block(&block, memory)) {
+        struct uffd_event event = {.kind = drawn(ODD_IN) == 0 && !whole ? (uint8_t)drawn(32) : UFFD_FAULT};
+        event.fault.address = 0x10000 + drawn(MOST_RUNS * MOST_RUN_PAGES * PAGE_BYTES);
+        event.removed.start = event.kind == UFFD_FAULT ? event.removed.start : drawn(1 << 24);
+        take_event(&arriving[drawn(arriving_count)], &event);
     }
+    if (fill.left != 0 || copied_pages != wanted)
+        found("pages are left when the stream has ended");
 }
 
 static void forget(void)
@@ -501,45 +539,34 @@ static void forget(void)
         fuzz_free(fuzz_memory[0]);
     arriving = NULL;
     arriving_count = 0;
-    order = (struct order){NULL, 0, 0, 0};
-    arrivals.kept_pages = 0;
-    arrivals.wanted = false;
-    arrivals.over = false;
-    arrivals.spare_count = 0;
-    rest.waiting = false;
-    rest.open = 0;
-    rest.unfinished = 0;
+    fill.order = (struct order){NULL, 0, 0};
+    fill.left = 0;
     fuzz_file_count = 0;
-    /* A refusal leaves its lock as it is. */
-    pthread_mutex_init(&arrivals.lock, NULL);
-    pthread_mutex_init(&rest.lock, NULL);
+    /* A refusal leaves the lock that it was found under as it is. */
+    pthread_mutex_init(&fill.lock, NULL);
     rewind(fuzz_sink);
-    memset(fuzz_message, 0, sizeof fuzz_message);
+    memset(fuzz_said, 0, sizeof fuzz_said);
 }
 
-/* Returns true if the input was accepted. */
+/* True if it was taken. */
 static bool try_one(void)
 {
     bool whole = drawn(WHOLE_IN) == 0;
     int processes = (int)drawn(MOST_PROCESSES) + 1;
     forget();
-    frame_bytes = drawn(2) == 0 ? 24 : 32;
     if (setjmp(fuzz_refused) == 0) {
         for (int i = 0; i < processes; i++) {
-            make_pagemap(i + 1);
-            make_core(i, 0x10000 + drawn(MOST_RUNS * MOST_RUN_PAGES) * PAGE + drawn(PAGE));
+            make_maps(i + 1);
             if (!whole && drawn(8) == 0)
-                damage(&cores[i]);
-            if (!whole && drawn(8) == 0)
-                damage(&fuzz_files[i]);
+                damage(&fuzz_files[2 * i + (int)drawn(2)]);
         }
         run_as_source(processes);
         if (!whole) {
-            for (int i = 0; i < processes; i++)
+            for (int i = 0; i < 2 * processes; i++)
                 fuzz_fence(fuzz_files[i].bytes, FILE_ROOM, false);
             if (drawn(3) > 0)
-                damage(&fuzz_files[drawn((uint64_t)processes + 1)]);
-            /* The stream's bytes are a job's memory. Only missing bytes can do harm. */
+                damage(&fuzz_files[drawn(2 * (uint64_t)processes + 1)]);
+            /* The stream's bytes are a job's memory; only that there are too few of them can harm. */
             fuzz_stream_bytes -= drawn(4) > 0 ? 0 : drawn(fuzz_stream_bytes + 1);
         }
         run_as_target(whole);
@@ -548,8 +575,8 @@ static bool try_one(void)
     fflush(fuzz_sink);
     if (whole)
         found("a sound input is refused");
-    if (strlen(fuzz_message) < 16 || strchr(fuzz_message, ' ') == NULL)
-        found("a refusal has no message");
+    if (strlen(fuzz_said) < 16 || strchr(fuzz_said, ' ') == NULL)
+        found("a refusal says nothing");
     return false;
 }
 
@@ -562,7 +589,7 @@ int main(int argc, char **argv)
     uint64_t inputs = strtoull(argv[1], NULL, 10);
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL);
     uint64_t only = argc > 3 ? strtoull(argv[3], NULL, 10) : UINT64_MAX;
-    fuzz_sink = fmemopen(fuzz_message, sizeof fuzz_message - 1, "w");
+    fuzz_sink = fmemopen(fuzz_said, sizeof fuzz_said - 1, "w");
     if (fuzz_sink == NULL)
         return 1;
     mode = "fuzz";

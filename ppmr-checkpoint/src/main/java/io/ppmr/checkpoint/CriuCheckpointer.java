@@ -69,11 +69,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
 
     private static final String PAGES_STREAM = "pages.stream";
 
-    /** Size of a frame of CRIU's page server before CRIU 4.2, which widened the page numbers. */
-    private static final int FRAME_BYTES = 24;
-
-    private static final int FRAME_BYTES_SINCE_4_2 = 32;
-
     /**
      * Arguments with which a failed checkpoint with lazy pages leaves network locks or remapped links in the kernel.
      */
@@ -303,8 +298,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
                     + " reports no version, so  CRIU cannot be run here");
         }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
-            return Optional.of(
-                    "the frames of this CRIU's page server are unknown (" + version + "); supported are 4.0 to 4.2");
+            return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");
         }
         if (kit.versions()
                 .firstLineOf(settings.keys().program(), List.of("check", "--feature", "uffd-noncoop"))
@@ -350,12 +344,6 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         } catch (IOException | NumberFormatException e) {
             return Optional.of(PIPE_LIMIT + " cannot be read (" + e.getMessage() + ")");
         }
-    }
-
-    private int frameBytes() {
-        return compare(kit.versions().of(settings.program()).orElse(""), 4, 2) < 0
-                ? FRAME_BYTES
-                : FRAME_BYTES_SINCE_4_2;
     }
 
     @Override
@@ -591,8 +579,11 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         String images = inside ? "." : task.imageDirectory().toString();
         if (streamed) {
             command.addAll(Command.words(
-                    "%s source --frame-bytes %s --images %s --scratch %s",
-                    kit.programs().pages(), frameBytes(), images, log.getParent()));
+                    "%s source --images %s --scratch %s --root %s",
+                    kit.programs().pages(),
+                    images,
+                    log.getParent(),
+                    inside ? kit.pidFor(task) : task.root().pid()));
             for (ProcessIdentity process : stopped) {
                 command.addAll(List.of("--pid", Integer.toString(inside ? kit.pidFor(task, process) : process.pid())));
             }
@@ -632,15 +623,9 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<Path> pids = Optional.empty();
         if (streamed) {
             pids = Optional.of(kit.freshFile(task.workDirectory(), user, name + ".pids"));
-            Path daemonLog = kit.freshFile(task.workDirectory(), user, name + "-pages.log");
             command.addAll(Command.words(
-                    "%s target --frame-bytes %s --images %s --pids-file %s --",
-                    kit.programs().pages(), frameBytes(), images, pids.get()));
-            command.addAll(settings.program());
-            command.addAll(Command.words(
-                    "lazy-pages --images-dir %s --work-dir %s --log-file %s --page-server --ps-socket {socket}"
-                            + " --status-fd {status} --",
-                    images, work, daemonLog));
+                    "%s target --images %s --work %s --pids-file %s --",
+                    kit.programs().pages(), images, work, pids.get()));
         }
         command.addAll(settings.keys().program());
         command.addAll(Command.words(

@@ -1,7 +1,6 @@
 package io.ppmr.checkpoint;
 
 import io.ppmr.checkpoint.Checkpointer.RestartTask;
-import io.ppmr.checkpoint.SignalSender.Signal;
 import io.ppmr.checkpoint.ToolProcess.LogWords;
 import io.ppmr.os.ProcessIdentity;
 import java.io.IOException;
@@ -215,7 +214,7 @@ abstract class RestartSteps implements RankCommand.Steps {
         endNamespace();
         Set<ProcessIdentity> all = new LinkedHashSet<>(seen);
         all.addAll(kit.table().trees(seen));
-        kit.signals().sendAll(Signal.KILL, new ArrayList<>(all));
+        kit.signals().killChildrenFirst(all);
         // A scan may have missed a copy that was made while its restart was killed, in a session of its own.
         mark.endAll(kit.table(), kit.signals(), kit.timing().rollback());
         if (!Polling.until(kit.timing().rollback(), () -> all.stream().noneMatch(kit.table()::isAlive))) {

@@ -8,6 +8,7 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.IntFunction;
@@ -201,9 +202,21 @@ public final class SignalSender {
     boolean killAll(Duration limit, Members members) throws CheckpointException {
         return Polling.until(limit, () -> {
             List<ProcessIdentity> left = members.find();
-            sendAll(Signal.KILL, left);
+            killChildrenFirst(left);
             return left.isEmpty();
         });
+    }
+
+    /**
+     * Kills processes in the reverse order. A copy that is not whole is killed before the helper that keeps its memory
+     * registered, so it never runs on missing pages.
+     *
+     * @param processes each one before its children
+     */
+    void killChildrenFirst(Collection<ProcessIdentity> processes) throws CheckpointException {
+        List<ProcessIdentity> reversed = new ArrayList<>(processes);
+        Collections.reverse(reversed);
+        sendAll(Signal.KILL, reversed);
     }
 
     /**

@@ -50,7 +50,7 @@ class PodFaultIT {
             | streamed, page relay of the source | - | - | (here) | - | - | - | - |
             | streamed, page relay of the target | - | - | (here) | - | - | - | - |
             | streamed, CRIU that serves pages | - | - | here | - | - | - | - |
-            | streamed, CRIU's page daemon | - | - | (here) | - | - | - | - |
+            | streamed, holder of the copy's memory | - | - | (here) | - | - | - | - |
             """;
 
     private static final String CLIENT = "1/client";
@@ -253,10 +253,10 @@ class PodFaultIT {
             case "both services" -> servicesKilled(place, true, true);
             case SOURCE_NODE -> sourceNodeLost(place);
             case "target node" -> targetNodeLost(place);
-            case "streamed, page relay of the source" -> programKilled(place, a, "ppmr-pages source");
-            case "streamed, page relay of the target" -> programKilled(place, b, "ppmr-pages target");
+            case "streamed, page relay of the source" -> programKilled(place, a, "ppmr-pages source (ppmr-pages)");
+            case "streamed, page relay of the target" -> programKilled(place, b, "ppmr-pages target (ppmr-pages)");
             case "streamed, CRIU that serves pages" -> programKilled(place, a, "criu dump");
-            case "streamed, CRIU's page daemon" -> programKilled(place, b, "criu lazy-pages");
+            case "streamed, holder of the copy's memory" -> programKilled(place, b, HOLDER);
             default -> throw new AssertionError("nothing brings about " + given);
         }
     }
@@ -303,17 +303,32 @@ class PodFaultIT {
         place.node().letGo(place.step());
     }
 
+    /** The holder is a child of {@code ppmr-pages target}, with its command line and another name. */
+    private static final String HOLDER = "ppmr-pages target (ppmr-holder)";
+
     /** By its own words, before those of what it starts, and by the folder of the node. */
     private static List<ProcessHandle> running(MovingNode node, String words) {
         return ProcessHandle.allProcesses()
                 .filter(process -> {
                     String line = commandLine(process.pid());
+                    if (line.contains("ppmr-pages")) {
+                        line = line.replaceFirst("ppmr-pages (source|target)", "$0 (" + name(process.pid()) + ")");
+                    }
                     return line.contains(node.folder() + "/")
                             && line.contains(words)
                             && !line.contains("ppmr-launch")
                             && line.contains("ppmr-pages") == words.startsWith("ppmr-pages");
                 })
                 .toList();
+    }
+
+    private static String name(long pid) {
+        try {
+            return Files.readString(Path.of("/proc/" + pid + "/comm"), StandardCharsets.ISO_8859_1)
+                    .strip();
+        } catch (IOException gone) {
+            return "";
+        }
     }
 
     private static String commandLine(long pid) {
