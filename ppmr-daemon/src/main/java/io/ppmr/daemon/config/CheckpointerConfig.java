@@ -39,7 +39,7 @@ public record CheckpointerConfig(
     /** The environment's word for CRIU, from the launcher: the words that start it, one a line; empty for none. */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
-    private static final String ANOTHER_TYPE = "means nothing for this type: take it out";
+    private static final String ANOTHER_TYPE = "means nothing for this type: remove it";
 
     /** The kind of a checkpointer. */
     enum Type {
@@ -410,7 +410,7 @@ public record CheckpointerConfig(
             } else {
                 section.bad(
                         "temporary_suffixes",
-                        "'" + rule + "' will not do; it must be TEMPORARY=FINAL, such as \".dmtcp.temp=.dmtcp\"");
+                        "'" + rule + "' is not valid; it must be TEMPORARY=FINAL, such as \".dmtcp.temp=.dmtcp\"");
             }
         }
         return suffixes;

@@ -204,6 +204,7 @@ public record SourceConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
+        ROLE.requireRoleOf(file);
         ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofSource(top));
         ConfigFile.FileSection<SpareKeys> target = file.section(SpareKeys.class);
@@ -246,9 +247,9 @@ public record SourceConfig(
             return Optional.empty();
         }
         if (settings.command().isEmpty()) {
-            section.bad("health", "is empty: name the command, such as [\"/usr/sbin/nhc\"], or take it out");
+            section.bad("health", "is empty: name the command, such as [\"/usr/sbin/nhc\"], or remove it");
         } else if (!movesJobs) {
-            section.bad("health", "has no job to move: set trigger_job, or take health out");
+            section.bad("health", "has no job to move: set trigger_job, or remove health");
         }
         return Optional.of(settings);
     }

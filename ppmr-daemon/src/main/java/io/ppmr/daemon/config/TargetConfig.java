@@ -169,6 +169,7 @@ public record TargetConfig(
 
     /** The configuration; what only its node knows is null where the file is read elsewhere. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
+        ROLE.requireRoleOf(file);
         ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
         NodeSettings node = service.keys().node();
@@ -246,7 +247,7 @@ public record TargetConfig(
         file.sections(kind).forEach((name, section) -> {
             List<String> words = command.apply(section.values());
             if (words != null && words.isEmpty()) {
-                section.bad("command", "is empty: name the command, or take the section out");
+                section.bad("command", "is empty: name the command, or remove the section");
             } else if (words != null) {
                 commands.put(name, new JobCommand(words, deadline.apply(section.values())));
             }
