@@ -55,9 +55,8 @@ set_up_guest() {
     flock -w 600 8 || guest_lacks "another call has been setting the guest up for ten minutes"
     export PATH=$PATH:/usr/sbin:/sbin
     [ "$(uname -m)" = x86_64 ] || guest_lacks "it is made for x86_64, this machine is $(uname -m)"
-    install_packages "${guest_packages[@]}" || true
     for tool in qemu-system-x86_64 busybox cpio modprobe depmod; do
-        command -v "$tool" >/dev/null || guest_lacks "$tool is missing (apt-get install ${guest_packages[*]})"
+        command -v "$tool" >/dev/null || guest_lacks "$tool is missing. Remedy: ./ppmr setup, or apt-get install ${guest_packages[*]}"
     done
     package=${PPMR_GUEST_KERNEL:-}
     if [ -z "$package" ]; then
@@ -220,8 +219,7 @@ guest() {
     done
     [[ -z $cable || $cable == *:* ]] || fail "--cable takes two sockets with a colon between them, not $cable"
     if $systemd && [ ! -x /lib/systemd/systemd ]; then
-        install_packages systemd dbus || true
-        [ -x /lib/systemd/systemd ] || guest_lacks "systemd is not installed on this machine, whose files the guest has"
+        guest_lacks "systemd is not installed on this machine, whose files the guest has. Remedy: apt-get install systemd dbus"
     fi
     set_up_guest
     run_guest "$@"
