@@ -1,7 +1,7 @@
 package io.ppmr.migration;
 
 /** A request that is refused, as for a migration, a restart or a pod: nothing is done. Returns why, and what to do. */
-public final class RequestException extends Exception {
+public class RequestException extends Exception {
     public RequestException(String message) {
         super(message);
     }

@@ -378,7 +378,7 @@ class PodIT {
         List<String> words = ServiceProcess.command(
                 "pod",
                 "run",
-                "--keep",
+                "--attach",
                 "--socket",
                 a.socket().toString(),
                 "--user",
@@ -412,7 +412,7 @@ class PodIT {
         assertEquals(0, byInput.exitValue(), Files.readString(first));
         assertEquals(List.of("1/second"), a.list().stream().map(PodStatus::name).toList());
         // Of the node's processes alone.
-        a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --keep .* [s]econd')");
+        a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --attach .* [s]econd')");
         assertTrue(bySignal.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(second));
         assertEquals(0, bySignal.exitValue(), Files.readString(second));
         assertEquals(List.of(), a.list());

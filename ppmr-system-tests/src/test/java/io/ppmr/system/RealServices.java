@@ -102,7 +102,7 @@ final class RealServices implements AutoCloseable {
     /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
     int migrate(Path json, String... job) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(
-                List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
+                List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--report", json.toString()));
         words.addAll(List.of(job));
         Command.CommandResult result = run("migrate", words, Duration.ofMinutes(5));
         if (Files.exists(json)) {

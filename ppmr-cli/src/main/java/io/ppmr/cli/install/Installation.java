@@ -37,6 +37,8 @@ final class Installation {
     /** A module that has this is an optional part of the services. */
     private static final String PART = "src/main/resources/META-INF/services/" + ServicePart.class.getName();
 
+    private static final String CRIU_INSTALLER = "ppmr-checkpoint/src/main/sh/install-criu.sh";
+    private static final String COMMAND_LIST = "ppmr-cli/src/main/resources/io/ppmr/cli/commands.txt";
     private static final Path UNITS = Path.of("/etc/systemd/system");
     private static final Path MODULES = Path.of("/etc/modules-load.d/ppmr.conf");
     private static final Path CONFIG = Path.of("/etc/ppmr");
@@ -45,6 +47,7 @@ final class Installation {
     private final Path prefix;
     private final int systemdRelease;
     private final Consumer<String> told;
+    private boolean dry;
     private final InstallManifest manifest = new InstallManifest();
     private InstallManifest before = new InstallManifest();
 
@@ -66,6 +69,11 @@ final class Installation {
         this(root, prefix, Integer.MAX_VALUE, told);
     }
 
+    /** From now on changes nothing, and names each file that would be written or removed. */
+    void dryRun() {
+        dry = true;
+    }
+
     private Path at(Path path) {
         return root.resolve(Path.of("/").relativize(path));
     }
@@ -78,8 +86,12 @@ final class Installation {
         return Files.exists(manifestFile());
     }
 
-    /** Puts everything in place; over an older installation, takes away what that had and this has not. */
-    void install(Path home) throws IOException {
+    /**
+     * Puts everything in place. Of an older installation, files that are not in this one are removed.
+     *
+     * @param generated the texts of manual pages and completions, by their places
+     */
+    void install(Path home, Map<Path, String> generated) throws IOException {
         before = InstallManifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
@@ -93,12 +105,17 @@ final class Installation {
         for (String file : List.of("source.toml", "target.toml")) {
             config(home.resolve("conf").resolve(file), CONFIG.resolve(file));
         }
+        for (Map.Entry<Path, String> made : generated.entrySet()) {
+            put(made.getValue().getBytes(StandardCharsets.UTF_8), made.getKey(), DATA);
+        }
         for (Map.Entry<Path, String> old : before.files().entrySet()) {
             if (!manifest.files().containsKey(old.getKey())) {
                 takeAway(before, old.getKey());
             }
         }
-        manifest.write(manifestFile());
+        if (!dry) {
+            manifest.write(manifestFile());
+        }
     }
 
     private void tree(Path home) throws IOException {
@@ -106,6 +123,8 @@ final class Installation {
         copy(home.resolve("conf/jvm.properties"), prefix.resolve("conf/jvm.properties"), false);
         scripts(home.resolve("conf"));
         copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
+        copyIfThere(home.resolve(CRIU_INSTALLER), prefix.resolve("scripts/install-criu.sh"));
+        copyIfThere(home.resolve(COMMAND_LIST), prefix.resolve("conf/commands.txt"));
         copyAll(home.resolve("docs"), prefix.resolve("docs"));
         copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));
         jar(home.resolve("ppmr-cli"));
@@ -115,6 +134,12 @@ final class Installation {
                 jar(module);
                 scripts(module.resolve("conf"));
             }
+        }
+    }
+
+    private void copyIfThere(Path from, Path to) throws IOException {
+        if (Files.exists(from)) {
+            copy(from, to, Files.isExecutable(from));
         }
     }
 
@@ -219,6 +244,11 @@ final class Installation {
 
     private void put(byte[] bytes, Path to, String permissions) throws IOException {
         Path place = at(to);
+        if (dry) {
+            told.accept("would write " + place);
+            manifest.addFile(place, "");
+            return;
+        }
         makeFolder(place.getParent());
         Path fresh = place.resolveSibling("." + place.getFileName() + ".ppmr-install");
         Files.write(fresh, bytes);
@@ -238,7 +268,7 @@ final class Installation {
         }
     }
 
-    /** Takes away what the manifest names; what was changed since stays, and is told. */
+    /** Removes what the manifest names. A file that was changed since stays, and is named. */
     void uninstall() throws IOException {
         InstallManifest installed = InstallManifest.read(manifestFile());
         // The program that does this may run out of the tree: its own jars go last.
@@ -247,6 +277,9 @@ final class Installation {
         files.sort(Comparator.comparing(file -> file.startsWith(jars)));
         for (Path file : files) {
             takeAway(installed, file);
+        }
+        if (dry) {
+            return;
         }
         Files.deleteIfExists(manifestFile());
         List<Path> folders = new ArrayList<>(installed.folders());
@@ -263,9 +296,16 @@ final class Installation {
     private void takeAway(InstallManifest installed, Path file) throws IOException {
         if (installed.isChanged(file)) {
             told.accept(file + " stays: it was changed after it was installed");
+        } else if (dry) {
+            told.accept("would remove " + file);
         } else {
             Files.deleteIfExists(file);
         }
+    }
+
+    /** Returns how many files an uninstallation would remove. */
+    int fileCount() throws IOException {
+        return InstallManifest.read(manifestFile()).files().size();
     }
 
     /** Returns true if systemd runs here. */

@@ -32,7 +32,7 @@ import java.util.List;
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
- *   {"refused": TEXT}  {"error": TEXT}
+ *   {"refused": TEXT}  {"unknown": TEXT} if there is no such job  {"error": TEXT}
  * </pre>
  *
  * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
@@ -52,6 +52,7 @@ public final class ControlProtocol {
     static final String PROGRESS = "progress";
     static final String REPORT = "report";
     public static final String REFUSED = "refused";
+    static final String UNKNOWN = "unknown";
     public static final String ERROR = "error";
 
     /** As many words and variables as a command may have, and some more. */
@@ -67,6 +68,7 @@ public final class ControlProtocol {
             MigrationReport report,
             ControlStatus status,
             String refused,
+            String unknown,
             String error) {}
 
     private final ObjectMapper mapper =

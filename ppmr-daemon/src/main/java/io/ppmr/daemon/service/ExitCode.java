@@ -1,21 +1,23 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.migration.source.MigrationReport;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /** The exit codes of every command. */
 public enum ExitCode {
     /** Done; for a migration: committed. */
     OK(0, "done; a migration has committed"),
     /** Something else went wrong. */
-    FAILED(1, "anything else went wrong; the message says what"),
+    FAILED(1, "an error; the message names the cause"),
     /** The command line or the configuration is wrong. */
     USAGE(2, "the command line or the configuration is wrong"),
     /** The originals continue. */
-    ROLLED_BACK(3, "the migration was rolled back: the originals continue"),
+    ROLLED_BACK(3, "the migration was rolled back; the originals continue"),
     /** Nothing was touched. */
-    REFUSED(4, "the migration, or the restart, was refused: nothing was touched"),
+    REFUSED(4, "refused; nothing was changed"),
     /** Ranks are held. */
-    IN_DOUBT(5, "in doubt: ranks are held and a peer is unreachable; see ppmr status");
+    IN_DOUBT(5, "in doubt: ranks are stopped, a peer cannot be reached; see ppmr status");
 
     private final int number;
     private final String meaning;
@@ -23,6 +25,15 @@ public enum ExitCode {
     ExitCode(int number, String meaning) {
         this.number = number;
         this.meaning = meaning;
+    }
+
+    /** Returns all codes with their meanings, as a help text has them. */
+    public static Map<String, String> meanings() {
+        Map<String, String> meanings = new LinkedHashMap<>();
+        for (ExitCode code : values()) {
+            meanings.put(String.valueOf(code.number), code.meaning);
+        }
+        return meanings;
     }
 
     public int number() {
