@@ -125,7 +125,10 @@ Examples:
   ./ppmr setup --all
 TEXT
         ;;
-    guest) guest_usage ;;
+    guest)
+        guest_usage
+        exit 0
+        ;;
     format)
         cat <<'TEXT'
 Usage: ./ppmr format

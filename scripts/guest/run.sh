@@ -34,6 +34,10 @@ its output and exit status.
   --bmc               with a simulated management controller; modprobe ipmi_si ipmi_devintf makes /dev/ipmi0 of it
   --console           show the guest's console as well
 
+Examples:
+  ./ppmr guest -- uname -r
+  ./ppmr guest --memory 2048 --no-rdma -- ./ppmr doctor
+
 Exit status: the command's; 77 the guest cannot be had here, 124 out of time, 125 the guest has failed.
 Environment: PPMR_GUEST_KERNEL (name of another kernel package), PPMR_GUEST_ACCEL (kvm or tcg instead of a trial).
 TEXT

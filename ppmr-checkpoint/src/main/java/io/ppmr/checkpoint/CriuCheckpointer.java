@@ -116,8 +116,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         String program = settings.program().get(0);
         if (ToolKit.find(program).isEmpty()) {
-            return Availability.lacking(
-                    program + " is not installed", CriuInstaller.remedy(System.getenv()));
+            return Availability.lacking(program + " is not installed", CriuInstaller.remedy(System.getenv()));
         }
         Optional<String> version = kit.versions().of(settings.program());
         if (version.isEmpty()) {

@@ -1,8 +1,8 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.help.JsonResult;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.PrintWriter;
@@ -66,8 +66,8 @@ final class CheckpointersCommand implements Callable<Integer> {
     }
 
     private static void print(CheckedTool one, PrintWriter out) {
-        out.println(
-                String.format("%-10s %-4s %-9s %s", one.name(), one.available() ? "yes" : "no", one.reading(), one.text()));
+        out.println(String.format(
+                "%-10s %-4s %-9s %s", one.name(), one.available() ? "yes" : "no", one.reading(), one.text()));
         if (!one.remedy().isEmpty()) {
             out.println(String.format("%-10s -> %s", "", one.remedy()));
         }

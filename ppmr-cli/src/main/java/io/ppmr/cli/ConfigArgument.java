@@ -35,9 +35,10 @@ public final class ConfigArgument {
 
     /** All that are meant: the named one, or those of the services in use. */
     public List<Path> all() {
-        return named().map(List::of)
-                .orElseGet(() ->
-                        installed().inUse().stream().filter(installed()::isConfigured).map(installed()::config).toList());
+        return named().map(List::of).orElseGet(() -> installed().inUse().stream()
+                .filter(installed()::isConfigured)
+                .map(installed()::config)
+                .toList());
     }
 
     /** The only one that is meant; empty if there is none. Refused if this node has both. */

@@ -89,8 +89,10 @@ final class ConfigCommand implements Runnable {
     private List<Path> installed(String subcommand) {
         CommandSpec command = spec.subcommands().get(subcommand).getCommandSpec();
         InstalledServices installed = new InstalledServices(CliContext.of(spec));
-        List<Path> files =
-                installed.present().stream().filter(installed::isConfigured).map(installed::config).toList();
+        List<Path> files = installed.present().stream()
+                .filter(installed::isConfigured)
+                .map(installed::config)
+                .toList();
         if (files.isEmpty()) {
             throw new ParameterException(
                     command.commandLine(),
@@ -123,8 +125,7 @@ final class ConfigCommand implements Runnable {
         ResolvedValues values = role.check(file, !elsewhere);
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
-            JsonText.print(
-                    out, new ShownFile(file.toString(), role.word(), values.lines()));
+            JsonText.print(out, new ShownFile(file.toString(), role.word(), values.lines()));
             return;
         }
         out.println("# " + file + ", resolved: the configuration of a " + role.word());

@@ -52,7 +52,9 @@ final class InstalledServices {
     /** Lists the sides in use; if there is none, those that have a file or a socket. */
     List<Side> present() {
         List<Side> used = inUse();
-        return used.isEmpty() ? Arrays.stream(Side.values()).filter(this::isPresent).toList() : used;
+        return used.isEmpty()
+                ? Arrays.stream(Side.values()).filter(this::isPresent).toList()
+                : used;
     }
 
     private boolean isInUse(Side side) {

@@ -28,6 +28,8 @@ import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -58,26 +60,30 @@ import picocli.CommandLine.Spec;
             "  NO_COLOR        no colors, if it is set",
             "",
             "The help of a command: ppmr help COMMAND"
-        },
-        subcommands = {
-            MigrateCommand.class,
-            StatusCommand.class,
-            CancelCommand.class,
-            ResolveCommand.class,
-            HistoryCommand.class,
-            ShowCommand.class,
-            RestartCommand.class,
-            ConfigCommand.class,
-            DoctorCommand.class,
-            CheckpointersCommand.class,
-            InstallCommand.class,
-            UninstallCommand.class,
-            UnmountCommand.class,
-            CompletionCommand.class,
-            HelpCommand.class,
-            ReferenceCommand.class
         })
 public final class Main implements Runnable {
+    /** The commands that are classes, in the order of the help. */
+    private static final List<String> COMMANDS = List.of(
+            "migrate",
+            "status",
+            "cancel",
+            "resolve",
+            "history",
+            "show",
+            "restart",
+            "config",
+            "doctor",
+            "checkpointers",
+            "install",
+            "uninstall",
+            "unmount",
+            "completion",
+            "help",
+            "reference");
+
+    /** The commands that need the model of all commands. */
+    private static final List<String> OF_ALL = List.of("install", "completion", "help", "reference");
+
     private final CliContext context;
 
     @Spec
@@ -85,10 +91,6 @@ public final class Main implements Runnable {
 
     @Mixin
     private OutputOptions output;
-
-    public Main() {
-        this(CliContext.of());
-    }
 
     private Main(CliContext context) {
         this.context = context;
@@ -103,7 +105,7 @@ public final class Main implements Runnable {
     }
 
     /** Runs a command and returns its exit code; for main and for tests. */
-    static int execute(String[] arguments, Writer out, Writer err) {
+    public static int execute(String[] arguments, Writer out, Writer err) {
         return execute(CliContext.of(arguments), out, err);
     }
 
@@ -119,12 +121,59 @@ public final class Main implements Runnable {
 
     private static CommandLine program(CliContext context) {
         CommandLine program = new CommandLine(new Main(context));
-        InstalledParts.commands().forEach(program::addSubcommand);
+        // Each command's model takes some milliseconds to make: a command that is named needs no other.
+        String named = context.arguments().stream()
+                .filter(word -> !word.startsWith("-"))
+                .findFirst()
+                .orElse("");
+        if (COMMANDS.contains(named) && !OF_ALL.contains(named)) {
+            program.addSubcommand(command(named));
+        } else if (!program.getSubcommands().containsKey(named)) {
+            addOthers(program, named);
+        }
         String home = context.variable("PPMR_HOME");
         boolean sources = home == null || !Files.exists(Path.of(home, "install.manifest"));
         program.getCommandSpec().usageMessage().exitCodeList(ExitCode.meanings());
         CommandList.all().describe(program, sources);
         return program;
+    }
+
+    /** Makes one; a table of constructors would cost as much as the command itself. */
+    private static Object command(String name) {
+        return switch (name) {
+            case "migrate" -> new MigrateCommand();
+            case "status" -> new StatusCommand();
+            case "cancel" -> new CancelCommand();
+            case "resolve" -> new ResolveCommand();
+            case "history" -> new HistoryCommand();
+            case "show" -> new ShowCommand();
+            case "restart" -> new RestartCommand();
+            case "config" -> new ConfigCommand();
+            case "doctor" -> new DoctorCommand();
+            case "checkpointers" -> new CheckpointersCommand();
+            case "install" -> new InstallCommand();
+            case "uninstall" -> new UninstallCommand();
+            case "unmount" -> new UnmountCommand();
+            case "completion" -> new CompletionCommand();
+            case "help" -> new HelpCommand();
+            case "reference" -> new ReferenceCommand();
+            default -> throw new IllegalArgumentException(name);
+        };
+    }
+
+    /** Adds the command of a part, if that is named; otherwise all commands. */
+    private static void addOthers(CommandLine program, String named) {
+        List<Object> ofParts = InstalledParts.commands();
+        Optional<Object> meant = ofParts.stream()
+                .filter(one ->
+                        one.getClass().getAnnotation(Command.class).name().equals(named))
+                .findFirst();
+        if (meant.isPresent()) {
+            program.addSubcommand(meant.get());
+            return;
+        }
+        COMMANDS.forEach(name -> program.addSubcommand(command(name)));
+        ofParts.forEach(program::addSubcommand);
     }
 
     /**
@@ -242,7 +291,8 @@ public final class Main implements Runnable {
                 || failure instanceof IOException
                 || failure instanceof UncheckedIOException
                 || failure instanceof CheckpointException) {
-            err.println("ppmr: " + FileFailure.describe(failure instanceof UncheckedIOException u ? u.getCause() : failure));
+            err.println("ppmr: "
+                    + FileFailure.describe(failure instanceof UncheckedIOException u ? u.getCause() : failure));
             return (refused ? ExitCode.REFUSED : ExitCode.FAILED).number();
         }
         if (failure instanceof InterruptedException) {

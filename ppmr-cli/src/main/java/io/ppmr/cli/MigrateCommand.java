@@ -1,8 +1,8 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.help.JsonResult;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;

@@ -40,7 +40,8 @@ final class NamedService {
 
     /** Refuses a command whose service is not on this node. */
     static ParameterException missing(CommandSpec command, Optional<Side> side, InstalledServices installed) {
-        String what = side.map(one -> "no " + InstalledServices.word(one)).orElse("no service") + " is installed here: ";
+        String what =
+                side.map(one -> "no " + InstalledServices.word(one)).orElse("no service") + " is installed here: ";
         List<Side> looked = side.map(List::of).orElse(List.of(Side.values()));
         String places = looked.stream()
                 .map(one -> installed.config(one) + " and " + installed.usualSocket(one))
@@ -48,7 +49,8 @@ final class NamedService {
         return new ParameterException(
                 command.commandLine(),
                 what + places + " do not exist. Remedy: run this on "
-                        + side.map(one -> "the " + InstalledServices.word(one) + "'s node").orElse("a node of ppmr")
+                        + side.map(one -> "the " + InstalledServices.word(one) + "'s node")
+                                .orElse("a node of ppmr")
                         + ", or name the service with --config FILE or --socket PATH");
     }
 

@@ -34,7 +34,8 @@ public final class OutputOptions {
         PrintWriter err = command.commandLine().getErr();
         ProgressView.Style style = options.quiet || options.noProgress
                 ? ProgressView.Style.NONE
-                : Terminal.isTerminal(Terminal.ERR) && !Terminal.isDumb(CliContext.of(command).environment())
+                : Terminal.isTerminal(Terminal.ERR)
+                                && !Terminal.isDumb(CliContext.of(command).environment())
                         ? ProgressView.Style.REDRAWN
                         : ProgressView.Style.LINES;
         return new ProgressView(out, err, style, !options.quiet);

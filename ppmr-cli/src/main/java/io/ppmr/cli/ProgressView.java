@@ -158,9 +158,7 @@ public final class ProgressView {
     }
 
     private static long total(MigrationProgress progress) {
-        return isTotalKnown(progress)
-                ? progress.sentBytes()
-                : Math.max(progress.expectedBytes(), progress.sentBytes());
+        return isTotalKnown(progress) ? progress.sentBytes() : Math.max(progress.expectedBytes(), progress.sentBytes());
     }
 
     /** Rate and time left, as far as they are known. */

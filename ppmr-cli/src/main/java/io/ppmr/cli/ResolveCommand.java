@@ -103,7 +103,8 @@ final class ResolveCommand implements Callable<Integer> {
         }
         OutputOptions.note(spec, meaning.text());
         if (!yes && !Confirmation.isGiven(spec)) {
-            throw new CommandFailure(ExitCode.REFUSED, "nothing was decided. Remedy: add --yes, or confirm on a terminal");
+            throw new CommandFailure(
+                    ExitCode.REFUSED, "nothing was decided. Remedy: add --yes, or confirm on a terminal");
         }
         Resolution answer = ask(path, word, true);
         if (answer.result() == Resolution.ResolutionResult.REFUSED) {

@@ -1,6 +1,5 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.help.JsonResult;
 import io.ppmr.checkpoint.CheckpointException;
 import io.ppmr.checkpoint.Checkpointer;
 import io.ppmr.checkpoint.Checkpointer.Availability;
@@ -9,6 +8,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
@@ -139,7 +139,8 @@ public final class RestartCommand implements Callable<Integer> {
         if (manifest.user().uid() == 0 && !settings.rules().allowRootJobs()) {
             throw new CommandFailure(
                     ExitCode.REFUSED,
-                    "its processes belong to root, and this node restores none of root's. Remedy: allow_root_jobs = true");
+                    "its processes belong to root, and this node restores none of root's. Remedy: allow_root_jobs ="
+                            + " true");
         }
         Optional<Checkpointer> found = settings.tools().checkpointers().stream()
                 .filter(one -> one.name().equals(manifest.checkpointer()))

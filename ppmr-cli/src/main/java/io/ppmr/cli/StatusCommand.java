@@ -1,8 +1,8 @@
 package io.ppmr.cli;
 
-import io.ppmr.cli.help.JsonResult;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.service.ExitCode;
@@ -48,8 +48,6 @@ final class StatusCommand implements Callable<Integer> {
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(500);
-    private static final DateTimeFormatter SINCE =
-            DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneId.systemDefault());
 
     @Spec
     private CommandSpec spec;
@@ -185,9 +183,16 @@ final class StatusCommand implements Callable<Integer> {
     static String text(OpenMigration one) {
         String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
         return "open: migration " + one.id() + ", " + one.phase() + " since "
-                + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
+                + since(one.sinceEpochMs()) + ", " + held
                 + (one.takenUp() ? ", recovered after a restart of the service" : "") + "; "
                 + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
+    }
+
+    /** Made when it is needed: the formats of all locales take some time to load. */
+    private static String since(long epochMs) {
+        return DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT)
+                .withZone(ZoneId.systemDefault())
+                .format(Instant.ofEpochMilli(epochMs));
     }
 
     private void print(Object value) {

@@ -33,8 +33,8 @@ final class Terminal {
      */
     static boolean isTerminal(int descriptor) {
         try {
-            String leadsTo =
-                    Files.readSymbolicLink(Path.of("/proc/self/fd/" + descriptor)).toString();
+            String leadsTo = Files.readSymbolicLink(Path.of("/proc/self/fd/" + descriptor))
+                    .toString();
             return leadsTo.startsWith("/dev/pts/") || leadsTo.startsWith("/dev/tty") || leadsTo.equals("/dev/console");
         } catch (IOException e) {
             return false;

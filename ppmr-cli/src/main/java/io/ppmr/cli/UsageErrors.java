@@ -29,12 +29,15 @@ final class UsageErrors {
     private static final Set<String> NEVER_PROPOSED = Set.of("uninstall", "unmount", "cancel", "resolve");
 
     private static final Pattern INVALID = Pattern.compile(
-            "Invalid value for (?:option '([^']+)'(?: \\([^)]*\\))?|positional parameter at index \\S+ \\(([^)]*)\\)): (.*)",
+            "Invalid value for (?:option '([^']+)'(?: \\([^)]*\\))?|positional parameter at index \\S+ \\(([^)]*)\\)):"
+                    + " (.*)",
             Pattern.DOTALL);
-    private static final Pattern NO_VALUE = Pattern.compile("Missing required parameter for option '([^']+)' \\(([^)]*)\\)");
+    private static final Pattern NO_VALUE =
+            Pattern.compile("Missing required parameter for option '([^']+)' \\(([^)]*)\\)");
     private static final Pattern OPTION_AS_VALUE =
             Pattern.compile("Expected parameter for option '([^']+)' but found '(.*)'");
-    private static final Pattern TWICE = Pattern.compile("option '([^']+)' \\(([^)]*)\\) should be specified only once");
+    private static final Pattern TWICE =
+            Pattern.compile("option '([^']+)' \\(([^)]*)\\) should be specified only once");
 
     private UsageErrors() {}
 
@@ -59,7 +62,8 @@ final class UsageErrors {
 
     private static String text(ParameterException misuse) {
         CommandSpec command = misuse.getCommandLine().getCommandSpec();
-        if (misuse instanceof UnmatchedArgumentException unmatched && !unmatched.getUnmatched().isEmpty()) {
+        if (misuse instanceof UnmatchedArgumentException unmatched
+                && !unmatched.getUnmatched().isEmpty()) {
             return unmatched(command, unmatched.getUnmatched().get(0));
         }
         String message = String.valueOf(misuse.getMessage());
@@ -71,7 +75,8 @@ final class UsageErrors {
         if (value.matches()) {
             return value.group(1) + " needs a value, and '" + value.group(2) + "' is an option";
         }
-        if (misuse instanceof MissingParameterException missing && !missing.getMissing().isEmpty()) {
+        if (misuse instanceof MissingParameterException missing
+                && !missing.getMissing().isEmpty()) {
             return missing.getMissing().stream().map(UsageErrors::missing).collect(Collectors.joining("; "));
         }
         Matcher invalid = INVALID.matcher(message);
@@ -94,7 +99,8 @@ final class UsageErrors {
                     .collect(Collectors.joining(", "));
             return "'" + misuse.getValue() + "' is not one of " + known;
         }
-        Matcher number = Pattern.compile("'(.*)' is not an? (?:int|long|Integer)", Pattern.DOTALL).matcher(reason);
+        Matcher number = Pattern.compile("'(.*)' is not an? (?:int|long|Integer)", Pattern.DOTALL)
+                .matcher(reason);
         return number.matches() ? "'" + number.group(1) + "' is not a whole number" : reason;
     }
 
@@ -138,7 +144,8 @@ final class UsageErrors {
     private static PositionalParamSpec programOf(CommandSpec command) {
         return command.positionalParameters().stream()
                 .filter(one -> one.arity().isVariable()
-                        && (one.paramLabel().equals("COMMAND") || one.paramLabel().equals("PROGRAM")))
+                        && (one.paramLabel().equals("COMMAND")
+                                || one.paramLabel().equals("PROGRAM")))
                 .findFirst()
                 .orElse(null);
     }

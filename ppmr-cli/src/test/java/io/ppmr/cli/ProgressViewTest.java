@@ -32,7 +32,9 @@ class ProgressViewTest {
         ProgressView view = view(ProgressView.Style.NONE);
         for (SourceStep step : SourceStep.values()) {
             for (long arrived : new long[] {0, GIB, 3 * GIB, 9 * GIB}) {
-                assertEquals(width - 1, view.drawnLine(at(step, arrived, 7), width - 1).length());
+                assertEquals(
+                        width - 1,
+                        view.drawnLine(at(step, arrived, 7), width - 1).length());
             }
         }
     }

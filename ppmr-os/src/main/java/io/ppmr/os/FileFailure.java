@@ -67,7 +67,8 @@ public final class FileFailure {
         String first = firstMissing(file);
         return first.equals(file)
                 ? file + " does not exist. Remedy: correct the path"
-                : file + ": the directory " + first + " does not exist. Remedy: make it (mkdir -p), or correct the path";
+                : file + ": the directory " + first
+                        + " does not exist. Remedy: make it (mkdir -p), or correct the path";
     }
 
     /** Returns the first part of a path that is not there; the whole path if only its last part can be missing. */

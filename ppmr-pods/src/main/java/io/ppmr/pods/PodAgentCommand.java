@@ -116,12 +116,12 @@ final class PodAgentCommand implements Callable<Integer> {
             host += takesNext ? 2 : 1;
         }
         if (host + 1 >= words.size()) {
-            throw new ParameterException(spec.commandLine(), "HOST or COMMAND is missing. Type: ppmr pod agent [--pods FILE] HOST COMMAND");
+            throw new ParameterException(
+                    spec.commandLine(), "HOST or COMMAND is missing. Type: ppmr pod agent [--pods FILE] HOST COMMAND");
         }
         if (file == null) {
             throw new ParameterException(
-                    spec.commandLine(),
-                    "no file names the pods. Remedy: --pods FILE, or the variable PPMR_PODS");
+                    spec.commandLine(), "no file names the pods. Remedy: --pods FILE, or the variable PPMR_PODS");
         }
         Place place = Place.of(words.get(host), Path.of(file));
         return run(place, String.join(" ", words.subList(host + 1, words.size())));

@@ -109,8 +109,9 @@ public final class PodCommand implements Runnable {
             @Option(
                             names = "--job",
                             paramLabel = "NAME",
-                            description = "the pod's job; your pods of one job on a node move together (default: the pod's"
-                                    + " name)")
+                            description =
+                                    "the pod's job; your pods of one job on a node move together (default: the pod's"
+                                            + " name)")
                     String job,
             @Option(
                             names = "--template",
@@ -122,7 +123,10 @@ public final class PodCommand implements Runnable {
                             paramLabel = "ADDRESS",
                             description = "one of your addresses (default: the first that is free)")
                     String address,
-            @Option(names = "--user", paramLabel = "USER", description = "the pod's user; only for root, who must give it")
+            @Option(
+                            names = "--user",
+                            paramLabel = "USER",
+                            description = "the pod's user; only for root, who must give it")
                     String user,
             @Option(
                             names = "--attach",
@@ -132,7 +136,8 @@ public final class PodCommand implements Runnable {
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
             @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
-        Optional<PodWatch> watch = attach ? Optional.of(new PodWatch(socket.path(Side.SOURCE), System.in, out())) : Optional.empty();
+        Optional<PodWatch> watch =
+                attach ? Optional.of(new PodWatch(socket.path(Side.SOURCE), System.in, out())) : Optional.empty();
         PodOrder order = or(streams).order(name, job, template, address, user, command);
         try (PodClient client = new PodClient(socket.path(Side.SOURCE))) {
             PodStatus pod = client.runPod(order);
@@ -225,7 +230,8 @@ public final class PodCommand implements Runnable {
     @Command(
             name = "exec",
             description = {
-                "Runs a further COMMAND in a pod, as the pod's user and without privileges. Only that user and root may.",
+                "Runs a further COMMAND in a pod, as the pod's user and without privileges. Only that user and root"
+                        + " may.",
                 "Without --detach this command waits a minute at most and prints the output. Its exit code is that of"
                         + " COMMAND.",
                 "Without --detach COMMAND holds a pipe that leads out of the pod. With --detach it has files of the pod"
@@ -265,8 +271,9 @@ public final class PodCommand implements Runnable {
 
     @Command(
             name = "stop",
-            description = "Ends a pod, or all pods of a job on this node. The command gets SIGTERM; after ten seconds all"
-                    + " processes are killed.",
+            description =
+                    "Ends a pod, or all pods of a job on this node. The command gets SIGTERM; after ten seconds all"
+                            + " processes are killed.",
             mixinStandardHelpOptions = true)
     void stop(@ArgGroup(multiplicity = "1") StopArguments stopped, @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {

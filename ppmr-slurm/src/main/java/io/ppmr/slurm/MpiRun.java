@@ -329,7 +329,8 @@ public final class MpiRun extends JobRun {
         List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
                 .with(Command.words(
-                        "pod attach --within %ss --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
+                        "pod attach --within %ss --socket %s %s",
+                        ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
         return words;
     }
 

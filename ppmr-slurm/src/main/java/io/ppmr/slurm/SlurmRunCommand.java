@@ -24,8 +24,8 @@ import picocli.CommandLine.Spec;
         description = {
             "Use it in a Slurm batch script, in the background. It starts PROGRAM with srun on all nodes of the"
                     + " allocation except the spare nodes at its head.",
-            "It moves the ranks of a node that is set to drain, or when it gets SIGUSR2. It watches the ranks until they"
-                    + " end.",
+            "It moves the ranks of a node that is set to drain, or when it gets SIGUSR2. It watches the ranks until"
+                    + " they end.",
             "With --mpi the ranks of an MPI job run in pods, which move with their connections.",
             "Exit code: the highest of the ranks', or that of the MPI launcher; 2 for a wrong command line."
         },
@@ -37,8 +37,7 @@ public final class SlurmRunCommand implements Callable<Integer> {
     @Option(
             names = "--checkpointer",
             paramLabel = "NAME",
-            description =
-                    "the checkpointer: a [checkpointers.NAME] of source and target; needed without --mpi")
+            description = "the checkpointer: a [checkpointers.NAME] of source and target; needed without --mpi")
     private String checkpointer;
 
     @Option(
@@ -62,7 +61,10 @@ public final class SlurmRunCommand implements Callable<Integer> {
                     + " ${DEFAULT-VALUE})")
     private String output;
 
-    @Option(names = "--error", paramLabel = "FILE", description = "a file for the ranks' error output (default: as --output)")
+    @Option(
+            names = "--error",
+            paramLabel = "FILE",
+            description = "a file for the ranks' error output (default: as --output)")
     private String error;
 
     @Option(
@@ -115,8 +117,8 @@ public final class SlurmRunCommand implements Callable<Integer> {
             names = "--mpi",
             paramLabel = "MPI",
             description =
-                    "run the ranks in pods, one on each node, with the launcher of this MPI: openmpi or mpich. The batch"
-                            + " script gets their output")
+                    "run the ranks in pods, one on each node, with the launcher of this MPI: openmpi or mpich. The"
+                            + " batch script gets their output")
     private MpiRun.Mpi mpi;
 
     @Option(
@@ -154,7 +156,8 @@ public final class SlurmRunCommand implements Callable<Integer> {
         String list = System.getenv("SLURM_JOB_NODELIST");
         if (job == null || list == null) {
             throw new CommandFailure(
-                    ExitCode.USAGE, "this is not a Slurm job (SLURM_JOB_ID is not set). Remedy: use it in a batch script");
+                    ExitCode.USAGE,
+                    "this is not a Slurm job (SLURM_JOB_ID is not set). Remedy: use it in a batch script");
         }
         Scontrol slurm = new Scontrol();
         Allocation allocation = Allocation.of(job, slurm.hostNames(list), spares, tasks, System.getenv());

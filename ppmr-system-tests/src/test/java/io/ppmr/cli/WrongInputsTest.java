@@ -37,10 +37,7 @@ class WrongInputsTest {
         static WrongInput of(String text) {
             String[] columns = text.split("\\s*\\|\\s*", -1);
             return new WrongInput(
-                    columns[0],
-                    columns[1],
-                    Integer.parseInt(columns[2]),
-                    List.of(columns[3].split(" & ", -1)));
+                    columns[0], columns[1], Integer.parseInt(columns[2]), List.of(columns[3].split(" & ", -1)));
         }
 
         @Override
@@ -52,11 +49,11 @@ class WrongInputsTest {
     static Stream<WrongInput> inputs() throws IOException {
         try (InputStream in = WrongInputsTest.class.getResourceAsStream("wrong-inputs.txt")) {
             return new String(in.readAllBytes(), StandardCharsets.UTF_8)
-                    .lines()
-                    .filter(line -> !line.isBlank() && !line.startsWith("#"))
-                    .map(WrongInput::of)
-                    .toList()
-                    .stream();
+                            .lines()
+                            .filter(line -> !line.isBlank() && !line.startsWith("#"))
+                            .map(WrongInput::of)
+                            .toList()
+                            .stream();
         }
     }
 

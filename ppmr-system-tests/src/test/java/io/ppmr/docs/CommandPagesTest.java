@@ -85,7 +85,8 @@ class CommandPagesTest {
                 assertTrue(option.hidden() || page.contains(bare), name + ": " + bare);
                 assertTrue(option.hidden() || manual.replace("\\-", "-").contains(bare), name + ": " + bare);
             }
-            for (String code : command.getCommandSpec().usageMessage().exitCodeList().keySet()) {
+            for (String code :
+                    command.getCommandSpec().usageMessage().exitCodeList().keySet()) {
                 assertTrue(page.contains("| " + code + " | "), name + ": " + code);
                 assertTrue(manual.contains("\\fB" + code + "\\fR"), name + ": " + code);
             }
@@ -119,8 +120,7 @@ class CommandPagesTest {
             for (ListedCommand one : group.commands()) {
                 one.examples().stream()
                         .filter(example -> example.startsWith("ppmr "))
-                        .filter(example -> program.getSubcommands()
-                                .containsKey(example.split(" ", -1)[1]))
+                        .filter(example -> program.getSubcommands().containsKey(example.split(" ", -1)[1]))
                         .map(example -> example.replaceFirst(" > .*", "").split(" ", -1))
                         .forEach(words -> program.parseArgs(Arrays.copyOfRange(words, 1, words.length)));
             }
@@ -149,8 +149,10 @@ class CommandPagesTest {
                 .findFirst()
                 .orElseThrow();
         String written = Files.readString(page);
-        MetricsDocs.page().lines().filter(line -> line.startsWith("| `ppmr_")).forEach(line -> assertTrue(
-                written.contains(line), line));
+        MetricsDocs.page()
+                .lines()
+                .filter(line -> line.startsWith("| `ppmr_"))
+                .forEach(line -> assertTrue(written.contains(line), line));
     }
 
     @Test

@@ -1,6 +1,5 @@
 package io.ppmr.cli.doctor;
 
-import io.ppmr.cli.help.JsonResult;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import io.ppmr.bufferpool.PoolGeometry;
@@ -11,6 +10,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.cli.ConfigArgument;
 import io.ppmr.cli.FindingColors;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.config.ServiceConfig;
@@ -89,7 +89,10 @@ public final class DoctorCommand implements Callable<Integer> {
     @Mixin
     private ConfigArgument config;
 
-    @Option(names = "--peer", paramLabel = "HOST:PORT", description = "the address at which the other node's target listens")
+    @Option(
+            names = "--peer",
+            paramLabel = "HOST:PORT",
+            description = "the address at which the other node's target listens")
     private String peer;
 
     @Option(names = "--json", description = "print the result as JSON")
@@ -125,7 +128,10 @@ public final class DoctorCommand implements Callable<Integer> {
         for (Path file : files) {
             String about = files.size() == 1 ? "this node" : "this node, by " + file;
             // A target moves no job: of both files the source's is the one for a peer.
-            check(node(file), about, peer != null && (files.size() == 1 || !ConfigRole.of(file).isTarget()));
+            check(
+                    node(file),
+                    about,
+                    peer != null && (files.size() == 1 || !ConfigRole.of(file).isTarget()));
         }
         DoctorReport report = new DoctorReport(count(FAIL), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
@@ -152,8 +158,8 @@ public final class DoctorCommand implements Callable<Integer> {
 
     private void add(String about, List<Finding> findings) {
         List<ShownFinding> shown = findings.stream()
-                .map(one ->
-                        new ShownFinding(one.level().name().toLowerCase(Locale.ROOT), one.check(), one.text(), one.remedy()))
+                .map(one -> new ShownFinding(
+                        one.level().name().toLowerCase(Locale.ROOT), one.check(), one.text(), one.remedy()))
                 .toList();
         parts.add(new CheckedPart(about, shown));
     }
@@ -268,7 +274,9 @@ public final class DoctorCommand implements Callable<Integer> {
                 add(
                         "job " + name,
                         List.of(Finding.warn(
-                                "job", String.valueOf(e.getMessage()), "check again when the job runs; it is left out now")));
+                                "job",
+                                String.valueOf(e.getMessage()),
+                                "check again when the job runs; it is left out now")));
             }
         });
         if (jobs.isEmpty()) {
@@ -305,8 +313,8 @@ public final class DoctorCommand implements Callable<Integer> {
         return HostPort.parse(peer)
                 .filter(node -> node.port() > 0)
                 .map(HostPort::lookUp)
-                .orElseThrow(
-                        () -> new ParameterException(spec.commandLine(), "--peer: '" + peer + "' is not " + HostPort.FORM));
+                .orElseThrow(() ->
+                        new ParameterException(spec.commandLine(), "--peer: '" + peer + "' is not " + HostPort.FORM));
     }
 
     /** Asks a target about a job over a control connection of its own. Nothing is changed by that. */

@@ -64,7 +64,9 @@ public final class CommandList {
 
     private static CommandList read() {
         try (InputStream in = CommandList.class.getResourceAsStream(FILE)) {
-            return parsed(new String(in.readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+            return parsed(new String(in.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .toList());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -171,7 +173,6 @@ public final class CommandList {
 
     /** The names of the commands that are not hidden. */
     public static List<String> visible(CommandSpec program) {
-        return new Help(program)
-                .subcommands().keySet().stream().toList();
+        return new Help(program).subcommands().keySet().stream().toList();
     }
 }

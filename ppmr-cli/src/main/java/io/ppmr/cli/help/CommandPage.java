@@ -58,7 +58,9 @@ record CommandPage(
                 formatted(spec.usageMessage().description()),
                 arguments,
                 new TreeMap<>(spec.usageMessage().exitCodeList()),
-                spec.parent() == null ? List.of() : formatted(spec.usageMessage().footer()),
+                spec.parent() == null
+                        ? List.of()
+                        : formatted(spec.usageMessage().footer()),
                 subcommands(command),
                 json(spec));
     }

@@ -72,13 +72,16 @@ public final class ManPages {
         text.append(".SH NAME\n").append(escaped(configName(role)));
         text.append(" \\- configuration of ppmr's ").append(role.word()).append('\n');
         text.append(".SH DESCRIPTION\n");
-        text.append(escaped("The service reads this TOML file once, when it starts. ppmr config check FILE checks it."));
+        text.append(
+                escaped("The service reads this TOML file once, when it starts. ppmr config check FILE checks it."));
         text.append('\n');
         for (ConfigSection section : role.everything()) {
             section(text, section);
             for (ConfigKey key : section.keys()) {
                 key.entrySection().ifPresent(entry -> {
-                    text.append(".SS ").append(escaped("An entry of " + key.name())).append('\n');
+                    text.append(".SS ")
+                            .append(escaped("An entry of " + key.name()))
+                            .append('\n');
                     keys(text, entry.keys());
                 });
             }
@@ -99,18 +102,21 @@ public final class ManPages {
         for (ConfigKey key : keys) {
             String fallback = key.required()
                     ? "Required"
-                    : key.defaultValue() == null
-                            ? "No default"
-                            : "Default: " + ResolvedValues.text(key.defaultValue());
+                    : key.defaultValue() == null ? "No default" : "Default: " + ResolvedValues.text(key.defaultValue());
             item(text, key.name(), key.doc() + ".");
             text.append("It must be ").append(escaped(key.type().form())).append(". ");
             text.append(escaped(fallback)).append(". ");
-            text.append(escaped("Example: " + ResolvedValues.text(key.example()))).append('\n');
+            text.append(escaped("Example: " + ResolvedValues.text(key.example())))
+                    .append('\n');
         }
     }
 
     private static void item(StringBuilder text, String term, String meaning) {
-        text.append(".TP\n\\fB").append(escaped(term)).append("\\fR\n").append(escaped(meaning)).append('\n');
+        text.append(".TP\n\\fB")
+                .append(escaped(term))
+                .append("\\fR\n")
+                .append(escaped(meaning))
+                .append('\n');
     }
 
     /** A text in which no character has a meaning for troff. */

@@ -76,17 +76,25 @@ public final class ReferencePages {
     }
 
     private static void row(StringBuilder text, String first, String second) {
-        text.append("| ").append(first).append(" | ").append(second.replace("|", "\\|")).append(" |\n");
+        text.append("| ")
+                .append(first)
+                .append(" | ")
+                .append(second.replace("|", "\\|"))
+                .append(" |\n");
     }
 
     private static String text(CommandPage page) {
-        StringBuilder text = new StringBuilder("# ").append(page.name()).append("\n\n").append(MADE);
-        text.append('\n').append(page.header()).append(".\n\n```\n").append(page.synopsis()).append("\n```\n\n");
+        StringBuilder text =
+                new StringBuilder("# ").append(page.name()).append("\n\n").append(MADE);
+        text.append('\n')
+                .append(page.header())
+                .append(".\n\n```\n")
+                .append(page.synopsis())
+                .append("\n```\n\n");
         page.description().forEach(sentence -> text.append(sentence).append('\n'));
         if (!page.subcommands().isEmpty()) {
             text.append("\n| Command | Meaning |\n|---|---|\n");
-            page.subcommands()
-                    .forEach(one -> row(text, "[" + one.name() + "](" + file(one) + ")", one.header()));
+            page.subcommands().forEach(one -> row(text, "[" + one.name() + "](" + file(one) + ")", one.header()));
         }
         text.append("\n## Options\n\n| Option | Meaning |\n|---|---|\n");
         page.arguments().forEach(one -> row(text, "`" + one.written() + "`", one.meaning()));

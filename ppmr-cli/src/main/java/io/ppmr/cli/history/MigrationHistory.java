@@ -206,7 +206,9 @@ public record MigrationHistory(
                 entries.iterator().next().atEpochMs(),
                 endedEpochMs,
                 attempts,
-                done == null ? "OPEN" : isRefused(done) ? "REFUSED" : done.outcome().name(),
+                done == null
+                        ? "OPEN"
+                        : isRefused(done) ? "REFUSED" : done.outcome().name(),
                 done == null ? "" : done.reason(),
                 plan,
                 steps(timed),
@@ -215,7 +217,8 @@ public record MigrationHistory(
 
     /** The reason of a migration that no target accepted names each refusal. */
     private static boolean isRefused(TransactionRecord.Done done) {
-        return done.outcome() == FinalOutcome.ROLLED_BACK && REFUSAL.matcher(done.reason()).lookingAt();
+        return done.outcome() == FinalOutcome.ROLLED_BACK
+                && REFUSAL.matcher(done.reason()).lookingAt();
     }
 
     private static String word(String constant) {
@@ -316,7 +319,9 @@ public record MigrationHistory(
                                             .toList())
                             .collect(Collectors.joining(", "));
         }
-        return record instanceof TransactionRecord.Done done ? word(done.outcome().name()) + " " + done.reason() : "";
+        return record instanceof TransactionRecord.Done done
+                ? word(done.outcome().name()) + " " + done.reason()
+                : "";
     }
 
     private static String time(long epochMs) {

@@ -65,8 +65,7 @@ public final class InstallCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         Path place = prefix.toAbsolutePath().normalize();
         int release = systemd == null ? Installation.systemdRelease() : systemd;
-        Installation installation =
-                new Installation(root.toAbsolutePath().normalize(), place, release, out::println);
+        Installation installation = new Installation(root.toAbsolutePath().normalize(), place, release, out::println);
         if (dryRun) {
             installation.dryRun();
         }
@@ -100,8 +99,7 @@ public final class InstallCommand implements Callable<Integer> {
         ManPages.all(spec.root().commandLine())
                 .forEach((page, text) -> texts.put(Path.of("/usr/share/man").resolve(page), text));
         texts.put(
-                Path.of("/usr/share/bash-completion/completions/ppmr"),
-                ShellCompletion.Shell.BASH.script(spec.root()));
+                Path.of("/usr/share/bash-completion/completions/ppmr"), ShellCompletion.Shell.BASH.script(spec.root()));
         texts.put(Path.of("/usr/share/zsh/site-functions/_ppmr"), ShellCompletion.Shell.ZSH.script(spec.root()));
         return texts;
     }

@@ -32,7 +32,11 @@ public final class UninstallCommand implements Callable<Integer> {
             description = "the directory of the tree (default: that of this program, or /opt/ppmr)")
     private Path prefix;
 
-    @Option(names = "--root", paramLabel = "DIR", defaultValue = "/", description = "the directory that stood for / at the installation (default: ${DEFAULT-VALUE})")
+    @Option(
+            names = "--root",
+            paramLabel = "DIR",
+            defaultValue = "/",
+            description = "the directory that stood for / at the installation (default: ${DEFAULT-VALUE})")
     private Path root;
 
     @Option(
@@ -63,7 +67,8 @@ public final class UninstallCommand implements Callable<Integer> {
         if (!running.isEmpty()) {
             throw new CommandFailure(
                     ExitCode.FAILED,
-                    String.join(" and ", running) + " runs. Remedy: systemctl disable --now " + String.join(" ", running));
+                    String.join(" and ", running) + " runs. Remedy: systemctl disable --now "
+                            + String.join(" ", running));
         }
         OutputOptions.note(
                 spec,

@@ -49,7 +49,7 @@ class HistoryCommandTest {
     private String run(String... arguments) {
         StringWriter out = new StringWriter();
         PrintWriter writer = new PrintWriter(out, true);
-        exit = Main.execute(new Main(), arguments, writer, writer);
+        exit = Main.execute(arguments, writer, writer);
         return out.toString();
     }
 

@@ -58,30 +58,33 @@ public record CheckpointerConfig(
 
             @Key(
                     value = "auto",
-                    doc = "whether a rank is restored in a PID namespace of its own; auto: where the tool restores the"
-                            + " old PIDs",
+                    doc = "whether a rank is restored in a PID namespace of its own; auto: where the tool"
+                            + " restores the old PIDs",
                     example = "always")
             NamespacePolicy namespaces,
 
             @Key(
                     value = "[]",
-                    doc = "at a target, for a tool that restarts as root (criu; command with as_job_user = false): the"
-                            + " users whose jobs it restores here, by name or number; root opens for them whatever"
-                            + " paths an image names. A job of any other user is refused",
+                    doc = "at a target, for a tool that restarts as root (criu; command with as_job_user ="
+                            + " false): the users whose jobs it restores here, by name or number; root"
+                            + " opens for them whatever paths an image names. A job of any other user is"
+                            + " refused",
                     example = "[\"alice\", 1234]")
             List<Object> trustedUsers,
 
             @Key(
-                    doc = "at a source: whether jobs that users announce may name it; without it true for a tool whose"
-                            + " commands run as the job's user, false for one that runs as root",
+                    doc = "at a source: whether jobs that users announce may name it; without it true for a"
+                            + " tool whose commands run as the job's user, false for one that runs as"
+                            + " root",
                     example = "true")
             Optional<Boolean> forAnnouncedJobs,
 
             @Key(
-                    doc = "whether the commands run as the job's user, who then owns the image. command: true unless it"
-                            + " is said otherwise. criu: false; with true it runs in its unprivileged mode with"
-                            + " CAP_CHECKPOINT_RESTORE alone, needs no trusted_users, and moves fewer kinds of jobs"
-                            + " (docs/criu.md); the same on source and target. blcr: always so, not to be said",
+                    doc = "whether the commands run as the job's user, who then owns the image. command:"
+                            + " true unless it is said otherwise. criu: false; with true it runs in its"
+                            + " unprivileged mode with CAP_CHECKPOINT_RESTORE alone, needs no"
+                            + " trusted_users, and moves fewer kinds of jobs (docs/criu.md); the same on"
+                            + " source and target. blcr: always so, not to be said",
                     example = "true")
             Optional<Boolean> asJobUser,
 
@@ -122,37 +125,39 @@ public record CheckpointerConfig(
 
             @Key(
                     value = "[]",
-                    doc = "criu, at a source: paths of Unix sockets of this node's servers to which a rank may be"
-                            + " connected when it is moved. A datagram connection is made to the same path at the"
-                            + " target. A stream, as to nscd or sssd, is shut down while the rank is stopped: the"
-                            + " original and the copy see a connection that the server has closed, and must connect"
-                            + " again by themselves",
+                    doc = "criu, at a source: paths of Unix sockets of this node's servers to which a rank"
+                            + " may be connected when it is moved. A datagram connection is made to the"
+                            + " same path at the target. A stream, as to nscd or sssd, is shut down while"
+                            + " the rank is stopped: the original and the copy see a connection that the"
+                            + " server has closed, and must connect again by themselves",
                     example = "[\"/dev/log\"]")
             List<String> externalSockets,
 
             @Key(
                     value = "refuse",
-                    doc = "criu, at a source: what becomes of a rank with a process that can gain no new privileges"
-                            + " (NoNewPrivs) and filters no system calls, on a kernel with Landlock. Such a process may"
-                            + " be in a sandbox, which the kernel does not show and CRIU does not write, so the copy"
-                            + " would be out of it. refuse: not moved; warn: moved, with a line in the log; allow:"
-                            + " moved. Pods are in no such sandbox",
+                    doc = "criu, at a source: what becomes of a rank with a process that can gain no new"
+                            + " privileges (NoNewPrivs) and filters no system calls, on a kernel with"
+                            + " Landlock. Such a process may be in a sandbox, which the kernel does not"
+                            + " show and CRIU does not write, so the copy would be out of it. refuse: not"
+                            + " moved; warn: moved, with a line in the log; allow: moved. Pods are in no"
+                            + " such sandbox",
                     example = "warn")
             LandlockPolicy landlock,
 
             @Key(
                     value = "auto",
-                    doc = "criu: how memory travels. streamed: into the held copy while the held original is read,"
-                            + " through the pool; images: it waits at the target until it is whole; auto: streamed"
-                            + " where both nodes can and the job gains by it (docs/criu.md)",
+                    doc = "criu: how memory travels. streamed: into the held copy while the held original is"
+                            + " read, through the pool; images: it waits at the target until it is whole;"
+                            + " auto: streamed where both nodes can and the job gains by it"
+                            + " (docs/criu.md)",
                     example = "images")
             PagePolicy pages) {}
 
     /** The keys of tools that are commands. */
     private record CommandKeys(
             @Key(
-                    doc = "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir} {work} are"
-                            + " filled in",
+                    doc = "command: the checkpoint command, words without a shell; {pid} {rank} {file} {dir}"
+                            + " {work} are filled in",
                     example = "[\"save\", \"{pid}\", \"{file}\"]")
             Optional<List<String>> checkpoint,
 
@@ -193,23 +198,24 @@ public record CheckpointerConfig(
 
             @Key(
                     value = "false",
-                    doc = "command: with as_job_user = false, whether the job's user writes the image all the same"
-                            + " (runuser, DMTCP); then the restart runs as that user. Otherwise root owns the image and"
-                            + " restarts it",
+                    doc = "command: with as_job_user = false, whether the job's user writes the image all"
+                            + " the same (runuser, DMTCP); then the restart runs as that user. Otherwise"
+                            + " root owns the image and restarts it",
                     example = "true")
             boolean imageAsJobUser,
 
             @Key(
                     value = "false",
-                    doc = "command: whether the checkpoint command can write processes that are stopped already",
+                    doc = "command: whether the checkpoint command can write processes that are stopped" + " already",
                     example = "true")
             boolean checkpointsHeld,
 
             @Key(
                     value = "true",
-                    doc = "command: whether the processes write their images themselves, as with DMTCP; then what they"
-                            + " write after a failure is taken and thrown away, since an error could end them. false"
-                            + " for a tool that runs beside the process: it gets EIO",
+                    doc = "command: whether the processes write their images themselves, as with DMTCP; then"
+                            + " what they write after a failure is taken and thrown away, since an error"
+                            + " could end them. false for a tool that runs beside the process: it gets"
+                            + " EIO",
                     example = "false")
             boolean writesFromWithin) {}
 

@@ -26,7 +26,8 @@ public final class KeyFile {
             Files.writeString(file, line);
         } catch (FileAlreadyExistsException e) {
             throw new IOException(
-                    file + " already exists. Nodes may be using it. Remedy: remove it first, or choose another file", e);
+                    file + " already exists. Nodes may be using it. Remedy: remove it first, or choose another file",
+                    e);
         } catch (NoSuchFileException e) {
             Path parent = file.toAbsolutePath().getParent();
             throw new IOException(

@@ -75,7 +75,7 @@ public record SourceConfig(
 
             @Key(
                     value = "/run/ppmr/source.sock",
-                    doc = "the Unix socket that ppmr migrate, cancel and status talk to; at most 100 characters",
+                    doc = "the Unix socket that ppmr migrate, cancel and status talk to; at most 100" + " characters",
                     example = "/run/ppmr/solver.sock")
             Path controlSocket,
 
@@ -98,14 +98,15 @@ public record SourceConfig(
             Optional<InetSocketAddress> address,
 
             @Key(
-                    doc = "where the targets of several spare nodes listen, in the order in which they are asked; one"
-                            + " that cannot be reached or refuses is passed over. Instead of address",
+                    doc = "where the targets of several spare nodes listen, in the order in which they are"
+                            + " asked; one that cannot be reached or refuses is passed over. Instead of"
+                            + " address",
                     example = "[\"node-07:7411\", \"node-08:7411\"]")
             Optional<List<InetSocketAddress>> addresses,
 
             @Key(
-                    doc = "a command that prints that list when a migration starts, one HOST:PORT a line, words without"
-                            + " a shell. Instead of address",
+                    doc = "a command that prints that list when a migration starts, one HOST:PORT a line,"
+                            + " words without a shell. Instead of address",
                     example = "[\"/usr/local/bin/spare-nodes\"]")
             Optional<List<String>> command,
 
@@ -120,8 +121,8 @@ public record SourceConfig(
             Object user,
 
             @Key(
-                    doc = "their group; without it the user's own. Needed where the user is a number that the node does"
-                            + " not know",
+                    doc = "their group; without it the user's own. Needed where the user is a number that"
+                            + " the node does not know",
                     example = "users")
             Optional<Object> group,
 
@@ -171,8 +172,8 @@ public record SourceConfig(
             Optional<Integer> pid,
 
             @Key(
-                    doc = "a file with that PID alone, read when a migration starts; a regular file of the job's user"
-                            + " or of root; instead of pid",
+                    doc = "a file with that PID alone, read when a migration starts; a regular file of the"
+                            + " job's user or of root; instead of pid",
                     example = "/run/solver/rank-0.pid")
             Optional<Path> pidFile) {}
 

@@ -79,8 +79,8 @@ public record TargetConfig(
 
             @Key(
                     value = "60s",
-                    doc = "how long nothing at all may move before a migration fails, and a restart that has read all"
-                            + " may make no progress",
+                    doc = "how long nothing at all may move before a migration fails, and a restart that has"
+                            + " read all may make no progress",
                     example = "2m")
             Duration stallLimit,
 
@@ -102,16 +102,16 @@ public record TargetConfig(
                     + " others.")
     record StagingKeys(
             @Key(
-                    doc = "where its files are made, in a folder that no user can fill; without it in memory: in a"
-                            + " tmpfs of the service's own in its work_directory, as large as limit for each of its"
-                            + " migrations",
+                    doc = "where its files are made, in a folder that no user can fill; without it in"
+                            + " memory: in a tmpfs of the service's own in its work_directory, as large as"
+                            + " limit for each of its migrations",
                     example = "/local/ppmr/staging")
             Optional<Path> directory,
 
             @Key(
                     value = "1032m",
-                    doc = "how much staging of a migration may take; a CRIU image that exceeds it fails, and with 0 a"
-                            + " job is refused whose image is read in any order",
+                    doc = "how much staging of a migration may take; a CRIU image that exceeds it fails, and"
+                            + " with 0 a job is refused whose image is read in any order",
                     example = "16g")
             long limit) {}
 
@@ -131,8 +131,8 @@ public record TargetConfig(
                     + " has none of its own.")
     record ResumedKeys(
             @Key(
-                    doc = "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of each. Words"
-                            + " without a shell",
+                    doc = "run as the job's user; PPMR_RANKS are the ranks here, PPMR_PIDS says RANK:PID of"
+                            + " each. Words without a shell",
                     example = "[\"/opt/solver/bin/resumed\"]")
             List<String> command,
 
@@ -146,8 +146,8 @@ public record TargetConfig(
                     + " which is off. NAME is the job's, or any for every job that has none of its own.")
     record ReconnectKeys(
             @Key(
-                    doc = "run as the job's user; PPMR_MAP names a file that says where each rank is. Words without a"
-                            + " shell",
+                    doc = "run as the job's user; PPMR_MAP names a file that says where each rank is. Words"
+                            + " without a shell",
                     example = "[\"/opt/solver/bin/reconnect\"]")
             List<String> command,
 

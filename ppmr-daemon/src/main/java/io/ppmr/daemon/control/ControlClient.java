@@ -28,7 +28,7 @@ public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
     private final Path socket;
-    private final ControlProtocol protocol = new ControlProtocol();
+    private final ControlProtocol protocol = ControlProtocol.ofClient();
     private final LineChannel lines;
 
     /** The service has closed the connection, or died, while it was still to say something. */

@@ -74,8 +74,24 @@ public final class ControlProtocol {
     private final ObjectMapper mapper =
             new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
 
+    /** The protocol of a client, which sends one request and ends. */
+    static ControlProtocol ofClient() {
+        return new ControlProtocol(false);
+    }
+
+    /** The protocol of a service. */
     ControlProtocol() {
-        // The first use of a type costs a tenth of a second, which a migration should not pay.
+        this(true);
+    }
+
+    private ControlProtocol(boolean prepared) {
+        if (prepared) {
+            prepare();
+        }
+    }
+
+    /** Writes each type once. The first use of a type costs a tenth of a second, which a migration must not pay. */
+    private void prepare() {
         warmUp(PROGRESS, new MigrationProgress(MigrationProgress.SourceStep.CONNECT, 0, 0, 0, 0, 0, 0, ""));
         warmUp(
                 REPORT,

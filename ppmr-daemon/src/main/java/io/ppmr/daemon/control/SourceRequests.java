@@ -146,8 +146,8 @@ public record SourceRequests(
         return HostPort.parse(node)
                 .filter(named -> named.port() > 0)
                 .map(HostPort::unresolved)
-                .orElseThrow(() ->
-                        new RequestException("'" + shortened(node) + "' is not a target node. Remedy: give " + HostPort.FORM));
+                .orElseThrow(() -> new RequestException(
+                        "'" + shortened(node) + "' is not a target node. Remedy: give " + HostPort.FORM));
     }
 
     private static String shortened(String text) {

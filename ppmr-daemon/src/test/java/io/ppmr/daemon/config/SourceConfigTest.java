@@ -24,28 +24,28 @@ import org.junit.jupiter.api.io.TempDir;
 
 class SourceConfigTest {
     private static final String GOOD = """
-            mount = "mnt"
-            control_socket = "source.sock"
-            key_file = "key"
-            silence_limit = "1500ms"
-            [pool]
-            size = "64m"
-            chunk = "1m"
-            [target]
-            address = "127.0.0.1:7411"
-            connections = 2
-            [migration]
-            checkpoint_deadline = "10m"
-            [checkpointers.mine]
-            type = "command"
-            checkpoint = ["save", "{pid}", "{file}"]
-            restart = ["load", "{file}"]
-            [jobs.solver]
-            user = 4711
-            group = 815
-            checkpointer = "mine"
-            ranks = [{rank = 0, pid = 99}, {rank = 7, pid_file = "7.pid"}]
-            """;
+        mount = "mnt"
+        control_socket = "source.sock"
+        key_file = "key"
+        silence_limit = "1500ms"
+        [pool]
+        size = "64m"
+        chunk = "1m"
+        [target]
+        address = "127.0.0.1:7411"
+        connections = 2
+        [migration]
+        checkpoint_deadline = "10m"
+        [checkpointers.mine]
+        type = "command"
+        checkpoint = ["save", "{pid}", "{file}"]
+        restart = ["load", "{file}"]
+        [jobs.solver]
+        user = 4711
+        group = 815
+        checkpointer = "mine"
+        ranks = [{rank = 0, pid = 99}, {rank = 7, pid_file = "7.pid"}]
+        """;
 
     @TempDir
     private Path folder;
@@ -101,24 +101,24 @@ class SourceConfigTest {
     @Test
     void shouldTellAllMistakesWithTheirLinesWhenThereAreMany() throws Exception {
         List<String> found = mistakes("""
-                mout = "mnt"
-                key_file = "no-key"
-                silence_limit = "5 sec"
-                surprise = 1
-                [pool]
-                size = 64
-                chunk = "100k"
-                [target]
-                connections = 0
-                [migration]
-                checkpoint_deadline = true
-                [checkpointers.b]
-                type = "blrc"
-                [jobs.a]
-                user = "no such user"
-                checkpointer = "c"
-                ranks = [{rank = 0}]
-                """);
+            mout = "mnt"
+            key_file = "no-key"
+            silence_limit = "5 sec"
+            surprise = 1
+            [pool]
+            size = 64
+            chunk = "100k"
+            [target]
+            connections = 0
+            [migration]
+            checkpoint_deadline = true
+            [checkpointers.b]
+            type = "blrc"
+            [jobs.a]
+            user = "no such user"
+            checkpointer = "c"
+            ranks = [{rank = 0}]
+            """);
         assertEquals(14, found.size(), String.join("\n", found));
         assertMistake(found, ":1: mout: there is no such key; did you mean mount?");
         assertMistake(found, ": mount: is missing; it must be a path");

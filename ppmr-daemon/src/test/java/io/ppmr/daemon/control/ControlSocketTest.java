@@ -169,7 +169,7 @@ class ControlSocketTest {
             assertEquals(Optional.of(Path.of("/own")), kept(other, Optional.empty()));
             String refusal = assertThrows(RequestException.class, () -> kept(other, Optional.of(Path.of("here"))))
                     .getMessage();
-            assertTrue(refusal.contains("no absolute path"), refusal);
+            assertTrue(refusal.contains("is not an absolute path"), refusal);
         }
     }
 
