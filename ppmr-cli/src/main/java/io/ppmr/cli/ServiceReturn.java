@@ -24,7 +24,7 @@ import java.util.concurrent.locks.LockSupport;
 final class ServiceReturn {
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(90);
-    /** How long a migration may be unknown between its end and its record in the journal. */
+    /** The time that a migration may be unknown between its end and its record in the journal. */
     private static final long UNKNOWN_NS = TimeUnit.SECONDS.toNanos(5);
 
     private final Path socket;

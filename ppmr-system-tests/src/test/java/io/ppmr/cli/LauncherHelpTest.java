@@ -25,7 +25,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The launcher in a tree that was never built: help does nothing, and only commands for developers build or install. */
+/** In a tree that was never built the launcher shows help and does nothing else; operators' commands build nothing. */
 class LauncherHelpTest {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final Duration LIMIT = Duration.ofSeconds(60);

@@ -12,6 +12,6 @@ public @interface JsonResult {
     /** The type of the value, or of each entry of the list. */
     Class<?> value();
 
-    /** Whether the value is a list. */
+    /** Is true if the value is a list. */
     boolean list() default false;
 }

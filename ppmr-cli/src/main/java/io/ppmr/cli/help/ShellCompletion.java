@@ -15,7 +15,7 @@ public final class ShellCompletion {
                 return AutoComplete.bash(program.name(), program.commandLine());
             }
         },
-        /** zsh runs the script of bash by its own bashcompinit. Its autoloaded function ends with the first completion. */
+        /** A script that runs the one of bash by zsh's bashcompinit, and then completes for the first time. */
         ZSH {
             @Override
             public String script(CommandSpec program) {

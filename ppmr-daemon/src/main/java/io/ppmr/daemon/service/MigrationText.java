@@ -25,8 +25,8 @@ public final class MigrationText {
     }
 
     /**
-     * Describes how a migration ended, in several lines: the outcome, then the cause, then what a tool has printed, then
-     * the remedy.
+     * Describes how a migration ended, in several lines: the outcome, the cause, the output of a tool, and the
+     * remedy.
      */
     public static List<String> lines(MigrationReport report) {
         List<String> lines = new ArrayList<>(List.of(outcome(report)));
