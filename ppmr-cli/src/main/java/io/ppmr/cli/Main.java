@@ -6,14 +6,8 @@ import io.ppmr.cli.help.CommandList;
 import io.ppmr.cli.help.ReferenceCommand;
 import io.ppmr.cli.install.InstallCommand;
 import io.ppmr.cli.install.UninstallCommand;
-import io.ppmr.daemon.SourceDaemon;
-import io.ppmr.daemon.TargetDaemon;
-import io.ppmr.daemon.config.KeyFile;
-import io.ppmr.daemon.config.SourceConfig;
-import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.log.ServiceLog;
-import io.ppmr.daemon.metrics.MetricsDocs;
 import io.ppmr.daemon.part.InstalledParts;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
@@ -34,14 +28,12 @@ import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /**
- * The program {@code ppmr}, with those of its commands that are a few lines. {@link CommandList} has their groups, exit
- * codes and examples; {@link ExitCode} defines the exit codes.
+ * The program {@code ppmr}. {@link CommandList} has the groups, exit codes and examples of its commands; {@link ExitCode}
+ * defines the exit codes.
  */
 @Command(
         name = "ppmr",
@@ -79,6 +71,10 @@ public final class Main implements Runnable {
             "unmount",
             "completion",
             "help",
+            "source",
+            "target",
+            "keygen",
+            "metrics",
             "reference");
 
     /** The commands that need the model of all commands. */
@@ -128,7 +124,7 @@ public final class Main implements Runnable {
                 .orElse("");
         if (COMMANDS.contains(named) && !OF_ALL.contains(named)) {
             program.addSubcommand(command(named));
-        } else if (!program.getSubcommands().containsKey(named)) {
+        } else {
             addOthers(program, named);
         }
         String home = context.variable("PPMR_HOME");
@@ -154,6 +150,10 @@ public final class Main implements Runnable {
             case "install" -> new InstallCommand();
             case "uninstall" -> new UninstallCommand();
             case "unmount" -> new UnmountCommand();
+            case "source" -> new SourceCommand();
+            case "target" -> new TargetCommand();
+            case "keygen" -> new KeygenCommand();
+            case "metrics" -> new MetricsCommand();
             case "completion" -> new CompletionCommand();
             case "help" -> new HelpCommand();
             case "reference" -> new ReferenceCommand();
@@ -205,71 +205,6 @@ public final class Main implements Runnable {
     @Override
     public void run() {
         throw new ParameterException(spec.commandLine(), UsageErrors.NO_COMMAND);
-    }
-
-    @Command(
-            name = "source",
-            description = {
-                "Runs the service of a compute node until SIGTERM or SIGINT. It prints \"ready\" when a migration may"
-                        + " start.",
-                "SIGUSR2 moves trigger_job of the configuration. SIGUSR1 writes the state of the service to its log."
-            },
-            mixinStandardHelpOptions = true)
-    void source(
-            @Option(
-                            names = {"-c", "--config"},
-                            required = true,
-                            paramLabel = "FILE",
-                            description = "the source's configuration, such as /etc/ppmr/source.toml")
-                    Path config,
-            @Option(
-                            names = "--no-trigger",
-                            description = "ignore SIGUSR2 and the health command; only ppmr migrate starts migrations")
-                    boolean noTrigger)
-            throws ConfigException, IOException, InterruptedException, CommandFailure {
-        SourceDaemon.run(SourceConfig.load(config), !noTrigger, () -> out().println("ready"));
-    }
-
-    @Command(
-            name = "target",
-            description = {
-                "Runs the service of a spare node until SIGTERM or SIGINT. It prints \"ready\" when a migration may"
-                        + " come.",
-                "SIGUSR1 writes the state of the service to its log."
-            },
-            mixinStandardHelpOptions = true)
-    void target(
-            @Option(
-                            names = {"-c", "--config"},
-                            required = true,
-                            paramLabel = "FILE",
-                            description = "the target's configuration, such as /etc/ppmr/target.toml")
-                    Path config)
-            throws ConfigException, IOException, InterruptedException, CommandFailure {
-        TargetDaemon.run(TargetConfig.load(config), () -> out().println("ready"));
-    }
-
-    @Command(
-            name = "keygen",
-            description = "Makes a key file with mode 0600. Copy it to every node. It never replaces a file.",
-            mixinStandardHelpOptions = true)
-    void keygen(@Parameters(paramLabel = "FILE", description = "the file to make") Path file) throws IOException {
-        KeyFile.create(file);
-        out().println(file + ": made. Put the same file on every node, with mode 0600");
-    }
-
-    @Command(
-            name = "metrics",
-            hidden = true,
-            description = "Prints the reference page of all metrics.",
-            mixinStandardHelpOptions = true)
-    void metrics() {
-        out().print(MetricsDocs.page());
-        out().flush();
-    }
-
-    private PrintWriter out() {
-        return spec.commandLine().getOut();
     }
 
     private static int failed(Exception failure, CommandLine command) {

@@ -24,8 +24,8 @@ class ProgressOnTerminalTest {
     public static void main(String[] arguments) {
         TerminalWriter err = new TerminalWriter(new OutputStreamWriter(System.err, StandardCharsets.UTF_8));
         boolean terminal = Terminal.isTerminal(Terminal.ERR);
-        ProgressView view = new ProgressView(
-                err, err, terminal ? ProgressView.Style.REDRAWN : ProgressView.Style.LINES, true);
+        ProgressView view =
+                new ProgressView(err, err, terminal ? ProgressView.Style.REDRAWN : ProgressView.Style.LINES, true);
         for (int half = 0; half <= 20; half++) {
             SourceStep step = half < 2 ? SourceStep.CONNECT : half < 18 ? SourceStep.CHECKPOINT : SourceStep.RESTART;
             long arrived = 75 * MIB * half;
@@ -37,7 +37,8 @@ class ProgressOnTerminalTest {
     @ParameterizedTest
     @ValueSource(ints = {40, 80, 200})
     void shouldStayInOneLineWhenTheTerminalHasThatWidth(int columns) throws Exception {
-        List<String> java = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin/java").toString()));
+        List<String> java = new ArrayList<>(
+                List.of(Path.of(System.getProperty("java.home"), "bin/java").toString()));
         java.addAll(List.of("-cp", System.getProperty("java.class.path"), ProgressOnTerminalTest.class.getName()));
         String line = "stty cols " + columns + "; " + String.join(" ", java);
         Command.CommandResult result =
