@@ -109,7 +109,7 @@ public final class CommandList {
 
     private static List<ExitCode> exitCodes(String numbers) {
         return Stream.of(numbers.split(" ", -1))
-                .map(number -> ExitCode.values()[Integer.parseInt(number)])
+                .map(number -> ExitCode.numbered(Integer.parseInt(number)))
                 .toList();
     }
 

@@ -48,9 +48,8 @@ final class JsonFields {
     }
 
     private static boolean isCollection(Type type) {
-        return type instanceof ParameterizedType parameterized
-                && (Collection.class.isAssignableFrom(raw(type)) || raw(type) == Optional.class)
-                && parameterized.getActualTypeArguments()[0] instanceof Type;
+        return type instanceof ParameterizedType
+                && (Collection.class.isAssignableFrom(raw(type)) || raw(type) == Optional.class);
     }
 
     private static Class<?> raw(Type type) {

@@ -1,6 +1,7 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.migration.source.MigrationReport;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -25,6 +26,14 @@ public enum ExitCode {
     ExitCode(int number, String meaning) {
         this.number = number;
         this.meaning = meaning;
+    }
+
+    /** Returns the code of a number; throws if there is none. */
+    public static ExitCode numbered(int number) {
+        return Arrays.stream(values())
+                .filter(code -> code.number == number)
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("there is no exit code " + number));
     }
 
     /** Returns all codes with their meanings, as a help text has them. */
