@@ -62,8 +62,13 @@ class WrongInputsTest {
         Files.createDirectory(directory.resolve("dir"));
         key("key", "rw-------");
         key("openkey", "rw-r--r--");
-        String source = "mount = \"m\"\nwork_directory = \"w\"\njournal = \"j\"\ncontrol_socket = \"source.sock\"\n"
-                + "key_file = \"key\"\n";
+        String source = """
+                mount = "m"
+                work_directory = "w"
+                journal = "j"
+                control_socket = "source.sock"
+                key_file = "key"
+                """;
         String target = "listen = \"127.0.0.1:7411\"\n" + source.replace("source.sock", "target.sock");
         write("source.toml", source + "[target]\naddress = \"127.0.0.1:7411\"\n");
         write("target.toml", target);
