@@ -12,7 +12,7 @@ import picocli.CommandLine.Spec;
  * The option that names the configuration a command reads. Without it the environment names one, and otherwise the
  * installed one is read.
  */
-public final class ConfigArgument {
+final class ConfigArgument {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command;
 
@@ -27,14 +27,14 @@ public final class ConfigArgument {
     }
 
     /** The one that an option or the environment names. */
-    public Optional<Path> named() {
+    Optional<Path> named() {
         return Optional.ofNullable(config)
                 .or(() -> Optional.ofNullable(CliContext.of(command).variable(SocketArgument.CONFIG_VARIABLE))
                         .map(Path::of));
     }
 
     /** All that are meant: the named one, or those of the services in use. */
-    public List<Path> all() {
+    List<Path> all() {
         return named().map(List::of).orElseGet(() -> installed().inUse().stream()
                 .filter(installed()::isConfigured)
                 .map(installed()::config)

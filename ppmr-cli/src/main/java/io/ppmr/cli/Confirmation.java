@@ -11,11 +11,11 @@ import java.util.Locale;
 import picocli.CommandLine.Model.CommandSpec;
 
 /** Asks the user on the terminal to confirm what cannot be undone. */
-public final class Confirmation {
+final class Confirmation {
     private Confirmation() {}
 
     /** Returns true if the user types yes. Without a terminal nothing is confirmed. */
-    public static boolean isGiven(CommandSpec command) throws IOException {
+    static boolean isGiven(CommandSpec command) throws IOException {
         Path in = Path.of("/proc/self/fd/0");
         boolean terminal = Terminal.isTerminal(Terminal.ERR)
                 && Files.exists(in)

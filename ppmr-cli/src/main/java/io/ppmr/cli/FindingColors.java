@@ -4,19 +4,19 @@ import java.io.PrintWriter;
 import picocli.CommandLine.Model.CommandSpec;
 
 /** The colors of findings: failures are red and warnings are yellow, if standard output may have colors. */
-public final class FindingColors {
+final class FindingColors {
     private final boolean colored;
 
     private FindingColors(boolean colored) {
         this.colored = colored;
     }
 
-    public static FindingColors of(CommandSpec command) {
+    static FindingColors of(CommandSpec command) {
         return new FindingColors(OutputOptions.hasColors(command));
     }
 
     /** Prints a text in the color of a level. */
-    public void print(PrintWriter out, String level, String text) {
+    void print(PrintWriter out, String level, String text) {
         if (colored && level.equals("fail")) {
             TerminalWriter.printColored(out, TerminalWriter.Color.RED, text);
         } else if (colored && level.equals("warn")) {

@@ -1,11 +1,8 @@
 package io.ppmr.cli;
 
 import io.ppmr.checkpoint.CheckpointException;
-import io.ppmr.cli.doctor.DoctorCommand;
 import io.ppmr.cli.help.CommandList;
 import io.ppmr.cli.help.ReferenceCommand;
-import io.ppmr.cli.install.InstallCommand;
-import io.ppmr.cli.install.UninstallCommand;
 import io.ppmr.daemon.config.file.ConfigException;
 import io.ppmr.daemon.log.ServiceLog;
 import io.ppmr.daemon.part.InstalledParts;

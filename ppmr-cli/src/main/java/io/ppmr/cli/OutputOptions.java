@@ -6,7 +6,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ScopeType;
 
 /** The options about output that every command has. */
-public final class OutputOptions {
+final class OutputOptions {
     @Option(
             names = {"-q", "--quiet"},
             scope = ScopeType.INHERIT,
@@ -51,7 +51,7 @@ public final class OutputOptions {
     }
 
     /** Prints a note for people on standard error; nothing with {@code --quiet}. */
-    public static void note(CommandSpec command, String text) {
+    static void note(CommandSpec command, String text) {
         if (!of(command).quiet) {
             command.commandLine().getErr().println(text);
             command.commandLine().getErr().flush();

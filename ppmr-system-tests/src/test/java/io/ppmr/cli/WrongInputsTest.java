@@ -63,12 +63,12 @@ class WrongInputsTest {
         key("key", "rw-------");
         key("openkey", "rw-r--r--");
         String source = """
-                mount = "m"
-                work_directory = "w"
-                journal = "j"
-                control_socket = "source.sock"
-                key_file = "key"
-                """;
+            mount = "m"
+            work_directory = "w"
+            journal = "j"
+            control_socket = "source.sock"
+            key_file = "key"
+            """;
         String target = "listen = \"127.0.0.1:7411\"\n" + source.replace("source.sock", "target.sock");
         write("source.toml", source + "[target]\naddress = \"127.0.0.1:7411\"\n");
         write("target.toml", target);

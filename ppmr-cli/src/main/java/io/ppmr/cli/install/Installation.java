@@ -28,7 +28,7 @@ import java.util.stream.Stream;
  * service that runs keeps those it has open. What an operator has changed is never overwritten nor taken away. Used
  * once, by one thread.
  */
-final class Installation {
+public final class Installation {
     private static final String PROGRAM = "rwxr-xr-x";
     private static final String DATA = "rw-r--r--";
     private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d{1,9})\\b");
@@ -57,7 +57,7 @@ final class Installation {
      * @param systemdRelease that of systemd where the units will run; what it does not know is left out of them
      * @param told what a person should know
      */
-    Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
+    public Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
         this.root = root;
         this.prefix = prefix;
         this.systemdRelease = systemdRelease;
@@ -65,12 +65,12 @@ final class Installation {
     }
 
     /** One that is there, to be looked at or taken away. */
-    Installation(Path root, Path prefix, Consumer<String> told) {
+    public Installation(Path root, Path prefix, Consumer<String> told) {
         this(root, prefix, Integer.MAX_VALUE, told);
     }
 
     /** From now on changes nothing, and names each file that would be written or removed. */
-    void dryRun() {
+    public void dryRun() {
         dry = true;
     }
 
@@ -82,7 +82,7 @@ final class Installation {
         return at(prefix.resolve(InstallManifest.NAME));
     }
 
-    boolean exists() {
+    public boolean exists() {
         return Files.exists(manifestFile());
     }
 
@@ -91,7 +91,7 @@ final class Installation {
      *
      * @param generated the texts of manual pages and completions, by their places
      */
-    void install(Path home, Map<Path, String> generated) throws IOException {
+    public void install(Path home, Map<Path, String> generated) throws IOException {
         before = InstallManifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
@@ -269,7 +269,7 @@ final class Installation {
     }
 
     /** Removes what the manifest names. A file that was changed since stays, and is named. */
-    void uninstall() throws IOException {
+    public void uninstall() throws IOException {
         InstallManifest installed = InstallManifest.read(manifestFile());
         // The program that does this may run out of the tree: its own jars go last.
         List<Path> files = new ArrayList<>(installed.files().keySet());
@@ -304,17 +304,17 @@ final class Installation {
     }
 
     /** Returns how many files an uninstallation would remove. */
-    int fileCount() throws IOException {
+    public int fileCount() throws IOException {
         return InstallManifest.read(manifestFile()).files().size();
     }
 
     /** Returns true if systemd runs here. */
-    static boolean hasSystemd() {
+    public static boolean hasSystemd() {
         return Files.isDirectory(Path.of("/run/systemd/system"));
     }
 
     /** Has it read the units, make the group and the folders. */
-    static void prepareSystemd() throws IOException, InterruptedException {
+    public static void prepareSystemd() throws IOException, InterruptedException {
         makeGroup();
         run("systemd-tmpfiles", "--create", "/etc/tmpfiles.d/ppmr.conf").requireOutput();
         reloadSystemd();
@@ -335,7 +335,7 @@ final class Installation {
     }
 
     /** The release of systemd that is installed here; the newest one thought of where there is none. */
-    static int systemdRelease() throws InterruptedException {
+    public static int systemdRelease() throws InterruptedException {
         try {
             return systemdRelease(run("systemctl", "--version").output());
         } catch (IOException none) {
@@ -348,7 +348,7 @@ final class Installation {
         return found.find() ? Integer.parseInt(found.group(1)) : Integer.MAX_VALUE;
     }
 
-    static void reloadSystemd() throws IOException, InterruptedException {
+    public static void reloadSystemd() throws IOException, InterruptedException {
         run("systemctl", "daemon-reload").requireOutput();
     }
 
@@ -357,7 +357,7 @@ final class Installation {
     }
 
     /** Those units that run. */
-    static List<String> runningUnits() throws IOException, InterruptedException {
+    public static List<String> runningUnits() throws IOException, InterruptedException {
         List<String> running = new ArrayList<>();
         for (String unit : UNIT_NAMES) {
             if (run("systemctl", "is-active", "--quiet", unit).succeeded()) {

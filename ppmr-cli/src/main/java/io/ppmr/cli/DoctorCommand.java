@@ -1,4 +1,4 @@
-package io.ppmr.cli.doctor;
+package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
@@ -8,8 +8,6 @@ import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
-import io.ppmr.cli.ConfigArgument;
-import io.ppmr.cli.FindingColors;
 import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigRole;

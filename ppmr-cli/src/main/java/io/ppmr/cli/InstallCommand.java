@@ -1,7 +1,8 @@
-package io.ppmr.cli.install;
+package io.ppmr.cli;
 
 import io.ppmr.cli.help.ManPages;
 import io.ppmr.cli.help.ShellCompletion;
+import io.ppmr.cli.install.Installation;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;

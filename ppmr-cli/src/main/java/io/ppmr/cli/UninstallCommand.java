@@ -1,7 +1,6 @@
-package io.ppmr.cli.install;
+package io.ppmr.cli;
 
-import io.ppmr.cli.Confirmation;
-import io.ppmr.cli.OutputOptions;
+import io.ppmr.cli.install.Installation;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;
