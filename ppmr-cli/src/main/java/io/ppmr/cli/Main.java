@@ -29,8 +29,8 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /**
- * The program {@code ppmr}. {@link CommandList} has the groups, exit codes and examples of its commands; {@link ExitCode}
- * defines the exit codes.
+ * The program {@code ppmr}. {@link CommandList} has the groups, exit codes and examples of its commands. {@link
+ * ExitCode} defines the exit codes.
  */
 @Command(
         name = "ppmr",
