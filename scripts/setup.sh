@@ -128,6 +128,15 @@ install_without_services() {
     return "$status"
 }
 
+# Fails if a build tool is missing; installs nothing. Sets jdk17.
+need_build_tools() {
+    local tool
+    jdk17=$(find_jdk 17) || fail "there is no JDK 17. Remedy: ./ppmr setup, or PPMR_JDK17"
+    for tool in mvn gcc make; do
+        command -v "$tool" >/dev/null || fail "$tool is missing. Remedy: ./ppmr setup"
+    done
+}
+
 # Maven, JDK 17 and a C compiler, without which nothing can be built. Where they did not come as packages they do
 # as well, so what counts in the end is that they are here.
 require_build_tools() {
@@ -139,6 +148,19 @@ require_build_tools() {
     for tool in mvn gcc make; do
         command -v "$tool" >/dev/null || fail "$tool is missing: install the packages ${build_packages[*]} maven"
     done
+}
+
+# Sets PPMR_CRIU to the CRIU that a setup has put into the cache, if there is one. Installs nothing.
+find_criu() {
+    local installer=$PPMR_HOME/ppmr-checkpoint/src/main/sh/install-criu.sh folder
+    if installed; then installer=$PPMR_HOME/scripts/install-criu.sh; fi
+    if [ -n "${PPMR_CRIU:-}" ] || [ ! -x "$installer" ]; then return 0; fi
+    for folder in ${cache:+"$cache/criu"} /var/lib/ppmr/criu; do
+        if [ -f "$folder/complete" ] && is_own "$folder"; then
+            PPMR_CRIU=$("$installer" "$folder" 2>/dev/null) && [ -n "$PPMR_CRIU" ] && return 0
+        fi
+    done
+    PPMR_CRIU=
 }
 
 # CRIU works on today's kernels from 4.1.1 on, and with sockets from 4.2 on; both are newer than Debian 12's.
@@ -267,6 +289,8 @@ set_up_tests() {
     install_without_services munge slurmctld slurmd -- "${slurm_packages[@]}" || true
     install_without_services redis-server -- "${pod_test_services[@]}" || true
     set_up_promtool
+    # The guest boots the machine's own systemd.
+    [ -x /lib/systemd/systemd ] || install_packages systemd dbus || true
     install_packages "${pod_test_packages[@]}" "${rdma_test_packages[@]}" "${guest_packages[@]}" "${stress_packages[@]}" \
         "${pod_packages[@]}" "${mpi_packages[@]}" || true
     if $1; then

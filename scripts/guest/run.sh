@@ -34,6 +34,10 @@ its output and exit status.
   --bmc               with a simulated management controller; modprobe ipmi_si ipmi_devintf makes /dev/ipmi0 of it
   --console           show the guest's console as well
 
+Examples:
+  ./ppmr guest -- uname -r
+  ./ppmr guest --memory 2048 --no-rdma -- ./ppmr doctor
+
 Exit status: the command's; 77 the guest cannot be had here, 124 out of time, 125 the guest has failed.
 Environment: PPMR_GUEST_KERNEL (name of another kernel package), PPMR_GUEST_ACCEL (kvm or tcg instead of a trial).
 TEXT
@@ -55,9 +59,8 @@ set_up_guest() {
     flock -w 600 8 || guest_lacks "another call has been setting the guest up for ten minutes"
     export PATH=$PATH:/usr/sbin:/sbin
     [ "$(uname -m)" = x86_64 ] || guest_lacks "it is made for x86_64, this machine is $(uname -m)"
-    install_packages "${guest_packages[@]}" || true
     for tool in qemu-system-x86_64 busybox cpio modprobe depmod; do
-        command -v "$tool" >/dev/null || guest_lacks "$tool is missing (apt-get install ${guest_packages[*]})"
+        command -v "$tool" >/dev/null || guest_lacks "$tool is missing. Remedy: ./ppmr setup, or apt-get install ${guest_packages[*]}"
     done
     package=${PPMR_GUEST_KERNEL:-}
     if [ -z "$package" ]; then
@@ -220,8 +223,7 @@ guest() {
     done
     [[ -z $cable || $cable == *:* ]] || fail "--cable takes two sockets with a colon between them, not $cable"
     if $systemd && [ ! -x /lib/systemd/systemd ]; then
-        install_packages systemd dbus || true
-        [ -x /lib/systemd/systemd ] || guest_lacks "systemd is not installed on this machine, whose files the guest has"
+        guest_lacks "systemd is not installed on this machine, whose files the guest has. Remedy: apt-get install systemd dbus"
     fi
     set_up_guest
     run_guest "$@"

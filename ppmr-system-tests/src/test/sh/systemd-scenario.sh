@@ -380,7 +380,7 @@ install_tree || fail "ppmr install, once more"
 grep -q 'name = "none"\|solver' /etc/ppmr/source.toml || fail "the configuration was overwritten"
 require_job "upgrade"
 rm -r /etc/systemd/system/ppmr-source.service.d /etc/systemd/system/ppmr-target.service.d
-"$prefix/ppmr" uninstall || fail "ppmr uninstall"
+"$prefix/ppmr" uninstall --yes || fail "ppmr uninstall"
 [ ! -e "$prefix" ] || fail "$prefix is left: $(find "$prefix" | head)"
 [ ! -e /etc/systemd/system/ppmr-source.service ] || fail "a unit is left"
 [ -e /etc/ppmr/source.toml ] || fail "the operator's configuration is gone"

@@ -121,9 +121,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         String program = settings.keys().program().get(0);
         if (ToolKit.find(program).isEmpty()) {
-            return Availability.lacking(
-                    program + " is not installed",
-                    "run install-criu.sh and put the words it prints into the configuration");
+            return Availability.lacking(program + " is not installed", CriuInstaller.remedy(System.getenv()));
         }
         Optional<String> version = kit.versions().of(settings.keys().program());
         if (version.isEmpty()) {
@@ -134,7 +132,7 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
             return Availability.lacking(
                     "CRIU " + version.get() + " does not restore on kernel " + kernel,
-                    "use CRIU 4 or later: run install-criu.sh and put the words it prints into the configuration");
+                    "use CRIU 4 or later: " + CriuInstaller.remedy(System.getenv()));
         }
         if (!kit.starter().givesCapability(CAP_SYS_ADMIN)) {
             return Availability.lacking("this service is not root", "run it as root: namespaces and CRIU need that");

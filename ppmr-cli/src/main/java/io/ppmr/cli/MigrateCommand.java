@@ -2,53 +2,57 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
+import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicReference;
-import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /** {@code ppmr migrate}: has a source's service move a job, and shows how it goes. */
+@JsonResult(MigrationReport.class)
 @Command(
         name = "migrate",
-        description =
-                "Moves a job through the source's control socket. An end of this command does not end the migration.",
+        description = {
+            "Has the source's service move a job to another node, and shows the progress.",
+            "If this command ends early, the migration continues."
+        },
         mixinStandardHelpOptions = true)
 final class MigrateCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Parameters(arity = "0..1", paramLabel = "JOB", description = "the job; without it the configuration's trigger_job")
+    @Parameters(arity = "0..1", paramLabel = "JOB", description = "the job (default: trigger_job of the configuration)")
     private String job;
 
     @Option(
             names = "--to",
             paramLabel = "HOST:PORT",
-            arity = "1..*",
-            description = "to this node; several share the ranks, neighbours together (default: the spare nodes of the"
-                    + " configuration, in their order)")
+            description = "a node to move to; give the option once for each node, and they share the ranks (default:"
+                    + " the spare nodes of the configuration)")
     private List<String> to = List.of();
 
     @Option(
             names = "--keep",
             paramLabel = "DIR",
-            description = "keep a copy of the images in this directory of the source's node, for `ppmr restart`;"
-                    + " refused for pods, which cannot be restarted from a copy yet")
+            description = "keep a checkpoint in this directory of the source's node, for ppmr restart; not for pods")
     private Path keep;
 
-    @ArgGroup(multiplicity = "1")
+    @Mixin
     private SocketArgument socket;
 
     @Option(
@@ -56,38 +60,46 @@ final class MigrateCommand implements Callable<Integer> {
             negatable = true,
             defaultValue = "true",
             fallbackValue = "true",
-            description = "wait for its end and report (default); --no-wait returns when it has started")
+            description = "wait for the end of the migration (default); --no-wait returns when it has started")
     private boolean wait;
 
-    @Option(names = "--json", paramLabel = "FILE", description = "write the report there, too")
-    private Path json;
+    @Option(names = "--json", description = "print the result as JSON")
+    private boolean json;
+
+    @Option(names = "--report", paramLabel = "FILE", description = "write the result as JSON to a file, too")
+    private Path reportFile;
 
     @Option(
             names = "--patience",
-            paramLabel = "SECONDS",
-            defaultValue = "7200",
-            description = "give up when the service says nothing for that time (default: ${DEFAULT-VALUE})")
-    private long patienceSeconds;
+            paramLabel = "TIME",
+            defaultValue = "2h",
+            converter = DurationConverter.class,
+            description = "stop waiting if the service sends nothing for that time (default: ${DEFAULT-VALUE})")
+    private Duration patience;
 
     @Option(
             names = "--service-patience",
-            paramLabel = "SECONDS",
-            defaultValue = "60",
-            description = "where the service ends meanwhile, wait so long for its next start"
+            paramLabel = "TIME",
+            defaultValue = "60s",
+            converter = DurationConverter.class,
+            description = "if the service ends during the migration, wait that long for its next start"
                     + " (default: ${DEFAULT-VALUE})")
-    private long serviceSeconds;
+    private Duration servicePatience;
 
     @Override
     public Integer call() throws Exception {
-        ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal());
-        Path path = socket.path();
-        Duration patience = Duration.ofSeconds(patienceSeconds);
+        ProgressView view = OutputOptions.progress(spec);
+        Path path = socket.path(Side.SOURCE);
         AtomicReference<MigrationProgress> last = new AtomicReference<>();
         try (ControlClient client = new ControlClient(path)) {
             MigrationQueue.Started started =
                     client.start(job, to, Optional.ofNullable(keep).map(Path::toAbsolutePath), wait);
             if (!wait) {
-                view.line("migration " + started.id() + " of job " + started.job() + " has started");
+                if (json) {
+                    JsonText.print(spec.commandLine().getOut(), started);
+                } else {
+                    view.result("migration " + started.id() + " of job " + started.job() + " has started");
+                }
                 return ExitCode.OK.number();
             }
             view.line("migration " + started.id() + " of job " + started.job());
@@ -99,12 +111,18 @@ final class MigrateCommand implements Callable<Integer> {
                 });
             } catch (ControlClient.ServiceGoneException e) {
                 ServiceReturn after = new ServiceReturn(path, socket.configuration(), started, view);
-                return after.follow(last.get(), Duration.ofSeconds(serviceSeconds), patience)
-                        .number();
+                return after.follow(last.get(), servicePatience, patience).number();
             }
-            view.report(report);
-            if (json != null) {
-                new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT).writeValue(json.toFile(), report);
+            if (json) {
+                view.endLine();
+                JsonText.print(spec.commandLine().getOut(), report);
+            } else {
+                view.report(report);
+            }
+            if (reportFile != null) {
+                new ObjectMapper()
+                        .enable(SerializationFeature.INDENT_OUTPUT)
+                        .writeValue(Files.newOutputStream(reportFile), report);
             }
             return ExitCode.of(report.outcome()).number();
         }

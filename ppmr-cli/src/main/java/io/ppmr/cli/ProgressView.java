@@ -2,64 +2,140 @@ package io.ppmr.cli;
 
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationProgress;
+import io.ppmr.migration.source.MigrationProgress.SourceStep;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.os.PrintableText;
-import java.io.IOException;
 import java.io.PrintWriter;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
 
 /**
- * Shows a migration's progress: step, bytes, rate and time left; on a terminal one line that is redrawn, in a pipe
- * plain lines. For one thread.
+ * Shows a migration's progress: step, bytes and rate. On a terminal it redraws one line that fits the width; in a pipe
+ * it prints plain lines. Results go to one writer, progress and notes to another. For one thread.
  */
 public final class ProgressView {
     private static final double SECONDS_BETWEEN_LINES = 1;
     private static final double SECONDS_OF_RATE = 0.5;
+    /** A hook's step is shown if it lasts; a job without that hook passes the step at once. */
+    private static final double SECONDS_OF_HOOK = 0.2;
+    /** An estimate needs a rate, and says little beyond an hour. */
+    private static final double LEAST_BYTES_PER_SECOND = 1 << 20;
 
-    private final PrintWriter out;
-    private final boolean terminal;
-    private MigrationProgress.SourceStep lastStep;
+    private static final double MOST_SECONDS_LEFT = 3600;
+    private static final int MOST_BAR = 30;
+    private static final int LEAST_BAR = 8;
+    private static final int PERCENT = 100;
+
+    /** The kinds of display. */
+    enum Style {
+        NONE,
+        LINES,
+        REDRAWN
+    }
+
+    private final PrintWriter results;
+    private final PrintWriter notes;
+    private final Style style;
+    private final boolean noted;
+    private final Terminal terminal;
+    private SourceStep lastStep;
+    private SourceStep shownStep;
     private double lastSeconds;
-    private int drawn;
+    private double stepSeconds;
+    private boolean drawn;
     private double rateFromSeconds;
     private long rateFromBytes;
     private double bytesPerSecond;
 
+    /** A view whose output goes to one writer. */
     public ProgressView(PrintWriter out, boolean terminal) {
-        this.out = out;
-        this.terminal = terminal;
+        this(out, out, terminal ? Style.REDRAWN : Style.LINES, true);
     }
 
     /**
-     * Returns true if standard output is a terminal. {@code System.console()} says so on JDK 17 and no longer from 22
-     * on, so this looks at what the descriptor leads to; see proc_pid_fd(5).
+     * @param results takes how a migration ended
+     * @param notes takes everything else
+     * @param noted whether notes are shown
      */
+    ProgressView(PrintWriter results, PrintWriter notes, Style style, boolean noted) {
+        this.results = results;
+        this.notes = notes;
+        this.style = style;
+        this.noted = noted;
+        this.terminal = style == Style.REDRAWN ? new Terminal() : null;
+    }
+
+    /** Returns true if standard output is a terminal. */
     public static boolean onTerminal() {
-        try {
-            String leadsTo = Files.readSymbolicLink(Path.of("/proc/self/fd/1")).toString();
-            return leadsTo.startsWith("/dev/pts/") || leadsTo.startsWith("/dev/tty");
-        } catch (IOException e) {
-            return false;
+        return Terminal.isTerminal(Terminal.OUT);
+    }
+
+    /** Shows the state of a migration; in a pipe at each new step, and once a second. */
+    public void show(MigrationProgress progress) {
+        measure(progress);
+        if (progress.step() != lastStep) {
+            stepSeconds = progress.seconds();
+            lastStep = progress.step();
+        }
+        if (isHook(progress.step()) && progress.seconds() - stepSeconds < SECONDS_OF_HOOK) {
+            return;
+        }
+        if (style == Style.REDRAWN) {
+            redraw(drawnLine(progress, terminal.width() - 1));
+        } else if (style == Style.LINES
+                && (progress.step() != shownStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES)) {
+            notes.println(MigrationText.of(progress) + pace(progress));
+            notes.flush();
+            lastSeconds = progress.seconds();
+            shownStep = progress.step();
         }
     }
 
-    /** Shows how far it is; in a pipe at each new step, and once a second. */
-    public void show(MigrationProgress progress) {
-        measure(progress);
-        if (terminal) {
-            String text = PrintableText.line(MigrationText.of(progress) + pace(progress));
-            out.write('\r');
-            out.print(text + " ".repeat(Math.max(0, drawn - text.length())));
-            out.flush();
-            drawn = text.length();
-        } else if (progress.step() != lastStep || progress.seconds() - lastSeconds >= SECONDS_BETWEEN_LINES) {
-            out.println(MigrationText.of(progress) + pace(progress));
-            out.flush();
-            lastSeconds = progress.seconds();
+    private static boolean isHook(SourceStep step) {
+        return step == SourceStep.SUSPEND || step == SourceStep.RECONNECT;
+    }
+
+    /** Draws over the line before; the rest of that is filled with spaces, so that no control sequence is needed. */
+    private void redraw(String text) {
+        notes.write('\r');
+        notes.print(text);
+        notes.flush();
+        drawn = true;
+    }
+
+    /** One line of exactly that width: step, bar, bytes, rate. */
+    String drawnLine(MigrationProgress progress, int width) {
+        long total = total(progress);
+        String step = String.format(Locale.ROOT, "%-10s ", MigrationText.word(progress.step()));
+        String bytes = total > 0
+                ? String.format(
+                        Locale.ROOT,
+                        " %3d%% %s of %s%s",
+                        percent(progress.arrivedBytes(), total),
+                        MigrationText.mib(progress.arrivedBytes()),
+                        isTotalKnown(progress) ? "" : "about ",
+                        MigrationText.mib(total))
+                : " " + MigrationText.mib(progress.arrivedBytes());
+        String line = step + bytes + pace(progress);
+        // The estimate goes first where the width does not suffice for a bar, then the rate.
+        for (String right : List.of(bytes + pace(progress), bytes + rate(progress), bytes)) {
+            int bar = Math.min(MOST_BAR, width - step.length() - right.length() - 2);
+            if (total > 0 && bar >= LEAST_BAR) {
+                line = step + bar(progress.arrivedBytes(), total, bar) + right;
+                break;
+            }
         }
-        lastStep = progress.step();
+        line = PrintableText.line(line);
+        return line.length() >= width ? line.substring(0, width) : line + " ".repeat(width - line.length());
+    }
+
+    private static String bar(long done, long total, int width) {
+        int filled = (int) (width * Math.min(1.0, (double) done / total));
+        return "[" + "#".repeat(filled) + "-".repeat(width - filled) + "]";
+    }
+
+    private static int percent(long done, long total) {
+        return (int) Math.min(PERCENT, PERCENT * done / total);
     }
 
     private void measure(MigrationProgress progress) {
@@ -76,40 +152,62 @@ public final class ProgressView {
         }
     }
 
-    /** Rate and time left, as far as they are known. */
-    private String pace(MigrationProgress progress) {
-        boolean moving = progress.step() == MigrationProgress.SourceStep.CHECKPOINT
-                || progress.step() == MigrationProgress.SourceStep.RESTART;
-        if (!moving || bytesPerSecond <= 0) {
-            return "";
-        }
-        String rate = "  " + MigrationText.rate(bytesPerSecond);
-        // When all is written, what was written is all there is; before that the processes' memory says it about.
-        long total = progress.step() == MigrationProgress.SourceStep.RESTART
-                ? progress.sentBytes()
-                : Math.max(progress.expectedBytes(), progress.sentBytes());
-        long left = total - progress.arrivedBytes();
-        return left <= 0 ? rate : rate + String.format(Locale.ROOT, "  about %.0f s left", left / bytesPerSecond);
+    /** The image is complete from the restart on; before that the memory of the processes tells its size about. */
+    private static boolean isTotalKnown(MigrationProgress progress) {
+        return progress.step().compareTo(SourceStep.RESTART) >= 0;
     }
 
-    /** Prints a line of its own. */
+    private static long total(MigrationProgress progress) {
+        return isTotalKnown(progress) ? progress.sentBytes() : Math.max(progress.expectedBytes(), progress.sentBytes());
+    }
+
+    /** Rate and time left, as far as they are known. */
+    private String pace(MigrationProgress progress) {
+        String rate = rate(progress);
+        double left = (total(progress) - progress.arrivedBytes()) / bytesPerSecond;
+        return rate.isEmpty() || left < 1 || left > MOST_SECONDS_LEFT
+                ? rate
+                : rate + String.format(Locale.ROOT, "  about %.0f s left", left);
+    }
+
+    private String rate(MigrationProgress progress) {
+        boolean moving = progress.step() == SourceStep.CHECKPOINT || progress.step() == SourceStep.RESTART;
+        return moving && bytesPerSecond >= LEAST_BYTES_PER_SECOND ? "  " + MigrationText.rate(bytesPerSecond) : "";
+    }
+
+    /** Prints a note on a line of its own. */
     public void line(String text) {
-        if (drawn > 0) {
-            out.println();
-            drawn = 0;
+        endLine();
+        if (noted) {
+            notes.println(text);
+            notes.flush();
         }
-        out.println(text);
-        out.flush();
+    }
+
+    /** Prints a result on a line of its own. */
+    void result(String text) {
+        endLine();
+        results.println(text);
+        results.flush();
+    }
+
+    /** Leaves the line that is redrawn as it is. */
+    void endLine() {
+        if (drawn) {
+            notes.println();
+            notes.flush();
+            drawn = false;
+        }
     }
 
     /** Prints how it ended. */
     public void report(MigrationReport report) {
-        line(MigrationText.of(report));
+        MigrationText.lines(report).forEach(this::result);
         if (report.copy() != null && report.copy().kept()) {
-            line("  restart from it: ppmr restart " + report.copy().directory());
+            result("  restart from it: ppmr restart " + report.copy().directory());
         }
         for (MigrationReport.MovedRank rank : report.ranks()) {
-            line("  rank " + rank.rank() + " runs there as PID "
+            result("  rank " + rank.rank() + " runs there as PID "
                     + String.join(
                             ", ", rank.pids().stream().map(String::valueOf).toList()));
         }

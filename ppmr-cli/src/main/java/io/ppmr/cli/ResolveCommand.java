@@ -1,59 +1,56 @@
 package io.ppmr.cli;
 
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.operator.OperatorDecision;
 import io.ppmr.transaction.operator.Resolution;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.PrintWriter;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /** {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/transaction.md, "Operators". */
+@JsonResult(Resolution.class)
 @Command(
         name = "resolve",
         description = {
-            "Decides a migration whose ranks are held because a peer is unreachable. Prints what the"
-                    + " decision would mean, and does it with --yes, or when that is confirmed on a terminal.",
-            "0: decided, and no ranks are held there. 4: refused, or not confirmed: nothing was changed."
-                    + " 5: noted, but ranks stay held; the message names the peer."
+            "Decides a migration whose ranks are stopped because a peer cannot be reached.",
+            "It prints the consequences first. It acts if you give --yes, or confirm on a terminal.",
+            "Exit code 5: the decision is recorded, but ranks stay stopped; the message names the peer."
         },
         mixinStandardHelpOptions = true)
 final class ResolveCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Parameters(paramLabel = "ID", description = "the migration, by its name in ppmr status or its first characters")
+    @Parameters(paramLabel = "ID", description = "the migration, as in ppmr status; its first characters suffice")
     private String id;
 
     @ArgGroup(multiplicity = "1")
     private Decision decision;
 
-    /** One of both. */
+    /** The two decisions. */
     private static final class Decision {
         @Option(
                 names = "--commit",
-                description = "the copies run: at the first target, once the fence command proves the source off, or"
-                        + " with --source-is-off")
+                description = "the restored processes run. At the first target this needs a fence command that proves"
+                        + " the source off, or --source-is-off")
         private boolean commit;
 
-        @Option(names = "--rollback", description = "the originals run, or what is left of them; every copy is ended")
+        @Option(names = "--rollback", description = "the originals run; all restored processes are killed")
         private boolean rollback;
 
         private FinalOutcome outcome() {
@@ -64,29 +61,35 @@ final class ResolveCommand implements Callable<Integer> {
     @Option(
             names = "--target-is-off",
             paramLabel = "HOST:PORT",
-            arity = "1..*",
-            description = "your word that these targets' nodes are off for good, named as in ppmr status")
+            description = "you confirm that this target's node is off for good; named as in ppmr status, once for each"
+                    + " target")
     private List<String> targetsOff = List.of();
 
-    @Option(names = "--source-is-off", description = "your word that the source's node is off for good")
+    @Option(names = "--source-is-off", description = "you confirm that the source's node is off for good")
     private boolean sourceOff;
 
     @Option(
             names = "--first-is-off",
-            description = "your word, at another target, that the first target's node is off for good")
+            description = "at another target: you confirm that the first target's node is off for good")
     private boolean firstOff;
 
-    @Option(names = "--yes", description = "do it without asking")
+    @Option(
+            names = {"-y", "--yes"},
+            description = "do it without asking")
     private boolean yes;
+
+    @Option(names = "--json", description = "print the result as JSON")
+    private boolean json;
 
     @Option(
             names = "--patience",
-            paramLabel = "SECONDS",
-            defaultValue = "7200",
-            description = "give up when the service has not answered for that time (default: ${DEFAULT-VALUE})")
-    private long patienceSeconds;
+            paramLabel = "TIME",
+            defaultValue = "2h",
+            converter = DurationConverter.class,
+            description = "stop waiting if the service sends nothing for that time (default: ${DEFAULT-VALUE})")
+    private Duration patience;
 
-    @ArgGroup(multiplicity = "1")
+    @Mixin
     private SocketArgument socket;
 
     @Override
@@ -98,10 +101,10 @@ final class ResolveCommand implements Callable<Integer> {
         if (meaning.result() == Resolution.ResolutionResult.REFUSED) {
             throw new CommandFailure(ExitCode.REFUSED, meaning.text());
         }
-        out.println(meaning.text());
-        out.flush();
-        if (!yes && !isConfirmed(out)) {
-            throw new CommandFailure(ExitCode.REFUSED, "nothing was decided: add --yes to do it");
+        OutputOptions.note(spec, meaning.text());
+        if (!yes && !Confirmation.isGiven(spec)) {
+            throw new CommandFailure(
+                    ExitCode.REFUSED, "nothing was decided. Remedy: add --yes, or confirm on a terminal");
         }
         Resolution answer = ask(path, word, true);
         if (answer.result() == Resolution.ResolutionResult.REFUSED) {
@@ -110,29 +113,17 @@ final class ResolveCommand implements Callable<Integer> {
         if (answer.result() == Resolution.ResolutionResult.STILL_HELD) {
             throw new CommandFailure(ExitCode.IN_DOUBT, answer.text());
         }
-        out.println(answer.text());
+        if (json) {
+            JsonText.print(out, answer);
+        } else {
+            out.println(answer.text());
+        }
         return ExitCode.OK.number();
     }
 
     private Resolution ask(Path path, OperatorDecision word, boolean carryOut) throws IOException {
         try (ControlClient client = new ControlClient(path)) {
-            return client.resolve(id, word, carryOut, Duration.ofSeconds(patienceSeconds));
+            return client.resolve(id, word, carryOut, patience);
         }
-    }
-
-    /** Asks on the terminal; without one nothing is confirmed. */
-    private static boolean isConfirmed(PrintWriter out) throws IOException {
-        Path in = Path.of("/proc/self/fd/0");
-        boolean terminal = ProgressView.onTerminal()
-                && Files.exists(in)
-                && Files.readSymbolicLink(in).toString().startsWith("/dev/");
-        if (!terminal) {
-            return false;
-        }
-        out.print("Do it? Type yes: ");
-        out.flush();
-        BufferedReader answers = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        String answer = answers.readLine();
-        return answer != null && answer.strip().toLowerCase(Locale.ROOT).equals("yes");
     }
 }

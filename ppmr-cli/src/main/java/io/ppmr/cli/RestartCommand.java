@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
 import io.ppmr.checkpoint.SiteCommand;
 import io.ppmr.checkpoint.WorkDirectories;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.TargetConfig;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
@@ -39,13 +40,14 @@ import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /** {@code ppmr restart DIR}: restarts on this node what a migration has kept there. */
+@JsonResult(value = RestartCommand.RestartedRank.class, list = true)
 @Command(
         name = "restart",
         description = {
-            "Restarts on this node the ranks of a copy that a migration has kept (`ppmr migrate --keep`, or keep in the"
-                    + " job's table).",
-            "A copy of a pod is refused: pods cannot be restarted from a copy yet.",
-            "Make sure that the same computation runs nowhere else: only this node is looked" + " at."
+            "Restarts on this node a job from a checkpoint that a migration has kept (ppmr migrate --keep, or keep in"
+                    + " the job's section).",
+            "A kept pod is refused: pods cannot be restarted yet.",
+            "Make sure that the job does not run on any other node. The command checks this node only."
         },
         mixinStandardHelpOptions = true)
 public final class RestartCommand implements Callable<Integer> {
@@ -55,35 +57,47 @@ public final class RestartCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
 
-    @Parameters(paramLabel = "DIR", description = "the copy, as the migration's report names it")
+    @Parameters(paramLabel = "DIR", description = "the kept checkpoint, as the migration's report names it")
     private Path directory;
 
     @Option(
-            names = "--config",
+            names = {"-c", "--config"},
             paramLabel = "FILE",
-            defaultValue = "/etc/ppmr/target.toml",
-            description = "this node's target configuration: checkpointers, work directory (default: ${DEFAULT-VALUE})")
+            defaultValue = "${env:PPMR_CONFIG:-/etc/ppmr/target.toml}",
+            description = "this node's target configuration (default: PPMR_CONFIG, or /etc/ppmr/target.toml)")
     private Path config;
 
     @Option(
             names = "--key-file",
             paramLabel = "FILE",
-            description = "the key that the copy was made with, where this node has another one by now")
+            description = "the key that was in use when the checkpoint was kept, if this node has another one now")
     private Path keyFile;
 
     @Option(
             names = "--without-digest",
-            description =
-                    "restart a copy that has no keyed digest, as releases before 0.1 kept them: nothing then shows"
-                            + " that ppmr has made it")
+            description = "restart a checkpoint without a keyed digest; then nothing proves that ppmr has made it")
     private boolean withoutDigest;
 
-    @Option(names = "--wait", description = "return when the restarted processes have ended")
+    @Option(
+            names = "--wait",
+            negatable = true,
+            defaultValue = "false",
+            fallbackValue = "true",
+            description = "wait for the end of the restarted processes; without it the command returns when they run")
     private boolean wait;
+
+    @Option(names = "--json", description = "print the result as JSON")
+    private boolean json;
+
+    /** A restarted rank as it is shown. */
+    record RestartedRank(int rank, List<Integer> pids) {}
 
     @Override
     public Integer call() throws Exception {
         PrintWriter out = spec.commandLine().getOut();
+        if (!Files.exists(directory)) {
+            throw new CommandFailure(ExitCode.USAGE, directory + " does not exist. Remedy: correct the path");
+        }
         KeptImages images = KeptImages.open(directory);
         ImageManifest manifest = images.manifest();
         TargetSettings settings = TargetConfig.load(config).settings();
@@ -95,32 +109,38 @@ public final class RestartCommand implements Callable<Integer> {
         images.requireWhole();
         WorkDirectories.prepare(settings.node().workDirectory());
         requireReach(images, settings);
-        spec.commandLine()
-                .getErr()
-                .println("ppmr: job " + manifest.job() + " as it was on " + manifest.node() + " at "
+        OutputOptions.note(
+                spec,
+                "ppmr: job " + manifest.job() + " as it was on " + manifest.node() + " at "
                         + Instant.ofEpochMilli(manifest.writtenEpochMs()) + " (migration " + manifest.migrationId()
-                        + ") is restarted here. If it also runs elsewhere, as its originals or as moved, then"
-                        + " it computes twice: only this node was looked at, the rest is for you to know.");
+                        + ") is restarted here. If it also runs on another node, it computes twice: only this node"
+                        + " was checked.");
         List<HeldRank> ranks = restart(images, checkpointer, settings);
-        for (HeldRank rank : ranks) {
-            out.println("rank " + rank.rank() + " runs as PID "
-                    + rank.processes().stream()
-                            .map(process -> String.valueOf(process.pid()))
-                            .collect(Collectors.joining(", ")));
+        List<RestartedRank> shown = ranks.stream()
+                .map(rank -> new RestartedRank(
+                        rank.rank(),
+                        rank.processes().stream().map(ProcessIdentity::pid).toList()))
+                .toList();
+        if (json) {
+            JsonText.print(out, shown);
+        } else {
+            shown.forEach(rank -> out.println("rank " + rank.rank() + " runs as PID "
+                    + rank.pids().stream().map(String::valueOf).collect(Collectors.joining(", "))));
         }
         out.flush();
         if (wait) {
             awaitEnd(ranks);
-            out.println("all have ended");
+            OutputOptions.note(spec, "all have ended");
         }
         return ExitCode.OK.number();
     }
 
-    private static Checkpointer checkpointer(ImageManifest manifest, TargetSettings settings) throws CommandFailure {
+    private Checkpointer checkpointer(ImageManifest manifest, TargetSettings settings) throws CommandFailure {
         if (manifest.user().uid() == 0 && !settings.rules().allowRootJobs()) {
             throw new CommandFailure(
                     ExitCode.REFUSED,
-                    "its processes belong to root, and this node restores none of root's (allow_root_jobs)");
+                    "its processes belong to root, and this node restores none of root's. Remedy: allow_root_jobs ="
+                            + " true");
         }
         Optional<Checkpointer> found = settings.tools().checkpointers().stream()
                 .filter(one -> one.name().equals(manifest.checkpointer()))
@@ -128,8 +148,8 @@ public final class RestartCommand implements Callable<Integer> {
         if (found.isEmpty()) {
             throw new CommandFailure(
                     ExitCode.REFUSED,
-                    "the copy was written by [checkpointers." + manifest.checkpointer()
-                            + "], which this configuration does not have");
+                    "the checkpoint was written by [checkpointers." + manifest.checkpointer()
+                            + "]. Remedy: add that section to " + config);
         }
         Availability there = found.get().probe();
         if (!there.available()) {

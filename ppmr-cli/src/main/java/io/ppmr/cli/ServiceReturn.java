@@ -18,13 +18,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Follows a migration whose service has ended meanwhile: says what is known of it, waits until the service is back,
- * which takes the migration up again, and then until it is over. For one thread.
+ * Follows a migration whose service ended during it. Shows what is known, waits until the service is back and recovers
+ * the migration, and then until the migration is over. For one thread.
  */
 final class ServiceReturn {
     private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(200);
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(90);
-    /** Between its end and the journal's word of it a migration may be unknown for a moment. */
+    /** The time that a migration may be unknown between its end and its record in the journal. */
     private static final long UNKNOWN_NS = TimeUnit.SECONDS.toNanos(5);
 
     private final Path socket;
@@ -59,9 +59,9 @@ final class ServiceReturn {
     ExitCode follow(MigrationProgress last, Duration returnLimit, Duration endLimit) throws CommandFailure {
         view.line("the service at " + socket + " has ended while it moved job " + started.job() + ": migration "
                 + started.id() + ", " + (last == null ? "starting" : "last seen: " + MigrationText.of(last)));
-        view.line("  what was decided stands in its journal, and its next start carries that on; it may be started by:"
-                + " systemctl start ppmr-source, or ppmr source --config " + configuration
-                + "; this command waits " + returnLimit.toSeconds() + " s for it");
+        view.line("  its journal holds what was decided; its next start continues from there");
+        view.line("  start it: systemctl start ppmr-source, or ppmr source --config " + configuration
+                + " (this command waits " + returnLimit.toSeconds() + " s)");
         boolean back = false;
         long deadlineNs = System.nanoTime() + returnLimit.toNanos();
         while (System.nanoTime() - deadlineNs < 0) {
@@ -73,7 +73,7 @@ final class ServiceReturn {
                 if (!back) {
                     back = true;
                     deadlineNs = System.nanoTime() + endLimit.toNanos();
-                    view.line("the service is back and carries migration " + started.id() + " on");
+                    view.line("the service is back and continues migration " + started.id());
                 }
             } catch (IOException e) {
                 // It is still away, or ends once more: then the time that is left counts for its next start.
@@ -88,12 +88,12 @@ final class ServiceReturn {
                 ExitCode.FAILED,
                 (back
                                 ? "migration " + started.id() + " is not over after " + endLimit.toSeconds()
-                                        + " s: ppmr status names the peer that it waits for"
+                                        + " s. ppmr status names the peer it waits for"
                                 : "the service has not come back within " + returnLimit.toSeconds()
-                                        + " s, so it is not known how migration " + started.id() + " of job "
+                                        + " s, so the result of migration " + started.id() + " of job "
                                         + started.job()
-                                        + " ends; until it is back, ranks may be stopped here or be held"
-                                        + " at the target. Start it: systemctl start ppmr-source")
+                                        + " is not known. Until it is back, ranks may be stopped here or at the"
+                                        + " target. Start it: systemctl start ppmr-source")
                         + ". Then: ppmr show " + started.id() + " --config " + configuration);
     }
 
@@ -124,11 +124,11 @@ final class ServiceReturn {
         if (known.ended() == null) {
             throw new CommandFailure(
                     ExitCode.FAILED,
-                    "the service is back and does not say how migration " + started.id() + " has ended: " + known.text()
-                            + " Look whether the job runs here, and: ppmr show " + started.id() + " --config "
-                            + configuration);
+                    "the service is back and does not know the result of migration " + started.id() + ": "
+                            + known.text() + " Check if the job runs here. Then: ppmr show " + started.id()
+                            + " --config " + configuration);
         }
-        view.line(known.text());
+        view.result(known.text());
         return Optional.of(known.ended() == FinalOutcome.COMMITTED ? ExitCode.OK : ExitCode.ROLLED_BACK);
     }
 }

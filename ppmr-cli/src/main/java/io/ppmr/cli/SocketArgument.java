@@ -1,25 +1,141 @@
 package io.ppmr.cli;
 
+import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.config.ServiceConfig;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.part.ServicePart.Side;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
 
-/** The option that names the service that a command talks to. */
+/**
+ * The options that name the service a command talks to. Without them the environment names it, and otherwise the
+ * installed files.
+ */
 public final class SocketArgument {
-    @Option(names = "--socket", paramLabel = "PATH", description = "the service's control_socket")
+    static final String SOCKET_VARIABLE = "PPMR_SOCKET";
+    static final String CONFIG_VARIABLE = "PPMR_CONFIG";
+
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec command;
+
+    @Option(
+            names = {"-s", "--socket"},
+            paramLabel = "PATH",
+            description = "the service's control socket (default: PPMR_SOCKET, or as the configuration says)")
     private Path socket;
 
-    @Option(names = "--config", paramLabel = "FILE", description = "the service's configuration, which names it")
+    @Option(
+            names = {"-c", "--config"},
+            paramLabel = "FILE",
+            description = "the service's configuration (default: PPMR_CONFIG, or the installed one in /etc/ppmr)")
     private Path config;
 
-    /** The configuration by which it is named, for a command that is shown; else what is to be put there. */
+    /**
+     * A service that is asked.
+     *
+     * @param title what is shown above its answer if several are asked
+     */
+    record AskedService(String title, Path socket) {}
+
+    /** The configuration by which the service is named, for a command that is shown; otherwise a placeholder. */
     String configuration() {
-        return config == null ? "FILE" : config.toString();
+        return Optional.ofNullable(config)
+                .map(Path::toString)
+                .or(() -> Optional.ofNullable(context().variable(CONFIG_VARIABLE)))
+                .or(() -> Optional.of(installed().config(Side.SOURCE).toString())
+                        .filter(file -> socket == null && installed().isConfigured(Side.SOURCE)))
+                .orElse("FILE");
     }
 
-    /** The path of the control socket. */
+    /** The control socket, for a command that only the service of one side answers. */
+    public Path path(Side side) throws ConfigException {
+        Optional<Path> named = named(Optional.of(side));
+        if (named.isPresent()) {
+            return named.get();
+        }
+        if (!installed().isPresent(side)) {
+            throw NamedService.missing(command, Optional.of(side), installed());
+        }
+        return installed().socket(side);
+    }
+
+    /** The control socket, for a command that both sides answer; refused if this node has both. */
     public Path path() throws ConfigException {
-        return socket != null ? socket : ServiceConfig.socketOf(config);
+        Optional<Path> named = named(Optional.empty());
+        if (named.isPresent()) {
+            return named.get();
+        }
+        List<Side> sides = installed().present();
+        if (sides.isEmpty()) {
+            throw NamedService.missing(command, Optional.empty(), installed());
+        }
+        if (sides.size() > 1) {
+            throw NamedService.ambiguous(command, installed());
+        }
+        return installed().socket(sides.get(0));
+    }
+
+    /** Every service that is meant: the named one, or all that are installed here. */
+    List<AskedService> all() throws ConfigException {
+        Optional<Path> named = named(Optional.empty());
+        if (named.isPresent()) {
+            return List.of(new AskedService("", named.get()));
+        }
+        List<AskedService> all = new ArrayList<>();
+        for (Side side : installed().present()) {
+            Path path = installed().socket(side);
+            all.add(new AskedService(InstalledServices.word(side) + " (" + path + ")", path));
+        }
+        if (all.isEmpty()) {
+            throw NamedService.missing(command, Optional.empty(), installed());
+        }
+        return all;
+    }
+
+    private Optional<Path> named(Optional<Side> side) throws ConfigException {
+        if (socket != null && config != null) {
+            throw new ParameterException(
+                    command.commandLine(), "--socket and --config both name the service. Remedy: give one of them");
+        }
+        if (socket != null) {
+            return Optional.of(socket);
+        }
+        if (config != null) {
+            return Optional.of(socketOf(config, side, ""));
+        }
+        String variable = context().variable(SOCKET_VARIABLE);
+        if (variable != null) {
+            return Optional.of(Path.of(variable));
+        }
+        String file = context().variable(CONFIG_VARIABLE);
+        return file == null
+                ? Optional.empty()
+                : Optional.of(socketOf(Path.of(file), side, " (named by " + CONFIG_VARIABLE + ")"));
+    }
+
+    private Path socketOf(Path file, Optional<Side> side, String origin) throws ConfigException {
+        if (side.isPresent() && ConfigRole.of(file).isTarget() != (side.get() == Side.TARGET)) {
+            Side other = side.get() == Side.TARGET ? Side.SOURCE : Side.TARGET;
+            throw new ParameterException(
+                    command.commandLine(),
+                    file + origin + " is a " + InstalledServices.word(other) + "'s file. Remedy: name the "
+                            + InstalledServices.word(side.get()) + "'s, such as --config "
+                            + installed().config(side.get()));
+        }
+        return ServiceConfig.socketOf(file);
+    }
+
+    private InstalledServices installed() {
+        return new InstalledServices(context());
+    }
+
+    private CliContext context() {
+        return CliContext.of(command);
     }
 }

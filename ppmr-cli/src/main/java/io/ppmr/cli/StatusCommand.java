@@ -2,12 +2,14 @@ package io.ppmr.cli;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.control.ControlClient;
 import io.ppmr.daemon.control.ControlStatus;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.target.Arrival;
+import io.ppmr.os.FileFailure;
 import io.ppmr.transaction.operator.OpenMigration;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -26,53 +28,78 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
 /** {@code ppmr status}: what a service is doing. */
+@JsonResult(ControlStatus.class)
 @Command(
         name = "status",
-        description = "Shows whether a service is idle, or how far its migration is.",
+        description = {
+            "Shows if a service is idle, or how far its migration is.",
+            "If this node has a source and a target, both are shown."
+        },
         mixinStandardHelpOptions = true)
 final class StatusCommand implements Callable<Integer> {
-    /** An idle service says nothing for as long as nothing is moved. */
+    /** An idle service sends nothing while nothing is moved. */
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
-    private static final long LOOK_NS = TimeUnit.MILLISECONDS.toNanos(500);
-    private static final DateTimeFormatter SINCE =
-            DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneId.systemDefault());
+    private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(500);
 
     @Spec
     private CommandSpec spec;
 
-    @ArgGroup(multiplicity = "1")
+    @Mixin
     private SocketArgument socket;
 
     @Option(
-            names = "--watch",
-            description =
-                    "continue: show migrations as they come and go, until this command is ended, or the service ends")
+            names = {"-w", "--watch"},
+            description = "continue to show migrations until this command or the service ends; one service only")
     private boolean watch;
 
-    @Option(names = "--json", description = "one JSON object a line, with the fields of the control socket")
+    @Option(names = "--json", description = "print one JSON object a line, with the fields of the control socket")
     private boolean json;
 
     @Override
     public Integer call() throws Exception {
+        if (!watch) {
+            return showAll(socket.all()).number();
+        }
         Path path = socket.path();
         ControlStatus status = ask(path);
         show(status);
-        if (watch && status.arrivals() != null) {
+        if (status.arrivals() != null) {
             watchArrivals(path, status);
         }
-        while (watch) {
+        while (true) {
             watch(path);
             show(ask(path));
         }
-        return ExitCode.OK.number();
+    }
+
+    /** Shows each service; one that does not answer does not hide the others. */
+    private ExitCode showAll(List<SocketArgument.AskedService> services) throws IOException {
+        PrintWriter out = spec.commandLine().getOut();
+        ExitCode exit = ExitCode.OK;
+        for (SocketArgument.AskedService service : services) {
+            boolean headed = services.size() > 1;
+            if (headed && !json) {
+                out.println(service.title());
+            }
+            try {
+                show(ask(service.socket()));
+            } catch (IOException e) {
+                if (!headed) {
+                    throw e;
+                }
+                spec.commandLine().getErr().println("ppmr: " + FileFailure.describe(e));
+                exit = ExitCode.FAILED;
+            }
+        }
+        return exit;
     }
 
     private static ControlStatus ask(Path path) throws IOException {
@@ -82,7 +109,7 @@ final class StatusCommand implements Callable<Integer> {
     }
 
     private void watch(Path path) throws IOException {
-        ProgressView view = new ProgressView(spec.commandLine().getOut(), ProgressView.onTerminal() && !json);
+        ProgressView view = OutputOptions.progress(spec);
         try (ControlClient client = new ControlClient(path)) {
             client.watch();
             MigrationReport report = client.awaitReport(WATCH_LIMIT, progress -> {
@@ -92,6 +119,7 @@ final class StatusCommand implements Callable<Integer> {
                     view.show(progress);
                 }
             });
+            view.endLine();
             if (json) {
                 print(Map.of("report", report));
             } else {
@@ -100,19 +128,19 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** Asks a target again and again, until this command or the service ends. */
+    /** Polls a target until this command or the service ends. */
     private void watchArrivals(Path path, ControlStatus first) throws IOException {
-        ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
+        ProgressView view = OutputOptions.progress(spec);
         ArrivalView arrivals = new ArrivalView();
         arrivals.lines(first.arrivals());
         ControlStatus last = first;
         while (true) {
-            LockSupport.parkNanos(LOOK_NS);
+            LockSupport.parkNanos(POLL_NS);
             ControlStatus now = ask(path);
             if (json && !now.equals(last)) {
                 print(now);
             } else if (!json) {
-                arrivals.lines(now.arrivals()).forEach(view::line);
+                arrivals.lines(now.arrivals()).forEach(view::result);
             }
             last = now;
         }
@@ -123,31 +151,31 @@ final class StatusCommand implements Callable<Integer> {
             print(status);
             return;
         }
-        ProgressView view = new ProgressView(spec.commandLine().getOut(), false);
+        ProgressView view = OutputOptions.progress(spec);
         if (status.arrivals() != null && status.busy()) {
-            new ArrivalView().lines(status.arrivals()).forEach(view::line);
+            new ArrivalView().lines(status.arrivals()).forEach(view::result);
         } else if (!status.busy()) {
-            view.line((status.open().isEmpty() ? "idle" : "nothing moves now")
+            view.result((status.open().isEmpty() ? "idle" : "nothing moves now")
                     + (status.last() == null
                             ? ""
                             : "; the last migration " + status.last().migrationId() + ": "
                                     + MigrationText.of(status.last())));
         } else {
             String what = "busy: migration " + status.id() + (status.job() == null ? "" : " of job " + status.job());
-            view.line(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
+            view.result(what + ", " + (status.progress() == null ? "starting" : MigrationText.of(status.progress())));
             if (status.progress() != null && !status.progress().pages().isEmpty()) {
-                view.line("pages " + status.progress().pages());
+                view.result("pages " + status.progress().pages());
             }
         }
-        status.open().forEach(one -> view.line(text(one)));
+        status.open().forEach(one -> view.result(text(one)));
         if (!status.waiting().isEmpty()) {
-            view.line("to be moved after that: " + String.join(", ", status.waiting()));
+            view.result("to be moved after that: " + String.join(", ", status.waiting()));
         }
         if (status.transport() != null) {
-            view.line("transport: " + status.transport());
+            view.result("transport: " + status.transport());
         }
         if (status.health() != null) {
-            view.line("health: " + status.health());
+            view.result("health: " + status.health());
         }
     }
 
@@ -155,9 +183,16 @@ final class StatusCommand implements Callable<Integer> {
     static String text(OpenMigration one) {
         String held = one.heldRanks().isEmpty() ? "no rank is held here" : "held here: ranks " + one.heldRanks();
         return "open: migration " + one.id() + ", " + one.phase() + " since "
-                + SINCE.format(Instant.ofEpochMilli(one.sinceEpochMs())) + ", " + held
+                + since(one.sinceEpochMs()) + ", " + held
                 + (one.recovered() ? ", recovered after a restart of the service" : "") + "; "
                 + (one.waitsFor() == null ? "it continues by itself" : one.waitsFor());
+    }
+
+    /** Made when it is needed: the formats of all locales take some time to load. */
+    private static String since(long epochMs) {
+        return DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT)
+                .withZone(ZoneId.systemDefault())
+                .format(Instant.ofEpochMilli(epochMs));
     }
 
     private void print(Object value) {
@@ -170,11 +205,11 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** The migrations that come to a target, in words; knows the rates once it has seen them twice. For one thread. */
+    /** Describes the migrations that come to a target. It has rates from the second look on. For one thread. */
     static final class ArrivalView {
         private final Map<String, Arrival> before = new HashMap<>();
 
-        /** A line for each; one that is gone since the last look has a line, too. */
+        /** Returns a line for each, and for each that ended since the last call. */
         List<String> lines(List<Arrival> now) {
             List<String> lines = new ArrayList<>(now.stream()
                     .map(arrival -> MigrationText.of(arrival, rate(arrival)))
@@ -186,7 +221,7 @@ final class StatusCommand implements Callable<Integer> {
                 before.put(arrival.id(), arrival);
             }
             gone.forEach(id -> lines.add(
-                    "migration " + MigrationText.shortened(id) + " is over here; ppmr history says how it ended"));
+                    "migration " + MigrationText.shortened(id) + " is over here; ppmr history shows its outcome"));
             return lines;
         }
 

@@ -5,13 +5,49 @@ import java.io.PrintWriter;
 import java.io.Writer;
 
 /**
- * Makes harmless what commands print: {@link #println(String)} prints one line whatever line ends are in its text,
- * everything else may have several. Nothing that a terminal obeys passes, but a carriage return that is written as one
- * character, by the code that draws a line again. Flushes at each line. For any thread, as its superclass.
+ * Makes the output of commands harmless to a terminal. {@link #println(String)} prints one line, whatever line ends are
+ * in its text; everything else may have several lines. Control characters become escapes, except a carriage return that
+ * is written as one character and the colors of {@link #printColored}. Flushes at each line. For any thread, as its
+ * superclass.
  */
 final class TerminalWriter extends PrintWriter {
+    private static final char ESCAPE = '\u001b';
+
     TerminalWriter(Writer to) {
         super(to, true);
+    }
+
+    /** The colors that commands use, each with its number in ECMA-48. */
+    enum Color {
+        RED(31),
+        YELLOW(33);
+
+        private final int number;
+
+        Color(int number) {
+            this.number = number;
+        }
+    }
+
+    /** Prints a text in bold and in a color, if this is such a writer; otherwise the text. */
+    static void printColored(PrintWriter out, Color color, String text) {
+        if (out instanceof TerminalWriter terminal) {
+            terminal.colored(color, text);
+        } else {
+            out.print(text);
+        }
+    }
+
+    private void colored(Color color, String text) {
+        synchronized (lock) {
+            raw(ESCAPE + "[1;" + color.number + "m");
+            write(text);
+            raw(ESCAPE + "[0m");
+        }
+    }
+
+    private void raw(String text) {
+        super.write(text, 0, text.length());
     }
 
     @Override

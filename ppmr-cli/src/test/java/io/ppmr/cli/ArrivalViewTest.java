@@ -37,7 +37,7 @@ class ArrivalViewTest {
                 List.of(start + "3.00 s  arriving  arrived 40.0 MiB of about 100.0 MiB  read 1.0 MiB  staged 0.0 MiB"
                         + "  30 MiB/s"),
                 view.lines(List.of(arrival(3, 40 * MIB))));
-        assertEquals(List.of("migration 59568821 is over here; ppmr history says how it ended"), view.lines(List.of()));
+        assertEquals(List.of("migration 59568821 is over here; ppmr history shows its outcome"), view.lines(List.of()));
         assertEquals(List.of(), view.lines(List.of()));
     }
 

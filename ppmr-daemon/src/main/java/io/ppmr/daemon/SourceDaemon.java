@@ -10,6 +10,7 @@ import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.HealthTrigger;
 import io.ppmr.daemon.service.MigrationText;
 import io.ppmr.daemon.service.Migrations;
+import io.ppmr.daemon.service.MovedJobs;
 import io.ppmr.daemon.service.ProcessSignals;
 import io.ppmr.daemon.service.ProgramCheck;
 import io.ppmr.daemon.service.Watchdog;
@@ -105,7 +106,12 @@ public final class SourceDaemon implements Daemon.Service {
         service.queue().observe(new Shown());
         JobSources jobs = parts.jobs();
         jobs.prepare();
-        migrations = new Migrations(config.jobs(), config.triggerJob(), service.queue(), jobs);
+        migrations = new Migrations(
+                config.jobs(),
+                config.triggerJob(),
+                service.queue(),
+                jobs,
+                new MovedJobs(config.service().journal())::lastMove);
         health = config.health().filter(settings -> triggers).map(settings -> new HealthTrigger(settings, migrations));
     }
 

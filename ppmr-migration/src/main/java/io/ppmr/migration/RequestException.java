@@ -4,7 +4,7 @@ package io.ppmr.migration;
  * A refused request, for example for a migration, a restart or a pod. Nothing was changed. The message has the cause
  * and the remedy.
  */
-public final class RequestException extends Exception {
+public class RequestException extends Exception {
     public RequestException(String message) {
         super(message);
     }

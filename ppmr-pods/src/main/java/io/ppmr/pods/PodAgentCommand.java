@@ -28,11 +28,11 @@ import picocli.CommandLine.Spec;
         synopsisHeading = "",
         customSynopsis = "Usage: ppmr pod agent [--pods FILE] [SSH-OPTION...] HOST COMMAND...",
         description = {
-            "Runs a COMMAND as ssh would, in the pod that FILE names for HOST. For mpirun and mpiexec.",
-            "It continues as a child of the pod's init, with /tmp/launcher.log in the pod as its output.",
-            "FILE, or what the variable PPMR_PODS names, has a line for each host: HOST POD SOCKET [WORD...]. SOCKET is"
-                    + " the control_socket of the source's service on the pod's node. The WORDs run ppmr on that node,"
-                    + " as in: ssh -x node7 ppmr. Without them the node is this one."
+            "Runs a COMMAND in the pod that FILE names for HOST, with the arguments of ssh. For mpirun and mpiexec.",
+            "The command continues in the pod. Its output goes to /tmp/launcher.log there.",
+            "FILE (or PPMR_PODS) has a line for each host: HOST POD SOCKET [WORD...]. SOCKET is the control socket of"
+                    + " the source on the pod's node. The WORDs run ppmr on that node, such as: ssh -x node7 ppmr.",
+            "Without WORDs the pod is on this node."
         },
         mixinStandardHelpOptions = true,
         preprocessor = PodAgentCommand.AsSsh.class)
@@ -116,12 +116,12 @@ final class PodAgentCommand implements Callable<Integer> {
             host += takesNext ? 2 : 1;
         }
         if (host + 1 >= words.size()) {
-            throw new ParameterException(spec.commandLine(), "a host and a command are wanted, as for ssh");
+            throw new ParameterException(
+                    spec.commandLine(), "HOST or COMMAND is missing. Type: ppmr pod agent [--pods FILE] HOST COMMAND");
         }
         if (file == null) {
             throw new ParameterException(
-                    spec.commandLine(),
-                    "no file says where the pods are. Remedy: --pods FILE, or the variable PPMR_PODS");
+                    spec.commandLine(), "no file names the pods. Remedy: --pods FILE, or the variable PPMR_PODS");
         }
         Place place = Place.of(words.get(host), Path.of(file));
         return run(place, String.join(" ", words.subList(host + 1, words.size())));

@@ -1,7 +1,11 @@
 package io.ppmr.pods;
 
+import io.ppmr.cli.DurationConverter;
+import io.ppmr.cli.JsonText;
 import io.ppmr.cli.SocketArgument;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.file.ConfigException;
+import io.ppmr.daemon.part.ServicePart.Side;
 import io.ppmr.migration.RequestException;
 import io.ppmr.protocol.control.PodSpecification;
 import java.io.IOException;
@@ -13,6 +17,7 @@ import java.util.List;
 import java.util.Optional;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -23,10 +28,10 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "pod",
         description = {
-            "Runs processes in pods of this node: namespaces, /tmp and a network address of their own, as templates of"
-                    + " the source's configuration grant them. Asks the source's service, which makes them as root.",
-            "A pod's NAME is given by its user. If you control the service, write UID/NAME for another user's pod.",
-            "Refused (4) where no template grants it, or the pod is not yours."
+            "Runs and manages pods of this node: processes with namespaces, a /tmp and a network address of their own.",
+            "The source's service makes them as root, as the templates of its configuration allow.",
+            "You name a pod when you make it. If you control the service, write UID/NAME for another user's pod.",
+            "A request is refused if no template allows it, or if the pod is not yours."
         },
         subcommands = PodAgentCommand.class,
         mixinStandardHelpOptions = true)
@@ -36,7 +41,7 @@ public final class PodCommand implements Runnable {
 
     @Override
     public void run() {
-        throw new ParameterException(spec.commandLine(), "no command given");
+        throw new ParameterException(spec.commandLine(), "no command is given");
     }
 
     /** The directory and the standard streams of a command in a pod. */
@@ -44,31 +49,31 @@ public final class PodCommand implements Runnable {
         @Option(
                 names = "--env",
                 paramLabel = "NAME=VALUE",
-                description = "a variable of the command's environment, which is the pod's otherwise; may be repeated")
+                description = "a further variable of the command's environment; may be repeated")
         private List<String> environment = List.of();
 
         @Option(
                 names = "--directory",
                 paramLabel = "DIR",
-                description = "where in the pod the command begins; default: /tmp")
+                description = "the directory in which the command starts (default: /tmp)")
         private String directory;
 
         @Option(
                 names = "--input",
                 paramLabel = "FILE",
-                description = "what the command reads, a file in the pod; default: /dev/null")
+                description = "a file in the pod that the command reads (default: /dev/null)")
         private String input;
 
         @Option(
                 names = "--output",
                 paramLabel = "FILE",
-                description = "what its output is appended to, a file in the pod; default: /dev/null")
+                description = "a file in the pod that the output is appended to (default: /dev/null)")
         private String output;
 
         @Option(
                 names = "--error",
                 paramLabel = "FILE",
-                description = "the same for its error output; default: where the output goes")
+                description = "a file in the pod for the error output (default: as --output)")
         private String error;
 
         private PodOrder order(
@@ -85,16 +90,16 @@ public final class PodCommand implements Runnable {
     @Command(
             name = "run",
             description = {
-                "Makes a pod and starts COMMAND in it, below an init that reaps and ends the pod with the command."
-                        + " Returns when the command has begun.",
-                "The files are opened in the pod, by its user. The pod outlives the service and this command."
+                "Makes a pod and starts COMMAND in it. The pod ends with the command. This command returns when COMMAND"
+                        + " has started.",
+                "The files are opened in the pod, by its user. The pod continues without the service and this command."
             },
             mixinStandardHelpOptions = true)
     void run(
             @Parameters(
                             index = "0",
                             paramLabel = "NAME",
-                            description = "what it is called: small letters, digits, hyphens; also its host name")
+                            description = "the pod's name and host name: small letters, digits, hyphens")
                     String name,
             @Parameters(
                             index = "1..*",
@@ -105,33 +110,37 @@ public final class PodCommand implements Runnable {
             @Option(
                             names = "--job",
                             paramLabel = "NAME",
-                            description = "the job that it belongs to: your pods of one job on a node move together;"
-                                    + " default: a job of its own, of the pod's name")
+                            description =
+                                    "the pod's job; your pods of one job on a node move together (default: the pod's"
+                                            + " name)")
                     String job,
             @Option(
                             names = "--template",
                             paramLabel = "NAME",
-                            description = "which [pods.NAME]; needed where several are yours")
+                            description = "the template, a [pods.NAME]; needed if you may use several")
                     String template,
             @Option(
                             names = "--address",
                             paramLabel = "ADDRESS",
-                            description = "which of your addresses; default: the first that is free")
+                            description = "one of your addresses (default: the first that is free)")
                     String address,
-            @Option(names = "--user", paramLabel = "USER", description = "whose it is to be; for root, who needs it")
+            @Option(
+                            names = "--user",
+                            paramLabel = "USER",
+                            description = "the pod's user; only for root, who must give it")
                     String user,
             @Option(
-                            names = "--keep",
-                            description = "wait for the pod's end, and end it when this command is told to end or its"
-                                    + " standard input ends; it says at which address the pod is, and when it is gone,"
-                                    + " in words for programs")
-                    boolean keep,
+                            names = "--attach",
+                            description = "wait for the pod's end; end the pod if this command or its standard input"
+                                    + " ends")
+                    boolean attach,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
-            @ArgGroup(multiplicity = "1") SocketArgument socket)
+            @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
-        Optional<PodWatch> watch = keep ? Optional.of(new PodWatch(socket.path(), System.in, out())) : Optional.empty();
+        Optional<PodWatch> watch =
+                attach ? Optional.of(new PodWatch(socket.path(Side.SOURCE), System.in, out())) : Optional.empty();
         PodOrder order = or(streams).order(name, job, template, address, user, command);
-        try (PodClient client = new PodClient(socket.path())) {
+        try (PodClient client = new PodClient(socket.path(Side.SOURCE))) {
             PodStatus pod = client.runPod(order);
             out().println(
                             pod.init() == 0
@@ -139,39 +148,49 @@ public final class PodCommand implements Runnable {
                                     : "pod " + pod.name() + " runs at " + pod.address() + ", its init is PID "
                                             + pod.init());
             if (watch.isPresent()) {
-                watch.get().keep(pod);
+                watch.get().attach(pod);
             }
         }
     }
 
     @Command(
-            name = "keep",
-            description = "Waits for the end of a pod that is here, and ends it when this command is told to end or its"
-                    + " standard input ends. It says at which address the pod is, and when it is gone, in words for"
-                    + " programs.",
+            name = "attach",
+            description = {
+                "Waits for the end of a pod. Ends the pod if this command or its standard input ends.",
+                "For programs it prints the line \"ppmr-pod NAME at ADDRESS/BITS\" and, at the end, \"ppmr-pod NAME"
+                        + " gone\"."
+            },
             mixinStandardHelpOptions = true)
-    void keep(
+    void attach(
             @Parameters(paramLabel = "NAME", description = "the pod") String name,
             @Option(
                             names = "--within",
-                            paramLabel = "SECONDS",
-                            defaultValue = "0",
-                            description = "how long it may take to come (default: ${DEFAULT-VALUE})")
-                    int withinSeconds,
-            @ArgGroup(multiplicity = "1") SocketArgument socket)
+                            paramLabel = "TIME",
+                            defaultValue = "0s",
+                            converter = DurationConverter.class,
+                            description = "wait that long for the pod to come (default: ${DEFAULT-VALUE})")
+                    Duration within,
+            @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         PodWatch watch = new PodWatch(socket.path(), System.in, out());
-        watch.keep(watch.find(name, Duration.ofSeconds(withinSeconds)));
+        watch.attach(watch.find(name, within));
     }
 
+    @JsonResult(value = PodStatus.class, list = true)
     @Command(
             name = "list",
             description = "Lists your pods of this node, or all pods if you control the service.",
             mixinStandardHelpOptions = true)
-    void list(@ArgGroup(multiplicity = "1") SocketArgument socket)
+    void list(
+            @Option(names = "--json", description = "print the result as JSON") boolean json,
+            @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         try (PodClient client = new PodClient(socket.path())) {
             List<PodStatus> pods = client.pods();
+            if (json) {
+                JsonText.print(out(), pods);
+                return;
+            }
             if (pods.isEmpty()) {
                 out().println("no pod");
             }
@@ -187,14 +206,20 @@ public final class PodCommand implements Runnable {
         }
     }
 
+    @JsonResult(PodStatus.class)
     @Command(name = "show", description = "Shows one pod.", mixinStandardHelpOptions = true)
     void show(
             @Parameters(paramLabel = "NAME", description = "the pod") String name,
-            @ArgGroup(multiplicity = "1") SocketArgument socket)
+            @Option(names = "--json", description = "print the result as JSON") boolean json,
+            @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         try (PodClient client = new PodClient(socket.path())) {
             PodStatus pod = client.showPod(name);
             PrintWriter out = out();
+            if (json) {
+                JsonText.print(out, pod);
+                return;
+            }
             out.println("pod        " + pod.name() + ", " + pod.state());
             out.println("job        " + pod.specification().job());
             out.println("template   " + pod.specification().template());
@@ -210,11 +235,12 @@ public final class PodCommand implements Runnable {
     @Command(
             name = "exec",
             description = {
-                "Runs a further COMMAND in a pod, as its user and without any privilege; for its user and root.",
-                "Without --detach it is waited for, a minute at most, its output is printed, and its exit status is"
-                        + " this command's. While it runs, or where it leaves processes behind, it holds a pipe from"
-                        + " outside of the pod. With --detach it continues as a child of the pod's init, with files of"
-                        + " the pod as its streams."
+                "Runs a further COMMAND in a pod, as the pod's user and without privileges. Only that user and root"
+                        + " may.",
+                "Without --detach this command waits a minute at most and prints the output. Its exit code is that of"
+                        + " COMMAND.",
+                "Without --detach COMMAND holds a pipe that leads out of the pod. With --detach it has files of the pod"
+                        + " instead, and continues in the pod."
             },
             mixinStandardHelpOptions = true)
     int exec(
@@ -225,10 +251,10 @@ public final class PodCommand implements Runnable {
                             paramLabel = "COMMAND",
                             description = "after --, the command and its arguments")
                     List<String> command,
-            @Option(names = "--detach", description = "let it continue in the pod; its output goes to --output")
+            @Option(names = "--detach", description = "return at once; COMMAND continues and writes to --output")
                     boolean detach,
             @ArgGroup(exclusive = false, multiplicity = "0..1") Streams streams,
-            @ArgGroup(multiplicity = "1") SocketArgument socket)
+            @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         Streams given = or(streams);
         if (!detach && given.given()) {
@@ -242,7 +268,7 @@ public final class PodCommand implements Runnable {
                 out().println();
             }
             if (executed.cut()) {
-                spec.commandLine().getErr().println("ppmr: its output is longer; this is the beginning of it");
+                spec.commandLine().getErr().println("ppmr: the output is longer; this is its beginning");
             }
             return executed.exitCode();
         }
@@ -250,10 +276,11 @@ public final class PodCommand implements Runnable {
 
     @Command(
             name = "stop",
-            description = "Ends a pod, or all pods of a job that are here: its command gets SIGTERM, and all of it is"
-                    + " killed after ten seconds. Nothing of it is left when this returns.",
+            description =
+                    "Ends a pod, or all pods of a job on this node. The command gets SIGTERM; after ten seconds all"
+                            + " processes are killed.",
             mixinStandardHelpOptions = true)
-    void stop(@ArgGroup(multiplicity = "1") StopArguments stopped, @ArgGroup(multiplicity = "1") SocketArgument socket)
+    void stop(@ArgGroup(multiplicity = "1") StopArguments stopped, @Mixin SocketArgument socket)
             throws ConfigException, IOException, RequestException {
         // A connection carries one request.
         for (String name : stopped.job == null ? List.of(stopped.name) : namesOf(stopped.job, socket)) {
@@ -281,7 +308,7 @@ public final class PodCommand implements Runnable {
         @Option(
                 names = "--job",
                 paramLabel = "NAME",
-                description = "all pods of that job; none is none too many. As UID/NAME, of that user's alone")
+                description = "all pods of that job, also if there are none; UID/NAME for those of one user")
         private String job;
     }
 

@@ -64,8 +64,8 @@ final class PodWatch {
         }
     }
 
-    /** Prints the address of the pod, for programs, and returns when the pod is gone. */
-    void keep(PodStatus pod) throws IOException, RequestException {
+    /** Prints the pod's address, and returns when the pod is gone; what it prints is for programs. */
+    void attach(PodStatus pod) throws IOException, RequestException {
         out.println("ppmr-pod " + pod.name() + " at " + pod.address() + "/" + pod.prefixBits());
         out.flush();
         CompletableFuture<ProcessHandle> end = ProcessHandle.of(pod.init())

@@ -127,21 +127,21 @@ class PodIT {
         Conditions.until("all of it runs", () -> a.list().get(0).processes() == 4);
         // proc(5): mnt_id of a descriptor, and the first field of a mount.
         String foreign = a.run("perl", "-e", """
-                my ($init) = @ARGV;
-                my $space = readlink "/proc/$init/ns/pid";
-                for my $process (glob "/proc/[0-9]*") {
-                    next unless (readlink("$process/ns/pid") // "") eq $space;
-                    open my $mounts, "<", "$process/mountinfo" or next;
-                    my %there = map { (split)[0] => 1 } <$mounts>;
-                    for my $fd (glob "$process/fdinfo/*") {
-                        open my $info, "<", $fd or next;
-                        my ($mount) = map { /^mnt_id:\\s*(\\d+)/ ? $1 : () } <$info>;
-                        print "$fd " unless $there{$mount};
-                        $seen++;
-                    }
+            my ($init) = @ARGV;
+            my $space = readlink "/proc/$init/ns/pid";
+            for my $process (glob "/proc/[0-9]*") {
+                next unless (readlink("$process/ns/pid") // "") eq $space;
+                open my $mounts, "<", "$process/mountinfo" or next;
+                my %there = map { (split)[0] => 1 } <$mounts>;
+                for my $fd (glob "$process/fdinfo/*") {
+                    open my $info, "<", $fd or next;
+                    my ($mount) = map { /^mnt_id:\\s*(\\d+)/ ? $1 : () } <$info>;
+                    print "$fd " unless $there{$mount};
+                    $seen++;
                 }
-                print "none of $seen";
-                """, "" + a.list().get(0).init());
+            }
+            print "none of $seen";
+            """, "" + a.list().get(0).init());
         // Four processes with three standard streams each.
         assertEquals("none of 12", foreign);
     }
@@ -150,25 +150,25 @@ class PodIT {
     @Test
     void shouldReachAPodOfAnotherNodeByItsAddressWhenBridgesAreJoined() throws Exception {
         PodStatus server = b.runFor(PodNode.OTHER, "server", "perl", "-MIO::Socket::INET", "-e", """
-                $SIG{ALRM} = sub { die "too late" }; alarm 120;
-                my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
-                $| = 1; print "listens\\n";
-                my $one = $all->accept or die "accept: $!";
-                while (read $one, my $block, 65536) { print $one scalar reverse $block; $one->flush }
-                sleep 600;
-                """);
+            $SIG{ALRM} = sub { die "too late" }; alarm 120;
+            my $all = IO::Socket::INET->new(Listen => 1, LocalPort => 7000, ReuseAddr => 1) or die "listen: $!";
+            $| = 1; print "listens\\n";
+            my $one = $all->accept or die "accept: $!";
+            while (read $one, my $block, 65536) { print $one scalar reverse $block; $one->flush }
+            sleep 600;
+            """);
         b.awaitOutput("8/server", "listens");
         a.runFor(PodNode.OWNER, "client", "perl", "-MIO::Socket::INET", "-e", """
-                $SIG{ALRM} = sub { die "too late" }; alarm 120; $| = 1;
-                my $peer = IO::Socket::INET->new("$ARGV[0]:7000") or die "connect: $!";
-                for my $number (1 .. $ARGV[1]) {
-                    my $block = pack "N*", map { $number * $_ } 1 .. 16384;
-                    print $peer $block; $peer->flush;
-                    read $peer, my $back, 65536;
-                    die "block $number is wrong" unless $back eq reverse $block;
-                }
-                print "right: ", $peer->peerhost, " to ", $peer->sockhost, "\\n"; sleep 600;
-                """, server.address(), "" + BLOCKS);
+            $SIG{ALRM} = sub { die "too late" }; alarm 120; $| = 1;
+            my $peer = IO::Socket::INET->new("$ARGV[0]:7000") or die "connect: $!";
+            for my $number (1 .. $ARGV[1]) {
+                my $block = pack "N*", map { $number * $_ } 1 .. 16384;
+                print $peer $block; $peer->flush;
+                read $peer, my $back, 65536;
+                die "block $number is wrong" unless $back eq reverse $block;
+            }
+            print "right: ", $peer->peerhost, " to ", $peer->sockhost, "\\n"; sleep 600;
+            """, server.address(), "" + BLOCKS);
         String said = a.awaitOutput("1/client", "right: ");
         assertTrue(said.contains("right: " + server.address() + " to 10.20.0.1"), said);
     }
@@ -379,7 +379,7 @@ class PodIT {
         List<String> words = ServiceProcess.command(
                 "pod",
                 "run",
-                "--keep",
+                "--attach",
                 "--socket",
                 a.socket().toString(),
                 "--user",
@@ -414,7 +414,7 @@ class PodIT {
         assertEquals(0, byInput.exitValue(), Files.readString(first));
         assertEquals(List.of("1/second"), a.list().stream().map(PodStatus::name).toList());
         // Of the node's processes alone.
-        a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --keep .* [s]econd')");
+        a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --attach .* [s]econd')");
         assertTrue(bySignal.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(second));
         assertEquals(0, bySignal.exitValue(), Files.readString(second));
         assertEquals(List.of(), a.list());

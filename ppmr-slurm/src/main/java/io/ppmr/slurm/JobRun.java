@@ -158,8 +158,8 @@ public abstract class JobRun {
             // If it succeeded, the watching step soon reports the moved ranks.
             notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
             if (exit != 0) {
-                print("the " + moved + "s on " + node + " were not moved (ppmr migrate ended with " + exit
-                        + "; docs/operations.md says what it means)");
+                print("the " + moved + "s on " + node + " were not moved (exit code of ppmr migrate: " + exit
+                        + "; ppmr migrate --help lists the codes)");
             }
         }
         ended(step, node, exit);

@@ -318,7 +318,7 @@ public final class MpiRun extends JobRun {
         List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
                 .with(List.of(
-                        "pod", "run", "--keep", "--socket", setting.socket().toString())));
+                        "pod", "run", "--attach", "--socket", setting.socket().toString())));
         options.template().ifPresent(template -> words.addAll(List.of("--template", template)));
         words.addAll(List.of("--job", jobName(), pod.name, "--", "sleep", "infinity"));
         return words;
@@ -329,7 +329,8 @@ public final class MpiRun extends JobRun {
         List<String> words = JobStep.beside(pod.node, 1);
         words.addAll(setting.java()
                 .with(Command.words(
-                        "pod keep --within %s --socket %s %s", ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
+                        "pod attach --within %ss --socket %s %s",
+                        ARRIVAL.toSeconds(), options.spareSocket(), pod.name)));
         return words;
     }
 

@@ -1,6 +1,7 @@
 package io.ppmr.slurm;
 
 import io.ppmr.checkpoint.NativePrograms;
+import io.ppmr.cli.DurationConverter;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import io.ppmr.daemon.service.JavaCommand;
@@ -21,12 +22,12 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "slurm-run",
         description = {
-            "Inside a Slurm batch script, run in the background: starts PROGRAM as the job's ranks with srun, on all"
-                    + " nodes of the allocation but the spare ones at its head; moves the ranks of a node that is set"
-                    + " to drain, or when it gets SIGUSR2; watches them until they end. The batch script:"
-                    + " docs/slurm.md.",
-            "With --mpi the ranks of an MPI are in pods, which move with their connections; docs/slurm.md.",
-            "Exit code: the highest of the ranks', or the MPI launcher's; 2 for a wrong command line."
+            "Use it in a Slurm batch script, in the background. It starts PROGRAM with srun on all nodes of the"
+                    + " allocation except the spare nodes at its head.",
+            "It moves the ranks of a node that is set to drain, or when it gets SIGUSR2. It watches the ranks until"
+                    + " they end.",
+            "With --mpi the ranks of an MPI job run in pods, which move with their connections.",
+            "Exit code: the highest of the ranks', or that of the MPI launcher; 2 for a wrong command line."
         },
         mixinStandardHelpOptions = true)
 public final class SlurmRunCommand implements Callable<Integer> {
@@ -36,71 +37,74 @@ public final class SlurmRunCommand implements Callable<Integer> {
     @Option(
             names = "--checkpointer",
             paramLabel = "NAME",
-            description =
-                    "what checkpoints the ranks: a [checkpointers.NAME] of source and target; wanted without --mpi")
+            description = "the checkpointer: a [checkpointers.NAME] of source and target; needed without --mpi")
     private String checkpointer;
 
     @Option(
             names = "--ntasks",
             paramLabel = "N",
-            description = "how many ranks in all; without it the job's --ntasks-per-node on each node that is no spare")
+            description = "the number of ranks (default: the job's --ntasks-per-node on each node that is not spare)")
     private Integer tasks;
 
     @Option(
             names = "--spares",
             paramLabel = "N",
             defaultValue = "1",
-            description = "how many nodes at the head of the allocation are spare (default: ${DEFAULT-VALUE})")
+            description = "the number of spare nodes at the head of the allocation (default: ${DEFAULT-VALUE})")
     private int spares;
 
     @Option(
             names = "--output",
             paramLabel = "FILE",
             defaultValue = "rank-%t.out",
-            description = "the ranks' standard output: %%t is the rank, %%j the job, %%N the node (default:"
+            description = "a file for the ranks' output: %%t is the rank, %%j the job, %%N the node (default:"
                     + " ${DEFAULT-VALUE})")
     private String output;
 
-    @Option(names = "--error", paramLabel = "FILE", description = "their standard error; default: the same file")
+    @Option(
+            names = "--error",
+            paramLabel = "FILE",
+            description = "a file for the ranks' error output (default: as --output)")
     private String error;
 
     @Option(
             names = "--announcements",
             paramLabel = "DIRECTORY",
             defaultValue = "/run/ppmr/announced",
-            description = "as in the sources' configuration (default: ${DEFAULT-VALUE})")
+            description = "the directory for announcements, as the sources have it (default: ${DEFAULT-VALUE})")
     private Path announcements;
 
     @Option(
-            names = "--socket",
+            names = {"-s", "--socket"},
             paramLabel = "PATH",
-            defaultValue = "/run/ppmr/source.sock",
-            description = "the sources' control_socket (default: ${DEFAULT-VALUE})")
+            defaultValue = "${env:PPMR_SOCKET:-/run/ppmr/source.sock}",
+            description = "the sources' control socket (default: PPMR_SOCKET, or /run/ppmr/source.sock)")
     private Path socket;
 
     @Option(
             names = "--target-port",
             paramLabel = "PORT",
             defaultValue = "7411",
-            description = "where the targets of the spare nodes listen (default: ${DEFAULT-VALUE})")
+            description = "the port of the spare nodes' targets (default: ${DEFAULT-VALUE})")
     private int targetPort;
 
     @Option(
             names = "--drain-check",
-            paramLabel = "SECONDS",
-            defaultValue = "30",
-            description = "how often the controller is asked whether a node is set to drain; 0: never (default:"
+            paramLabel = "TIME",
+            defaultValue = "30s",
+            converter = DurationConverter.class,
+            description = "the time between two checks for nodes that are set to drain; 0: no check (default:"
                     + " ${DEFAULT-VALUE})")
-    private int drainCheckSeconds;
+    private Duration drainCheck;
 
     @Option(
             names = "--unknown-exit",
             paramLabel = "N",
             defaultValue = "75",
-            description = "the exit status of a moved rank whose own cannot be learnt (default: ${DEFAULT-VALUE})")
+            description = "the exit status of a moved rank whose own is unknown (default: ${DEFAULT-VALUE})")
     private int unknownExit;
 
-    @Option(names = "--keep-nodes", description = "do not give a drained node back when the job has left it")
+    @Option(names = "--keep-nodes", description = "keep a drained node in the allocation when the job has left it")
     private boolean keepNodes;
 
     @Option(
@@ -113,8 +117,8 @@ public final class SlurmRunCommand implements Callable<Integer> {
             names = "--mpi",
             paramLabel = "MPI",
             description =
-                    "run the ranks in pods, one on each node, by the launcher of this MPI: ${COMPLETION-CANDIDATES}."
-                            + " Their output is the batch script's")
+                    "run the ranks in pods, one on each node, with the launcher of this MPI: openmpi or mpich. The"
+                            + " batch script gets their output")
     private MpiRun.Mpi mpi;
 
     @Option(
@@ -126,20 +130,20 @@ public final class SlurmRunCommand implements Callable<Integer> {
     @Option(
             names = "--launcher",
             paramLabel = "WORD",
-            description = "with --mpi, a further word for the launcher, before PROGRAM; may be repeated")
+            description = "with --mpi, a further argument for the launcher; may be repeated")
     private List<String> launcher = List.of();
 
     @Option(
             names = "--template",
             paramLabel = "NAME",
-            description = "with --mpi, which [pods.NAME]; needed where several are yours")
+            description = "with --mpi, the template, a [pods.NAME]; needed if you may use several")
     private String template;
 
     @Option(
             names = "--target-socket",
             paramLabel = "PATH",
             defaultValue = "/run/ppmr/target.sock",
-            description = "with --mpi, the control_socket of the spare's target (default: ${DEFAULT-VALUE})")
+            description = "with --mpi, the control socket of the spare node's target (default: ${DEFAULT-VALUE})")
     private Path targetSocket;
 
     @Parameters(arity = "1..*", paramLabel = "PROGRAM", description = "after --, the program and its arguments")
@@ -152,13 +156,14 @@ public final class SlurmRunCommand implements Callable<Integer> {
         String list = System.getenv("SLURM_JOB_NODELIST");
         if (job == null || list == null) {
             throw new CommandFailure(
-                    ExitCode.USAGE, "this is no Slurm job (SLURM_JOB_ID is not set): call it in a batch script");
+                    ExitCode.USAGE,
+                    "this is not a Slurm job (SLURM_JOB_ID is not set). Remedy: use it in a batch script");
         }
         Scontrol slurm = new Scontrol();
         Allocation allocation = Allocation.of(job, slurm.hostNames(list), spares, tasks, System.getenv());
         if ((mpi == null) == (checkpointer == null)) {
             throw new CommandFailure(
-                    ExitCode.USAGE, "give --mpi for ranks in pods, or --checkpointer for ranks that are none");
+                    ExitCode.USAGE, "give --mpi for ranks in pods, or --checkpointer for ranks without pods");
         }
         NativePrograms programs = NativePrograms.fromSystemProperty();
         JavaCommand java = JavaCommand.from(System.getenv(), programs.directory());
@@ -169,7 +174,7 @@ public final class SlurmRunCommand implements Callable<Integer> {
                         .toList(),
                 socket,
                 program,
-                Duration.ofSeconds(drainCheckSeconds),
+                drainCheck,
                 !keepNodes,
                 java,
                 spec.commandLine().getErr());

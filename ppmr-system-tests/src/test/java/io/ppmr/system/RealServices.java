@@ -58,19 +58,19 @@ final class RealServices implements AutoCloseable {
 
     Process startTarget(ReplayJob job) throws Exception {
         return start("target", """
-                unknown_users = true
-                listen = "127.0.0.1:%d"
-                stall_limit = "20s"
-                [staging]
-                limit = "64m"
-                """.formatted(port), job.toml(), targetSections);
+            unknown_users = true
+            listen = "127.0.0.1:%d"
+            stall_limit = "20s"
+            [staging]
+            limit = "64m"
+            """.formatted(port), job.toml(), targetSections);
     }
 
     Process startSource(ReplayJob job) throws Exception {
         return start("source", """
-                [target]
-                address = "127.0.0.1:%d"
-                """.formatted(port), job.toml(), job.jobToml(), sourceSections);
+            [target]
+            address = "127.0.0.1:%d"
+            """.formatted(port), job.toml(), job.jobToml(), sourceSections);
     }
 
     /**
@@ -101,8 +101,8 @@ final class RealServices implements AutoCloseable {
 
     /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
     int migrate(Path json, String... job) throws IOException, InterruptedException {
-        List<String> words = new ArrayList<>(
-                List.of("migrate", "--socket", directory.resolve("source.sock").toString(), "--json", json.toString()));
+        List<String> words = new ArrayList<>(List.of(
+                "migrate", "--socket", directory.resolve("source.sock").toString(), "--report", json.toString()));
         words.addAll(List.of(job));
         Command.CommandResult result = run("migrate", words, Duration.ofMinutes(5));
         if (Files.exists(json)) {

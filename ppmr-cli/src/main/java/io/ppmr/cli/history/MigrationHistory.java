@@ -2,6 +2,7 @@ package io.ppmr.cli.history;
 
 import com.fasterxml.jackson.annotation.JsonUnwrapped;
 import io.ppmr.os.ProcessIdentity;
+import io.ppmr.transaction.journal.FinalOutcome;
 import io.ppmr.transaction.journal.MappedJournal;
 import io.ppmr.transaction.journal.PlannedRank;
 import io.ppmr.transaction.journal.TransactionJournal.JournalEntry;
@@ -21,6 +22,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -29,7 +31,7 @@ import java.util.stream.Collectors;
  * @param side source or target: whose journal it is
  * @param request what was requested, and by which user
  * @param attempts how many attempts there were
- * @param outcome COMMITTED, ROLLED_BACK, or OPEN while it is not over
+ * @param outcome COMMITTED, ROLLED_BACK, REFUSED if no target accepted the job, or OPEN while it is not over
  * @param endedEpochMs 0 while it is not over
  * @param plan which target took which rank in the last attempt
  * @param steps what took which time, in the order of their beginning
@@ -49,6 +51,30 @@ public record MigrationHistory(
         List<Event> events) {
     private static final DateTimeFormatter TIME =
             DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss.SSS", Locale.ROOT).withZone(ZoneId.systemDefault());
+
+    private static final Pattern REFUSAL = Pattern.compile("(?:no spare node takes it: )?target \\S+ refuses: ");
+
+    /** The records of the protocol, in words. */
+    private static final Map<String, String> EVENT_WORDS = Map.ofEntries(
+            Map.entry("Secret", "secret made"),
+            Map.entry("Begun", "attempt began"),
+            Map.entry("PagesChosen", "memory"),
+            Map.entry("JobPlacement", "placement"),
+            Map.entry("JobStopped", "stopped before"),
+            Map.entry("Frozen", "cgroups frozen"),
+            Map.entry("Sealed", "image complete"),
+            Map.entry("PreparedHere", "ready to commit"),
+            Map.entry("CommitDecided", "commit decided"),
+            Map.entry("RollBackDecided", "rollback decided"),
+            Map.entry("LostSource", "source lost"),
+            Map.entry("Promised", "promised to hold"),
+            Map.entry("Fencing", "fencing"),
+            Map.entry("TakenOver", "decided here"),
+            Map.entry("CommittedHere", "committed here"),
+            Map.entry("RolledBackHere", "rolled back here"),
+            Map.entry("Broken", "attempt failed"),
+            Map.entry("CopyEnded", "checkpoint kept"),
+            Map.entry("Done", "over"));
 
     /** The migrations whose records are held at once. */
     private static final int GROUP = 10_000;
@@ -119,6 +145,18 @@ public record MigrationHistory(
         return of(journal, List.of(id)).stream().findFirst();
     }
 
+    /** Returns the whole names that begin with some characters; only the name itself if one is equal to them. */
+    public static List<String> namesBeginningWith(Path journal, String prefix) throws IOException {
+        Set<String> names = new LinkedHashSet<>();
+        MappedJournal.each(journal, entry -> {
+            String name = entry.record().migrationId();
+            if (name.startsWith(prefix)) {
+                names.add(name);
+            }
+        });
+        return names.contains(prefix) ? List.of(prefix) : List.copyOf(names);
+    }
+
     private static List<MigrationHistory> of(Path journal, List<String> ids) throws IOException {
         Map<String, Set<JournalEntry>> byId = new LinkedHashMap<>();
         ids.forEach(id -> byId.put(id, new LinkedHashSet<>()));
@@ -174,11 +212,23 @@ public record MigrationHistory(
                 entries.iterator().next().atEpochMs(),
                 endedEpochMs,
                 attempts,
-                done == null ? "OPEN" : done.outcome().name(),
+                done == null
+                        ? "OPEN"
+                        : isRefused(done) ? "REFUSED" : done.outcome().name(),
                 done == null ? "" : done.reason(),
                 plan,
                 steps(timed),
                 events);
+    }
+
+    /** The reason of a migration that no target accepted names each refusal. */
+    private static boolean isRefused(TransactionRecord.Done done) {
+        return done.outcome() == FinalOutcome.ROLLED_BACK
+                && REFUSAL.matcher(done.reason()).lookingAt();
+    }
+
+    private static String word(String constant) {
+        return constant.toLowerCase(Locale.ROOT).replace('_', ' ');
     }
 
     private static void place(List<Placed> plan, List<PlannedRank> ranks, boolean anew) {
@@ -275,7 +325,9 @@ public record MigrationHistory(
                                             .toList())
                             .collect(Collectors.joining(", "));
         }
-        return record instanceof TransactionRecord.Done done ? done.outcome() + " " + done.reason() : "";
+        return record instanceof TransactionRecord.Done done
+                ? word(done.outcome().name()) + " " + done.reason()
+                : "";
     }
 
     private static String time(long epochMs) {
@@ -290,7 +342,7 @@ public record MigrationHistory(
                 time(startedEpochMs),
                 id,
                 side,
-                outcome,
+                word(outcome),
                 request.job().isEmpty() ? "-" : request.job(),
                 endedEpochMs == 0 ? "" : seconds(endedEpochMs - startedEpochMs) + " s ",
                 reason);
@@ -309,7 +361,7 @@ public record MigrationHistory(
                 + (request.what().isEmpty() ? "" : ", " + request.what()));
         out.println(
                 "from, to   " + time(startedEpochMs) + ", " + (endedEpochMs == 0 ? "not over" : time(endedEpochMs)));
-        out.println("outcome    " + outcome + " after " + attempts + " attempt" + (attempts == 1 ? "" : "s")
+        out.println("outcome    " + word(outcome) + " after " + attempts + " attempt" + (attempts == 1 ? "" : "s")
                 + (reason.isEmpty() ? "" : ": " + reason));
         for (Placed placed : plan) {
             out.println("rank " + placed.rank() + " -> " + placed.target());
@@ -330,10 +382,10 @@ public record MigrationHistory(
         for (Event event : events) {
             out.println(String.format(
                             Locale.ROOT,
-                            "%-23s  %d %-16s %s",
+                            "%-23s  %d %-20s %s",
                             time(event.atEpochMs()),
                             event.attempt(),
-                            event.name(),
+                            EVENT_WORDS.getOrDefault(event.name(), event.name()),
                             event.detail())
                     .stripTrailing());
         }

@@ -28,7 +28,7 @@ import java.util.stream.Stream;
  * service that runs keeps those it has open. What an operator has changed is never overwritten nor taken away. Used
  * once, by one thread.
  */
-final class Installation {
+public final class Installation {
     private static final String PROGRAM = "rwxr-xr-x";
     private static final String DATA = "rw-r--r--";
     private static final Pattern SYSTEMD_RELEASE = Pattern.compile("^systemd (\\d{1,9})\\b");
@@ -37,6 +37,8 @@ final class Installation {
     /** A module that has this is an optional part of the services. */
     private static final String PART = "src/main/resources/META-INF/services/" + ServicePart.class.getName();
 
+    private static final String CRIU_INSTALLER = "ppmr-checkpoint/src/main/sh/install-criu.sh";
+    private static final String COMMAND_LIST = "ppmr-cli/src/main/resources/io/ppmr/cli/commands.txt";
     private static final Path UNITS = Path.of("/etc/systemd/system");
     private static final Path MODULES = Path.of("/etc/modules-load.d/ppmr.conf");
     private static final Path CONFIG = Path.of("/etc/ppmr");
@@ -45,6 +47,7 @@ final class Installation {
     private final Path prefix;
     private final int systemdRelease;
     private final Consumer<String> told;
+    private boolean dry;
     private final InstallManifest manifest = new InstallManifest();
     private InstallManifest before = new InstallManifest();
 
@@ -54,7 +57,7 @@ final class Installation {
      * @param systemdRelease that of systemd where the units will run; what it does not know is left out of them
      * @param told what a person should know
      */
-    Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
+    public Installation(Path root, Path prefix, int systemdRelease, Consumer<String> told) {
         this.root = root;
         this.prefix = prefix;
         this.systemdRelease = systemdRelease;
@@ -62,8 +65,13 @@ final class Installation {
     }
 
     /** One that is there, to be looked at or taken away. */
-    Installation(Path root, Path prefix, Consumer<String> told) {
+    public Installation(Path root, Path prefix, Consumer<String> told) {
         this(root, prefix, Integer.MAX_VALUE, told);
+    }
+
+    /** From now on changes nothing, and names each file that would be written or removed. */
+    public void dryRun() {
+        dry = true;
     }
 
     private Path at(Path path) {
@@ -74,12 +82,16 @@ final class Installation {
         return at(prefix.resolve(InstallManifest.NAME));
     }
 
-    boolean exists() {
+    public boolean exists() {
         return Files.exists(manifestFile());
     }
 
-    /** Puts everything in place; over an older installation, takes away what that had and this has not. */
-    void install(Path home) throws IOException {
+    /**
+     * Puts everything in place. Of an older installation, files that are not in this one are removed.
+     *
+     * @param generated the texts of manual pages and completions, by their places
+     */
+    public void install(Path home, Map<Path, String> generated) throws IOException {
         before = InstallManifest.read(manifestFile());
         before.folders().forEach(manifest::addFolder);
         tree(home);
@@ -93,12 +105,17 @@ final class Installation {
         for (String file : List.of("source.toml", "target.toml")) {
             config(home.resolve("conf").resolve(file), CONFIG.resolve(file));
         }
+        for (Map.Entry<Path, String> made : generated.entrySet()) {
+            put(made.getValue().getBytes(StandardCharsets.UTF_8), made.getKey(), DATA);
+        }
         for (Map.Entry<Path, String> old : before.files().entrySet()) {
             if (!manifest.files().containsKey(old.getKey())) {
                 takeAway(before, old.getKey());
             }
         }
-        manifest.write(manifestFile());
+        if (!dry) {
+            manifest.write(manifestFile());
+        }
     }
 
     private void tree(Path home) throws IOException {
@@ -106,6 +123,8 @@ final class Installation {
         copy(home.resolve("conf/jvm.properties"), prefix.resolve("conf/jvm.properties"), false);
         scripts(home.resolve("conf"));
         copyAll(home.resolve("scripts"), prefix.resolve("scripts"));
+        copyIfThere(home.resolve(CRIU_INSTALLER), prefix.resolve("scripts/install-criu.sh"));
+        copyIfThere(home.resolve(COMMAND_LIST), prefix.resolve("conf/commands.txt"));
         copyAll(home.resolve("docs"), prefix.resolve("docs"));
         copyAll(home.resolve("ppmr-cli/target/lib"), prefix.resolve("lib"));
         jar(home.resolve("ppmr-cli"));
@@ -115,6 +134,12 @@ final class Installation {
                 jar(module);
                 scripts(module.resolve("conf"));
             }
+        }
+    }
+
+    private void copyIfThere(Path from, Path to) throws IOException {
+        if (Files.exists(from)) {
+            copy(from, to, Files.isExecutable(from));
         }
     }
 
@@ -219,6 +244,11 @@ final class Installation {
 
     private void put(byte[] bytes, Path to, String permissions) throws IOException {
         Path place = at(to);
+        if (dry) {
+            told.accept("would write " + place);
+            manifest.addFile(place, "");
+            return;
+        }
         makeFolder(place.getParent());
         Path fresh = place.resolveSibling("." + place.getFileName() + ".ppmr-install");
         Files.write(fresh, bytes);
@@ -238,8 +268,8 @@ final class Installation {
         }
     }
 
-    /** Takes away what the manifest names; what was changed since stays, and is told. */
-    void uninstall() throws IOException {
+    /** Removes what the manifest names. A file that was changed since stays, and is named. */
+    public void uninstall() throws IOException {
         InstallManifest installed = InstallManifest.read(manifestFile());
         // The program that does this may run out of the tree: its own jars go last.
         List<Path> files = new ArrayList<>(installed.files().keySet());
@@ -247,6 +277,9 @@ final class Installation {
         files.sort(Comparator.comparing(file -> file.startsWith(jars)));
         for (Path file : files) {
             takeAway(installed, file);
+        }
+        if (dry) {
+            return;
         }
         Files.deleteIfExists(manifestFile());
         List<Path> folders = new ArrayList<>(installed.folders());
@@ -263,18 +296,25 @@ final class Installation {
     private void takeAway(InstallManifest installed, Path file) throws IOException {
         if (installed.isChanged(file)) {
             told.accept(file + " stays: it was changed after it was installed");
+        } else if (dry) {
+            told.accept("would remove " + file);
         } else {
             Files.deleteIfExists(file);
         }
     }
 
+    /** Returns how many files an uninstallation would remove. */
+    public int fileCount() throws IOException {
+        return InstallManifest.read(manifestFile()).files().size();
+    }
+
     /** Returns true if systemd runs here. */
-    static boolean hasSystemd() {
+    public static boolean hasSystemd() {
         return Files.isDirectory(Path.of("/run/systemd/system"));
     }
 
     /** Has it read the units, make the group and the folders. */
-    static void prepareSystemd() throws IOException, InterruptedException {
+    public static void prepareSystemd() throws IOException, InterruptedException {
         makeGroup();
         run("systemd-tmpfiles", "--create", "/etc/tmpfiles.d/ppmr.conf").requireOutput();
         reloadSystemd();
@@ -295,7 +335,7 @@ final class Installation {
     }
 
     /** The release of systemd that is installed here; the newest one thought of where there is none. */
-    static int systemdRelease() throws InterruptedException {
+    public static int systemdRelease() throws InterruptedException {
         try {
             return systemdRelease(run("systemctl", "--version").output());
         } catch (IOException none) {
@@ -308,7 +348,7 @@ final class Installation {
         return found.find() ? Integer.parseInt(found.group(1)) : Integer.MAX_VALUE;
     }
 
-    static void reloadSystemd() throws IOException, InterruptedException {
+    public static void reloadSystemd() throws IOException, InterruptedException {
         run("systemctl", "daemon-reload").requireOutput();
     }
 
@@ -317,7 +357,7 @@ final class Installation {
     }
 
     /** Those units that run. */
-    static List<String> runningUnits() throws IOException, InterruptedException {
+    public static List<String> runningUnits() throws IOException, InterruptedException {
         List<String> running = new ArrayList<>();
         for (String unit : UNIT_NAMES) {
             if (run("systemctl", "is-active", "--quiet", unit).succeeded()) {

@@ -11,6 +11,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -67,7 +68,8 @@ class InstallationTest {
     }
 
     private void install() throws IOException {
-        new Installation(root, PREFIX, systemdRelease, told::add).install(home);
+        new Installation(root, PREFIX, systemdRelease, told::add)
+                .install(home, Map.of(Path.of("/usr/share/man/man1/ppmr.1"), "manual"));
     }
 
     private void uninstall() throws IOException {

@@ -40,7 +40,7 @@ public record CheckpointerConfig(
     /** The launcher's environment variable for CRIU: the command words, one a line; empty for none. */
     public static final String CRIU_VARIABLE = "PPMR_CRIU";
 
-    private static final String ANOTHER_TYPE = "means nothing for this type: take it out";
+    private static final String ANOTHER_TYPE = "means nothing for this type: remove it";
 
     /** The kind of a checkpointer. */
     enum Type {
@@ -59,8 +59,8 @@ public record CheckpointerConfig(
 
             @Key(
                     value = "auto",
-                    doc = "whether a rank is restored in a PID namespace of its own. auto: if the tool restores the"
-                            + " old PIDs",
+                    doc = "whether a rank is restored in a PID namespace of its own. auto: if the tool"
+                            + " restores the old PIDs",
                     example = "always")
             NamespacePolicy namespaces,
 
@@ -340,7 +340,7 @@ public record CheckpointerConfig(
             } else {
                 section.bad(
                         "temporary_suffixes",
-                        "'" + rule + "' will not do; it must be TEMPORARY=FINAL, such as \".dmtcp.temp=.dmtcp\"");
+                        "'" + rule + "' is not valid; it must be TEMPORARY=FINAL, such as \".dmtcp.temp=.dmtcp\"");
             }
         }
         return suffixes;

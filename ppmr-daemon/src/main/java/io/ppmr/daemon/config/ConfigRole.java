@@ -5,8 +5,9 @@ import io.ppmr.daemon.config.file.ConfigFile;
 import io.ppmr.daemon.config.file.ConfigSection;
 import io.ppmr.daemon.config.file.ResolvedValues;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
-import java.util.stream.Collectors;
+import java.util.Map;
 import java.util.stream.Stream;
 
 /**
@@ -37,13 +38,43 @@ public record ConfigRole(String word, Class<? extends Record> top, List<Class<? 
 
     /** Reads the top of a file of this role; reports keys and sections that do not belong there. */
     <R extends Record> ConfigFile.FileSection<R> topOf(ConfigFile file, Class<R> keys) {
-        ConfigRole other = isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
-        String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s, since it "
-                + (isTarget() ? "says listen" : "does not say listen") + ": take it out";
-        return file.top(
-                keys,
-                topNames(),
-                other.topNames().stream().distinct().collect(Collectors.toMap(name -> name, name -> text)));
+        ConfigRole other = other();
+        String text = "belongs in a " + other.word() + "'s file; this is a " + word() + "'s file (it has "
+                + (isTarget() ? "" : "no ") + "\"listen\"): remove it";
+        Map<String, String> elsewhere = new HashMap<>();
+        for (ConfigSection section : everything()) {
+            String heading = section.heading();
+            section.names().forEach(name -> elsewhere.put(name, "belongs in the section " + heading));
+        }
+        other.topNames().forEach(name -> elsewhere.put(name, text));
+        return file.top(keys, topNames(), elsewhere);
+    }
+
+    /**
+     * Throws if a file is clearly one of the other role, so that its reader gets the one reason and not its
+     * consequences.
+     */
+    void requireRoleOf(ConfigFile file) throws ConfigException {
+        ConfigRole other = other();
+        boolean isOthers = isTarget()
+                ? !file.says("listen")
+                        && other.topNames().stream()
+                                .filter(name -> !topNames().contains(name))
+                                .anyMatch(file::says)
+                : file.says("listen");
+        if (isOthers) {
+            file.mistake(
+                    0,
+                    "",
+                    "is a " + other.word() + "'s file (it has " + (isTarget() ? "no " : "")
+                            + "\"listen\"): start it with ppmr " + other.word() + ", or name a " + word()
+                            + "'s file");
+            file.requireGood();
+        }
+    }
+
+    private ConfigRole other() {
+        return isTarget() ? SourceConfig.ROLE : TargetConfig.ROLE;
     }
 
     public boolean isTarget() {

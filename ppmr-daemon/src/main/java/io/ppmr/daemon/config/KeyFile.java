@@ -1,8 +1,10 @@
 package io.ppmr.daemon.config;
 
+import io.ppmr.os.FileFailure;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.SecureRandom;
@@ -23,7 +25,19 @@ public final class KeyFile {
             Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
             Files.writeString(file, line);
         } catch (FileAlreadyExistsException e) {
-            throw new IOException("key file " + file + " exists already: nodes may use it; take it away first", e);
+            throw new IOException(
+                    file + " already exists. Nodes may be using it. Remedy: remove it first, or choose another file",
+                    e);
+        } catch (NoSuchFileException e) {
+            Path parent = file.toAbsolutePath().getParent();
+            throw new IOException(
+                    "cannot make " + file + ": "
+                            + (Files.isDirectory(parent)
+                                    ? "no file can be made in " + parent + ". Remedy: choose another directory"
+                                    : "the directory " + parent + " does not exist. Remedy: mkdir -p " + parent),
+                    e);
+        } catch (IOException e) {
+            throw new IOException("cannot make the key: " + FileFailure.describe(e), e);
         }
     }
 }

@@ -80,7 +80,7 @@ public record ServiceConfig(
             rails.stream()
                     .filter(rail -> !rail.direct())
                     .forEach(rail -> top.bad(
-                            "transport", "is rdma, and rail " + rail.name() + " travels by tcp: take one of both out"));
+                            "transport", "is rdma, and rail " + rail.name() + " travels by tcp: remove one of both"));
         }
         ConfigFile.FileSection<PoolKeys> pool = file.section(PoolKeys.class);
         return new ServiceConfig(

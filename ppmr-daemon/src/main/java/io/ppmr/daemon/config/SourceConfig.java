@@ -75,7 +75,7 @@ public record SourceConfig(
 
             @Key(
                     value = "/run/ppmr/source.sock",
-                    doc = "the Unix socket for ppmr migrate, cancel and status; at most 100 characters",
+                    doc = "the Unix socket for ppmr migrate, cancel and status; at most 100" + " characters",
                     example = "/run/ppmr/solver.sock")
             Path controlSocket,
 
@@ -125,7 +125,8 @@ public record SourceConfig(
 
             @Key(
                     doc = "the group of the processes. Default: the user's primary group. Required if the user is a"
-                            + " number that the node does not know",
+                            + " number that"
+                            + " the node does not know",
                     example = "users")
             Optional<Object> group,
 
@@ -176,7 +177,8 @@ public record SourceConfig(
 
             @Key(
                     doc = "a file that holds only this PID, read when a migration starts. It must be a regular file"
-                            + " of the job's user or of root. Instead of pid",
+                            + " of the"
+                            + " job's user or of root. Instead of pid",
                     example = "/run/solver/rank-0.pid")
             Optional<Path> pidFile) {}
 
@@ -208,6 +210,7 @@ public record SourceConfig(
 
     /** Reads a file; values that only its node has are null on other nodes. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
+        ROLE.requireRoleOf(file);
         ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofSource(top));
         ConfigFile.FileSection<SpareKeys> target = file.section(SpareKeys.class);
@@ -250,9 +253,9 @@ public record SourceConfig(
             return Optional.empty();
         }
         if (settings.command().isEmpty()) {
-            section.bad("health", "is empty: name the command, such as [\"/usr/sbin/nhc\"], or take it out");
+            section.bad("health", "is empty: name the command, such as [\"/usr/sbin/nhc\"], or remove it");
         } else if (!movesJobs) {
-            section.bad("health", "has no job to move: set trigger_job, or take health out");
+            section.bad("health", "has no job to move: set trigger_job, or remove health");
         }
         return Optional.of(settings);
     }

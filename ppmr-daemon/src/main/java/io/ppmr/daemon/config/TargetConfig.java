@@ -164,6 +164,7 @@ public record TargetConfig(
 
     /** Reads a file; values that only its node has are null on other nodes. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
+        ROLE.requireRoleOf(file);
         ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);
         ServiceConfig service = ServiceConfig.read(file, top, RailConfig.ofTarget(top));
         NodeSettings node = service.keys().node();
@@ -242,7 +243,7 @@ public record TargetConfig(
             NoticeKeys keys = notice.apply(section.values());
             List<String> words = keys.command();
             if (words != null && words.isEmpty()) {
-                section.bad("command", "is empty: name the command, or take the section out");
+                section.bad("command", "is empty: name the command, or remove the section");
             } else if (words != null) {
                 commands.put(name, new JobCommand(words, keys.deadline()));
             }

@@ -2,6 +2,7 @@ package io.ppmr.daemon.control;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.UnknownJobException;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.migration.source.MigrationReport;
@@ -14,6 +15,7 @@ import java.net.SocketException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -26,7 +28,7 @@ public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
     private final Path socket;
-    private final ControlProtocol protocol = new ControlProtocol();
+    private final ControlProtocol protocol = ControlProtocol.ofClient();
     private final LineChannel lines;
 
     /** The service closed the connection, or crashed, before its last answer. */
@@ -46,12 +48,22 @@ public final class ControlClient implements AutoCloseable {
             lines = LineChannel.ofClient(channel);
         } catch (IOException e) {
             channel.close();
-            throw new IOException(
-                    "no service answers at " + socket + " (" + e.getMessage()
-                            + "): is the service running, does --socket or --config name its control_socket,"
-                            + " and are you root, its user, or of its control_group?",
-                    e);
+            throw new IOException(unreachable(socket, String.valueOf(e.getMessage())), e);
         }
+    }
+
+    private static String unreachable(Path socket, String cause) {
+        if (cause.contains("Permission denied")) {
+            return "you may not use the control socket " + socket + " (" + cause + "). Remedy: become root, or ask for"
+                    + " control_group or status_for_all in the service's configuration";
+        }
+        if (Files.isRegularFile(socket)) {
+            return socket + " is a file and not a control socket. Remedy: name a configuration with --config, a socket"
+                    + " with --socket";
+        }
+        String role = socket.getFileName().toString().startsWith("target") ? "target" : "source";
+        return "no service answers at " + socket + " (" + cause + "). Remedy: start the service (systemctl start ppmr-"
+                + role + "), or name another control socket with --socket";
     }
 
     /** Queries the status of the service. */
@@ -169,6 +181,9 @@ public final class ControlClient implements AutoCloseable {
 
     private ControlProtocol.ReplyLine askFor(String name, Object fields) throws IOException, RequestException {
         ControlProtocol.ReplyLine answer = ask(name, fields, ANSWER_LIMIT);
+        if (answer.unknown() != null) {
+            throw new UnknownJobException(answer.unknown());
+        }
         if (answer.refused() != null) {
             throw new RequestException(answer.refused());
         }

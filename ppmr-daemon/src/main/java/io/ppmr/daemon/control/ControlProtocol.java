@@ -32,7 +32,7 @@ import java.util.List;
  *   {"request": "watch"}                   "watching", then as migrate, of the running or the next migration
  *   {"started": {"id": ID, "job": NAME}}  {"watching": true}  {"cancelling": ID}
  *   {"progress": {...}}  {"report": {...}}  {"status": {...}}
- *   {"refused": TEXT}  {"error": TEXT}
+ *   {"refused": TEXT}  {"unknown": TEXT} if there is no such job  {"error": TEXT}
  * </pre>
  *
  * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
@@ -52,6 +52,7 @@ public final class ControlProtocol {
     static final String PROGRESS = "progress";
     static final String REPORT = "report";
     public static final String REFUSED = "refused";
+    static final String UNKNOWN = "unknown";
     public static final String ERROR = "error";
 
     /** Maximum number of values: the words and variables of a command, and some more. */
@@ -67,13 +68,30 @@ public final class ControlProtocol {
             MigrationReport report,
             ControlStatus status,
             String refused,
+            String unknown,
             String error) {}
 
     private final ObjectMapper mapper =
             new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
 
+    /** The protocol of a client, which sends one request and ends. */
+    static ControlProtocol ofClient() {
+        return new ControlProtocol(false);
+    }
+
+    /** The protocol of a service. */
     ControlProtocol() {
-        // The first use of a type takes 0.1 s, which should not delay a migration.
+        this(true);
+    }
+
+    private ControlProtocol(boolean prepared) {
+        if (prepared) {
+            prepare();
+        }
+    }
+
+    /** Writes each type once. The first use of a type costs a tenth of a second, which a migration must not pay. */
+    private void prepare() {
         warmUp(PROGRESS, new MigrationProgress(MigrationProgress.SourceStep.CONNECT, 0, 0, 0, 0, 0, 0, ""));
         warmUp(
                 REPORT,

@@ -3,6 +3,7 @@ package io.ppmr.daemon.control;
 import io.ppmr.daemon.control.ControlRequest.Exchange;
 import io.ppmr.daemon.service.Migrations;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.UnknownJobException;
 import io.ppmr.migration.source.MigrationQueue;
 import io.ppmr.os.HostPort;
 import io.ppmr.transaction.operator.OpenMigration;
@@ -98,6 +99,9 @@ public record SourceRequests(
                             keep,
                             "user " + with.user(),
                             events));
+        } catch (UnknownJobException e) {
+            with.say(ControlProtocol.UNKNOWN, e.getMessage());
+            return;
         } catch (RequestException e) {
             with.say(ControlProtocol.REFUSED, e.getMessage());
             return;
@@ -123,7 +127,7 @@ public record SourceRequests(
             LOG.debug("a path that cannot be", e);
         }
         throw new RequestException(
-                "'" + shortened(request.keep()) + "' is no absolute path, so it is not known where to keep a copy");
+                "'" + shortened(request.keep()) + "' is not an absolute path, so the checkpoint cannot be kept there");
     }
 
     /** Returns the nodes of a request, not looked up yet. */
@@ -142,8 +146,8 @@ public record SourceRequests(
         return HostPort.parse(node)
                 .filter(named -> named.port() > 0)
                 .map(HostPort::unresolved)
-                .orElseThrow(() ->
-                        new RequestException("'" + shortened(node) + "' is no node to move to: give " + HostPort.FORM));
+                .orElseThrow(() -> new RequestException(
+                        "'" + shortened(node) + "' is not a target node. Remedy: give " + HostPort.FORM));
     }
 
     private static String shortened(String text) {

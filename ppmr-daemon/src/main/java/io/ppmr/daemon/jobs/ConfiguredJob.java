@@ -10,6 +10,7 @@ import io.ppmr.protocol.control.PodFacts;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.InetSocketAddress;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -76,6 +77,16 @@ public record ConfiguredJob(
             processes.add(new Job.RankProcess(rank.rank(), pid));
         }
         return new Job(name, user, checkpointer, processes, others, hooks, pods);
+    }
+
+    /** Returns true if a process of the job, or one that has its PID now, is on this node. */
+    public boolean runsHere() {
+        try {
+            return resolve().ranks().stream().anyMatch(rank -> Files.exists(Path.of("/proc/" + rank.pid())));
+        } catch (IOException e) {
+            // A PID file that is missing or wrong.
+            return false;
+        }
     }
 
     private int read(RankSource rank) throws IOException {

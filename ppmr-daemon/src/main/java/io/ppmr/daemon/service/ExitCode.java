@@ -1,21 +1,24 @@
 package io.ppmr.daemon.service;
 
 import io.ppmr.migration.source.MigrationReport;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /** The exit codes of every command. */
 public enum ExitCode {
     /** Success; for a migration: committed. */
     OK(0, "done; a migration has committed"),
     /** Any other failure. */
-    FAILED(1, "anything else went wrong; the message says what"),
+    FAILED(1, "an error; the message names the cause"),
     /** The command line or the configuration is wrong. */
     USAGE(2, "the command line or the configuration is wrong"),
     /** The originals continue. */
-    ROLLED_BACK(3, "the migration was rolled back: the originals continue"),
+    ROLLED_BACK(3, "the migration was rolled back; the originals continue"),
     /** Nothing was touched. */
-    REFUSED(4, "the migration, or the restart, was refused: nothing was touched"),
+    REFUSED(4, "refused; nothing was changed"),
     /** Ranks are held. */
-    IN_DOUBT(5, "in doubt: ranks are held and a peer is unreachable; see ppmr status");
+    IN_DOUBT(5, "in doubt: ranks are stopped, a peer cannot be reached; see ppmr status");
 
     private final int number;
     private final String meaning;
@@ -23,6 +26,23 @@ public enum ExitCode {
     ExitCode(int number, String meaning) {
         this.number = number;
         this.meaning = meaning;
+    }
+
+    /** Returns the code of a number; throws if there is none. */
+    public static ExitCode numbered(int number) {
+        return Arrays.stream(values())
+                .filter(code -> code.number == number)
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("there is no exit code " + number));
+    }
+
+    /** Returns all codes with their meanings, as a help text has them. */
+    public static Map<String, String> meanings() {
+        Map<String, String> meanings = new LinkedHashMap<>();
+        for (ExitCode code : values()) {
+            meanings.put(String.valueOf(code.number), code.meaning);
+        }
+        return meanings;
     }
 
     public int number() {

@@ -3,20 +3,48 @@ package io.ppmr.daemon.service;
 import io.ppmr.migration.source.MigrationProgress;
 import io.ppmr.migration.source.MigrationReport;
 import io.ppmr.migration.target.Arrival;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Locale;
+import java.util.regex.Pattern;
 
 /** A migration in one line for people: for the log, a service manager and the commands. */
 public final class MigrationText {
     private static final double MIB = 1024.0 * 1024.0;
     private static final int SHOWN_OF_ID = 8;
+    private static final String REMEDY = "Remedy: ";
+    private static final Pattern PARTS_OF_A_REASON = Pattern.compile("; (?=it says: |its log /)|\\. (?=Remedy: )");
 
     private MigrationText() {}
 
-    /** Describes the end of a migration. */
+    /** Describes how a migration ended, in one line. */
     public static String of(MigrationReport report) {
+        return outcome(report)
+                + (report.reason().isEmpty() ? "" : "; " + report.reason())
+                + (report.copy() == null ? "" : "; " + report.copy().sentence());
+    }
+
+    /**
+     * Describes how a migration ended, in several lines: the outcome, the cause, the output of a tool, and the
+     * remedy.
+     */
+    public static List<String> lines(MigrationReport report) {
+        List<String> lines = new ArrayList<>(List.of(outcome(report)));
+        for (String part : PARTS_OF_A_REASON.split(report.reason(), -1)) {
+            if (!part.isBlank()) {
+                lines.add("  " + (part.startsWith(REMEDY) ? "-> " + part.substring(REMEDY.length()) : part));
+            }
+        }
+        if (report.copy() != null) {
+            lines.add("  " + report.copy().sentence());
+        }
+        return lines;
+    }
+
+    private static String outcome(MigrationReport report) {
         return String.format(
                 Locale.ROOT,
-                "%s: %s in %.2f s (%s), %s staged%s%s%s",
+                "%s: %s in %.2f s (%s), %s staged%s",
                 word(report.outcome()),
                 mib(report.images().bytes()),
                 report.times().seconds(),
@@ -25,9 +53,7 @@ public final class MigrationText {
                                 ? report.images().bytes() / report.times().seconds()
                                 : 0),
                 mib(report.images().stagedBytes()),
-                report.pages().isEmpty() ? "" : "; pages " + report.pages(),
-                report.reason().isEmpty() ? "" : "; " + report.reason(),
-                report.copy() == null ? "" : "; " + report.copy().sentence());
+                report.pages().isEmpty() ? "" : "; pages " + report.pages());
     }
 
     /** Describes the progress of a migration. */
@@ -78,7 +104,8 @@ public final class MigrationText {
         return String.format(Locale.ROOT, "%.0f MiB/s", bytesPerSecond / MIB);
     }
 
-    private static String word(Enum<?> constant) {
+    /** A constant in small letters, its words apart. */
+    public static String word(Enum<?> constant) {
         return constant.name().toLowerCase(Locale.ROOT).replace('_', ' ');
     }
 }

@@ -4,6 +4,7 @@ import io.ppmr.daemon.jobs.ConfiguredJob;
 import io.ppmr.daemon.jobs.JobName;
 import io.ppmr.daemon.jobs.JobSources;
 import io.ppmr.migration.RequestException;
+import io.ppmr.migration.UnknownJobException;
 import io.ppmr.migration.keep.Keeping;
 import io.ppmr.migration.source.MigrationOrder;
 import io.ppmr.migration.source.MigrationQueue;
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 
 /**
@@ -72,6 +74,7 @@ public final class Migrations {
     private final Optional<String> triggerJob;
     private final MigrationQueue queue;
     private final JobSources announced;
+    private final Function<String, Optional<String>> lastMove;
     private final OwnerPace pace = new OwnerPace();
 
     /** The migrations of a source without announced jobs. */
@@ -87,6 +90,19 @@ public final class Migrations {
      */
     public Migrations(
             Map<String, ConfiguredJob> jobs, Optional<String> triggerJob, MigrationQueue queue, JobSources announced) {
+        this(jobs, triggerJob, queue, announced, job -> Optional.empty());
+    }
+
+    /**
+     * @param lastMove where a job was moved to, and when, as {@link MovedJobs} finds it
+     */
+    public Migrations(
+            Map<String, ConfiguredJob> jobs,
+            Optional<String> triggerJob,
+            MigrationQueue queue,
+            JobSources announced,
+            Function<String, Optional<String>> lastMove) {
+        this.lastMove = lastMove;
         this.jobs = jobs;
         this.triggerJob = triggerJob;
         this.queue = queue;
@@ -128,11 +144,25 @@ public final class Migrations {
             Consumer<MigrationQueue.Event> watcher)
             throws RequestException {
         ResolvedJob job = job(name, owner);
+        requireHere(job);
         if (keep.or(job.job()::keep).isPresent() && !job.job().pods().isEmpty()) {
             throw new RequestException("job " + job.name() + " is in pods, and no pod can be restarted from a copy yet,"
                     + " so none is kept. Remedy: migrate it without --keep");
         }
         return queue.start(request(job, owner, to, keep, by), watcher);
+    }
+
+    /** Refuses a configured job that was moved, and of which no process runs here. */
+    private void requireHere(ResolvedJob found) throws RequestException {
+        if (found.announced().isPresent() || found.job().runsHere()) {
+            return;
+        }
+        Optional<String> move = lastMove.apply(found.name());
+        if (move.isPresent()) {
+            throw new RequestException("job " + found.name() + " was moved " + move.get()
+                    + ", and none of its processes runs here. Remedy: if it runs here again, correct [jobs."
+                    + found.name() + "] and restart the service");
+        }
     }
 
     private MigrationQueue.Request request(
@@ -239,7 +269,7 @@ public final class Migrations {
         Optional<JobName> named = announced.named(wanted, owner);
         Optional<ConfiguredJob> job = named.isPresent() ? announced.find(named.get()) : Optional.empty();
         if (job.isEmpty()) {
-            throw new RequestException("there is no job '" + wanted + "'"
+            throw new UnknownJobException("there is no job '" + wanted + "'"
                     + (announced.taken() ? ", neither announced nor" : "") + " in the configuration: known are "
                     + (owner.isPresent() ? text(announced.names(owner.get())) : known()));
         }

@@ -24,28 +24,28 @@ import org.junit.jupiter.api.io.TempDir;
 
 class SourceConfigTest {
     private static final String GOOD = """
-            mount = "mnt"
-            control_socket = "source.sock"
-            key_file = "key"
-            silence_limit = "1500ms"
-            [pool]
-            size = "64m"
-            chunk = "1m"
-            [target]
-            address = "127.0.0.1:7411"
-            connections = 2
-            [migration]
-            checkpoint_deadline = "10m"
-            [checkpointers.mine]
-            type = "command"
-            checkpoint = ["save", "{pid}", "{file}"]
-            restart = ["load", "{file}"]
-            [jobs.solver]
-            user = 4711
-            group = 815
-            checkpointer = "mine"
-            ranks = [{rank = 0, pid = 99}, {rank = 7, pid_file = "7.pid"}]
-            """;
+        mount = "mnt"
+        control_socket = "source.sock"
+        key_file = "key"
+        silence_limit = "1500ms"
+        [pool]
+        size = "64m"
+        chunk = "1m"
+        [target]
+        address = "127.0.0.1:7411"
+        connections = 2
+        [migration]
+        checkpoint_deadline = "10m"
+        [checkpointers.mine]
+        type = "command"
+        checkpoint = ["save", "{pid}", "{file}"]
+        restart = ["load", "{file}"]
+        [jobs.solver]
+        user = 4711
+        group = 815
+        checkpointer = "mine"
+        ranks = [{rank = 0, pid = 99}, {rank = 7, pid_file = "7.pid"}]
+        """;
 
     @TempDir
     private Path folder;
@@ -101,37 +101,37 @@ class SourceConfigTest {
     @Test
     void shouldTellAllMistakesWithTheirLinesWhenThereAreMany() throws Exception {
         List<String> found = mistakes("""
-                mout = "mnt"
-                key_file = "no-key"
-                silence_limit = "5 sec"
-                surprise = 1
-                [pool]
-                size = 64
-                chunk = "100k"
-                [target]
-                connections = 0
-                [migration]
-                checkpoint_deadline = true
-                [checkpointers.b]
-                type = "blrc"
-                [jobs.a]
-                user = "no such user"
-                checkpointer = "c"
-                ranks = [{rank = 0}]
-                """);
+            mout = "mnt"
+            key_file = "no-key"
+            silence_limit = "5 sec"
+            surprise = 1
+            [pool]
+            size = 64
+            chunk = "100k"
+            [target]
+            connections = 0
+            [migration]
+            checkpoint_deadline = true
+            [checkpointers.b]
+            type = "blrc"
+            [jobs.a]
+            user = "no such user"
+            checkpointer = "c"
+            ranks = [{rank = 0}]
+            """);
         assertEquals(14, found.size(), String.join("\n", found));
         assertMistake(found, ":1: mout: there is no such key; did you mean mount?");
         assertMistake(found, ": mount: is missing; it must be a path");
         assertMistake(found, ":2: key_file: key file " + folder.resolve("no-key") + " does not exist");
-        assertMistake(found, ":3: silence_limit: \"5 sec\" will not do; it must be a time");
+        assertMistake(found, ":3: silence_limit: \"5 sec\" is not valid; it must be a time");
         assertMistake(found, ":4: surprise: there is no such key; known here are mount, ");
         assertMistake(found, ":6: pool.size: 64 has no unit");
         assertMistake(found, ":7: pool.chunk: is 102400 bytes; it must be a power of two");
         assertMistake(found, ":8: target.address: is missing");
-        assertMistake(found, ":9: target.connections: 0 will not do; it must be a whole number from 1 to 64");
-        assertMistake(found, ":11: migration.checkpoint_deadline: true will not do");
-        assertMistake(found, ":13: checkpointers.b.type: \"blrc\" will not do; it must be one of \"blcr\", \"criu\"");
-        assertMistake(found, ":15: jobs.a.user: \"no such user\" will not do");
+        assertMistake(found, ":9: target.connections: 0 is not valid; it must be a whole number from 1 to 64");
+        assertMistake(found, ":11: migration.checkpoint_deadline: true is not valid");
+        assertMistake(found, ":13: checkpointers.b.type: \"blrc\" is not valid; it must be one of \"blcr\", \"criu\"");
+        assertMistake(found, ":15: jobs.a.user: \"no such user\" is not valid");
         assertMistake(found, ":16: jobs.a.checkpointer: there is no [checkpointers.c]");
         assertMistake(found, ":17: jobs.a.ranks[0].rank: needs either pid or pid_file");
     }
@@ -162,7 +162,7 @@ class SourceConfigTest {
         assertEquals(Optional.empty(), load(GOOD).service().chunkChoice());
         assertMistake(
                 mistakes(auto.replace("size = \"64m\"", "size = \"1000k\"").replace("\"auto\"", "\"automatic\"")),
-                ":7: pool.chunk: \"automatic\" will not do; it must be \"auto\", or a size with its unit");
+                ":7: pool.chunk: \"automatic\" is not valid; it must be \"auto\", or a size with its unit");
         assertMistake(
                 mistakes(auto.replace("size = \"64m\"", "size = \"1000k\"")),
                 ":6: pool.size: is 1024000 bytes; it must be a multiple of the chunk (16384 bytes)");
@@ -247,14 +247,14 @@ class SourceConfigTest {
 
     @Test
     void shouldNameLineWhenFileIsNoToml() throws Exception {
-        assertMistake(mistakes("mount = \nkey"), ":1: is no TOML here");
+        assertMistake(mistakes("mount = \nkey"), ":1: is not valid TOML");
     }
 
     @Test
     void shouldNameFileWhenItDoesNotExist() {
         assertTrue(assertThrows(ConfigException.class, () -> SourceConfig.load(folder.resolve("none")))
                 .getMessage()
-                .contains("there is no such file"));
+                .contains("does not exist"));
     }
 
     @Test

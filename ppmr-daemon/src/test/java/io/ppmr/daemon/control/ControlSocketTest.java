@@ -162,7 +162,7 @@ class ControlSocketTest {
             assertEquals(Optional.of(Path.of("/own")), kept(other, Optional.empty()));
             String refusal = assertThrows(RequestException.class, () -> kept(other, Optional.of(Path.of("here"))))
                     .getMessage();
-            assertTrue(refusal.contains("no absolute path"), refusal);
+            assertTrue(refusal.contains("is not an absolute path"), refusal);
         }
     }
 
@@ -290,14 +290,14 @@ class ControlSocketTest {
         String migrate = "{\"request\": \"migrate\", \"job\": \"a\", ";
         for (String wrong : List.of("\"n:65536\"", "\"n\"", "\":1\"", "\"n:-1\"", "7", "null", "{}")) {
             String answer = answerTo(migrate + "\"to\": [" + wrong + "]}\n");
-            assertTrue(answer.contains("refused") && answer.contains("is no node to move to"), wrong + ": " + answer);
+            assertTrue(answer.contains("refused") && answer.contains("is not a target node"), wrong + ": " + answer);
         }
         String many = "\"n:1\",".repeat(300);
         String answer = answerTo(migrate + "\"to\": [" + many + "\"n:1\"]}\n");
         assertTrue(answer.contains("at most 256 nodes"), answer);
         for (String wrong : List.of("here", "", "/a\\u0000b", "/a\\ud800b")) {
             answer = answerTo(migrate + "\"keep\": \"" + wrong + "\"}\n");
-            assertTrue(answer.contains("is no absolute path"), answer);
+            assertTrue(answer.contains("is not an absolute path"), answer);
         }
         assertEquals(Optional.empty(), migrations.state().running());
     }

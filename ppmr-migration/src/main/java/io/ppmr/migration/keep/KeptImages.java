@@ -52,7 +52,7 @@ public final class KeptImages {
     /** Opens a copy, or refuses if it is not complete. */
     public static KeptImages open(Path named) throws RequestException, IOException {
         if (!Files.isDirectory(named)) {
-            throw refused(named + " is no directory");
+            throw refused(named + " is not a directory");
         }
         Path directory = named.toRealPath();
         if (directory.getFileName() != null

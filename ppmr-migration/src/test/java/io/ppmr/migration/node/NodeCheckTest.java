@@ -108,7 +108,7 @@ class NodeCheckTest {
     @Test
     void shouldJudgePortsAndLockedMemoryWhenThereIsAnRdmaDevice() throws IOException {
         write("proc/self/limits", "Max locked memory         8388608  8388608  bytes\n");
-        assertFinding(Finding.Level.OK, "memlock", "none is here");
+        assertFinding(Finding.Level.OK, "memlock", "no RDMA device is here");
         write("sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE\n");
         write("sys/class/infiniband/rxe0/ports/1/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000\n");
         assertFinding(Finding.Level.WARN, "rdma", "rxe0/1 is ACTIVE and has no GID");

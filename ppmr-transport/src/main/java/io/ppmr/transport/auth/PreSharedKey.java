@@ -29,7 +29,7 @@ public final class PreSharedKey implements PeerAuthenticator {
     public PreSharedKey(byte[] secret) {
         if (secret.length < MIN_KEY_BYTES) {
             throw new IllegalArgumentException("a key of " + secret.length + " bytes: it must have at least "
-                    + MIN_KEY_BYTES + " (make one: openssl rand -hex 32)");
+                    + MIN_KEY_BYTES + " (make one: ppmr keygen FILE)");
         }
         key = new SecretKeySpec(secret, ALGORITHM);
     }
@@ -41,9 +41,12 @@ public final class PreSharedKey implements PeerAuthenticator {
      *     owner
      */
     public static PreSharedKey load(Path file) throws IOException {
+        if (Files.isDirectory(file)) {
+            throw new IOException("key file " + file + " is a directory: name the file with the key in key_file");
+        }
         if (!Files.isRegularFile(file)) {
-            throw new IOException("key file " + file + " does not exist: make one (openssl rand -hex 32 > " + file
-                    + "; chmod 600 " + file + ") and put the same on every node");
+            throw new IOException("key file " + file + " does not exist: make one (ppmr keygen " + file
+                    + ") and put the same on every node");
         }
         Set<PosixFilePermission> permissions = Files.getPosixFilePermissions(file);
         if (!OWNER_ONLY.containsAll(permissions)) {

@@ -64,7 +64,7 @@ class PreSharedKeyTest {
     void shouldSayHowToMakeAKeyWhenThereIsNone() {
         Path none = directory.resolve("none");
         IOException e = assertThrows(IOException.class, () -> PreSharedKey.load(none));
-        assertTrue(e.getMessage().contains("openssl rand -hex 32 > " + none), e.getMessage());
+        assertTrue(e.getMessage().contains("ppmr keygen " + none), e.getMessage());
         assertThrows(IOException.class, () -> PreSharedKey.load(directory));
     }
 

@@ -3,6 +3,7 @@ package io.ppmr.daemon.config.file;
 import io.ppmr.daemon.config.file.ConfigException.Mistake;
 import io.ppmr.daemon.config.file.ConfigSection.ConfigKey;
 import io.ppmr.daemon.config.file.ValueType.BadValueException;
+import io.ppmr.os.FileFailure;
 import io.ppmr.os.SecretWords;
 import io.ppmr.os.config.Key;
 import java.io.IOException;
@@ -12,7 +13,9 @@ import java.lang.reflect.RecordComponent;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermission;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -37,7 +40,6 @@ public final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
     private static final int MOST_ZEROS = 64;
     private static final int MOST_DEPTH = 64;
-    private static final int MAX_EDIT_DISTANCE = 3;
     private static final Set<PosixFilePermission> OTHERS_MAY_READ =
             Set.of(PosixFilePermission.GROUP_READ, PosixFilePermission.OTHERS_READ);
 
@@ -63,8 +65,13 @@ public final class ConfigFile {
 
     private TomlTable parse() throws ConfigException {
         try {
+            if (Files.isDirectory(file)) {
+                throw failure("is a directory: name the file in it");
+            }
             if (!Files.isRegularFile(file)) {
-                throw failure("there is no such file: name one with --config (examples: conf/ of the project)");
+                // Reading its attributes tells a file that is missing from one that may not be reached.
+                Files.readAttributes(file, BasicFileAttributes.class);
+                throw failure("is not a regular file: name a file");
             }
             if (Files.size(file) > MAX_BYTES) {
                 throw failure("is larger than " + MAX_BYTES + " bytes: this is no configuration file");
@@ -79,17 +86,19 @@ public final class ConfigFile {
                                 file.toString(),
                                 error.position().line(),
                                 "",
-                                "is no TOML here: " + error.getMessage())));
+                                "is not valid TOML: " + error.getMessage())));
                 requireGood();
             }
             return result;
         } catch (CharacterCodingException e) {
             throw failure("is not UTF-8: this is no configuration file");
+        } catch (NoSuchFileException e) {
+            throw failure("does not exist: correct the path (examples are in conf/ of the installation)");
+        } catch (AccessDeniedException e) {
+            throw failure("permission denied: only root and the service's user may read it. Run this as root, or"
+                    + " name the service's control socket with --socket");
         } catch (IOException e) {
-            throw failure("cannot be read: " + e.getMessage()
-                    + (e instanceof AccessDeniedException
-                            ? ": it is for the service's user; --socket names a service without it"
-                            : ""));
+            throw failure("cannot be read: " + FileFailure.describe(e));
         }
     }
 
@@ -99,10 +108,10 @@ public final class ConfigFile {
         } catch (TomlParseError e) {
             // Most mistakes are in the result; the parser throws those in a key's escapes.
             throw new ConfigException(List.of(
-                    new Mistake(file.toString(), e.position().line(), "", "is no TOML here: " + e.getMessage())));
+                    new Mistake(file.toString(), e.position().line(), "", "is not valid TOML: " + e.getMessage())));
         } catch (RuntimeException | AssertionError e) {
             // For some incomplete escapes the parser throws as for a defect of its own.
-            throw (ConfigException) failure("is no TOML: a text in it has an escape (\\) that is not whole")
+            throw (ConfigException) failure("is not valid TOML: a text in it has an escape (\\) that is not whole")
                     .initCause(e);
         }
     }
@@ -258,33 +267,9 @@ public final class ConfigFile {
                 line(table, name),
                 prefix + name,
                 "there is no such key; "
-                        + nearest(name, known)
+                        + NearestName.of(name, known)
                                 .map(nearest -> "did you mean " + nearest + "?")
                                 .orElse("known here are " + String.join(", ", known)));
-    }
-
-    /** Returns the most similar name: the one at the smallest edit distance (Levenshtein 1966). */
-    private static Optional<String> nearest(String written, List<String> known) {
-        return known.stream()
-                .min(Comparator.comparingInt(name -> distance(written, name)))
-                .filter(name -> distance(written, name) <= Math.min(MAX_EDIT_DISTANCE, name.length() / 2));
-    }
-
-    private static int distance(String a, String b) {
-        int[] row = new int[b.length() + 1];
-        for (int j = 0; j <= b.length(); j++) {
-            row[j] = j;
-        }
-        for (int i = 1; i <= a.length(); i++) {
-            int diagonal = row[0];
-            row[0] = i;
-            for (int j = 1; j <= b.length(); j++) {
-                int substituted = diagonal + (a.charAt(i - 1) == b.charAt(j - 1) ? 0 : 1);
-                diagonal = row[j];
-                row[j] = Math.min(substituted, 1 + Math.min(row[j], row[j - 1]));
-            }
-        }
-        return row[b.length()];
     }
 
     private static int line(TomlTable table, String key) {

@@ -39,6 +39,9 @@ public record ValueType<T>(String form, Parser<T> parser) {
     private static final String SIZE_OR_AUTO_FORM = "\"auto\", or " + SIZE_FORM;
     private static final String TIME_FORM = "a time with its unit, such as 500ms, 30s, 10m or 1h";
     private static final String ADDRESS_FORM = "an address with its port, such as \"node-07:7411\"";
+    private static final Pattern PORT_AT_END = Pattern.compile(".*:(\\d+)");
+    private static final int MAX_PORT = 0xFFFF;
+    private static final int MAX_PORT_DIGITS = 5;
     /** Values that are written as in the file; all others are texts. */
     private static final Pattern NO_TEXT = Pattern.compile("\\[.*|true|false|-?\\d+", Pattern.DOTALL);
 
@@ -234,8 +237,13 @@ public record ValueType<T>(String form, Parser<T> parser) {
     }
 
     private static InetSocketAddress address(Object value, Reading reading) throws BadValueException {
-        HostPort address = HostPort.parse(value instanceof String text ? text : "")
-                .orElseThrow(() -> bad(value, ADDRESS_FORM + " or \"[2001:db8::7]:7411\""));
+        String text = value instanceof String written ? written : "";
+        Matcher port = PORT_AT_END.matcher(text);
+        if (port.matches() && !isPort(port.group(1))) {
+            throw new BadValueException("port " + port.group(1) + " is not between 0 and 65535");
+        }
+        HostPort address =
+                HostPort.parse(text).orElseThrow(() -> bad(value, ADDRESS_FORM + " or \"[2001:db8::7]:7411\""));
         if (!reading.here()) {
             return address.unresolved();
         }
@@ -247,12 +255,16 @@ public record ValueType<T>(String form, Parser<T> parser) {
         return resolved;
     }
 
+    private static boolean isPort(String digits) {
+        return digits.length() <= MAX_PORT_DIGITS && Integer.parseInt(digits) <= MAX_PORT;
+    }
+
     private static List<?> list(Object value) {
         return value instanceof TomlArray written ? written.toList() : value instanceof List<?> list ? list : null;
     }
 
     private static BadValueException bad(Object value, String form) {
-        return new BadValueException(shown(value) + " will not do; it must be " + form);
+        return new BadValueException(shown(value) + " is not valid; it must be " + form);
     }
 
     private static String shown(Object value) {

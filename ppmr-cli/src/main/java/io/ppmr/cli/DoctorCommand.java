@@ -1,4 +1,4 @@
-package io.ppmr.cli.doctor;
+package io.ppmr.cli;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
@@ -8,6 +8,7 @@ import io.ppmr.checkpoint.ContentDigests;
 import io.ppmr.checkpoint.FileLooker;
 import io.ppmr.checkpoint.NativePrograms;
 import io.ppmr.checkpoint.ProcessTable;
+import io.ppmr.cli.help.JsonResult;
 import io.ppmr.daemon.config.CheckpointerConfig;
 import io.ppmr.daemon.config.ConfigRole;
 import io.ppmr.daemon.config.ServiceConfig;
@@ -53,52 +54,58 @@ import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr doctor}: whether this node can do its part, and whether its jobs could continue at another. */
+/** {@code ppmr doctor}: checks this node and, with a peer, if its jobs could continue there. */
+@JsonResult(DoctorCommand.DoctorReport.class)
 @Command(
         name = "doctor",
         description = {
-            "Shows whether this node can run a service of ppmr and, with --peer, whether its jobs could"
-                    + " continue at that"
-                    + " node, whose ppmr target must run. Each line is ok, warn or fail, with what helps.",
-            "Ends with 0 where nothing fails, else with 1."
+            "Checks if this node can run ppmr. With --peer it also checks if the node's jobs could continue at another"
+                    + " node, whose target must run.",
+            "Each line is ok, warn or fail, with the remedy. Failures are repeated at the end.",
+            "If this node has a source and a target, both are checked. Exit code 1: a check failed."
         },
         mixinStandardHelpOptions = true)
 public final class DoctorCommand implements Callable<Integer> {
+    private static final String FAIL = "fail";
     private static final Path ROOT = Path.of("/");
     private static final PoolGeometry USUAL_POOL = PoolGeometry.choose(8 << 20);
     private static final Path USUAL_WORK = Path.of("/var/lib/ppmr/work");
 
     private static final Duration CONNECT_LIMIT = Duration.ofSeconds(5);
-    /** Its checkpointers are probed meanwhile. */
+    /** The target probes its checkpointers in that time. */
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(60);
 
     @Spec
     private CommandSpec spec;
 
-    @Option(names = "--config", paramLabel = "FILE", description = "the configuration of this node's service")
-    private Path config;
+    @Mixin
+    private ConfigArgument config;
 
-    @Option(names = "--peer", paramLabel = "HOST:PORT", description = "where the other node's target listens")
+    @Option(
+            names = "--peer",
+            paramLabel = "HOST:PORT",
+            description = "the address at which the other node's target listens")
     private String peer;
 
-    @Option(names = "--json", description = "print JSON")
+    @Option(names = "--json", description = "print the result as JSON")
     private boolean json;
 
-    private final List<Part> parts = new ArrayList<>();
+    private final List<CheckedPart> parts = new ArrayList<>();
 
     /** The findings, for {@code --json}. */
-    private record Report(long failures, long warnings, List<Part> parts) {}
+    record DoctorReport(long failures, long warnings, List<CheckedPart> parts) {}
 
     /** The findings about this node, or about a pair and a job. */
-    private record Part(String about, List<Shown> findings) {}
+    record CheckedPart(String about, List<ShownFinding> findings) {}
 
     /** A finding as it is shown, its level in small letters. */
-    private record Shown(String level, String check, String text, String remedy) {}
+    record ShownFinding(String level, String check, String text, String remedy) {}
 
     /** The needs of this node by its configuration, or without one. */
     private record Node(
@@ -112,15 +119,19 @@ public final class DoctorCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws ConfigException, IOException, CommandFailure {
-        Node node = node();
-        List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
-        own.add(signal(node.triggered()));
-        add("this node", own);
-        node.ofParts().forEach((part, findings) -> add(part + " of this node", findings));
-        if (peer != null) {
-            askPeer(node);
+        List<Path> files = config.all();
+        if (files.isEmpty()) {
+            check(node(null), "this node", peer != null);
         }
-        Report report = new Report(count("fail"), count("warn"), parts);
+        for (Path file : files) {
+            String about = files.size() == 1 ? "this node" : "this node, by " + file;
+            // A target moves no job: of both files the source's is the one for a peer.
+            check(
+                    node(file),
+                    about,
+                    peer != null && (files.size() == 1 || !ConfigRole.of(file).isTarget()));
+        }
+        DoctorReport report = new DoctorReport(count(FAIL), count("warn"), parts);
         PrintWriter out = spec.commandLine().getOut();
         if (json) {
             out.print(new ObjectMapper()
@@ -128,17 +139,27 @@ public final class DoctorCommand implements Callable<Integer> {
                     .writeValueAsString(report));
             out.println();
         } else {
-            print(report, out);
+            print(report, out, FindingColors.of(spec));
         }
         return (report.failures() == 0 ? ExitCode.OK : ExitCode.FAILED).number();
     }
 
+    private void check(Node node, String about, boolean withPeer) {
+        List<Finding> own = new ArrayList<>(NodeCheck.findings(ROOT, node.wanted()));
+        own.add(signal(node.triggered()));
+        add(about, own);
+        node.ofParts().forEach((part, findings) -> add(part + " of " + about, findings));
+        if (withPeer) {
+            askPeer(node);
+        }
+    }
+
     private void add(String about, List<Finding> findings) {
-        List<Shown> shown = findings.stream()
-                .map(one ->
-                        new Shown(one.level().name().toLowerCase(Locale.ROOT), one.check(), one.text(), one.remedy()))
+        List<ShownFinding> shown = findings.stream()
+                .map(one -> new ShownFinding(
+                        one.level().name().toLowerCase(Locale.ROOT), one.check(), one.text(), one.remedy()))
                 .toList();
-        parts.add(new Part(about, shown));
+        parts.add(new CheckedPart(about, shown));
     }
 
     private long count(String level) {
@@ -148,23 +169,41 @@ public final class DoctorCommand implements Callable<Integer> {
                 .count();
     }
 
-    private static void print(Report report, PrintWriter out) {
-        for (Part part : report.parts()) {
+    private static void print(DoctorReport report, PrintWriter out, FindingColors colors) {
+        for (CheckedPart part : report.parts()) {
             out.println(part.about());
-            for (Shown finding : part.findings()) {
-                out.println(String.format("  %-4s  %-13s %s", finding.level(), finding.check(), finding.text()));
-                if (!finding.remedy().isEmpty()) {
-                    out.println(String.format("  %-4s  %-13s -> %s", "", "", finding.remedy()));
+            part.findings().forEach(finding -> print(finding, out, colors));
+        }
+        if (report.failures() == 0 && report.warnings() == 0) {
+            out.println("all is well");
+            return;
+        }
+        out.println(counted(report.failures(), "failure") + ", " + counted(report.warnings(), "warning"));
+        for (CheckedPart part : report.parts()) {
+            for (ShownFinding finding : part.findings()) {
+                if (finding.level().equals(FAIL)) {
+                    out.println("");
+                    out.println(part.about() + ":");
+                    print(finding, out, colors);
                 }
             }
         }
-        out.println(
-                report.failures() == 0 && report.warnings() == 0
-                        ? "all is well"
-                        : report.failures() + " failures, " + report.warnings() + " warnings");
     }
 
-    private Node node() throws ConfigException {
+    private static void print(ShownFinding finding, PrintWriter out, FindingColors colors) {
+        out.print("  ");
+        colors.print(out, finding.level(), String.format("%-4s", finding.level()));
+        out.println(String.format("  %-13s %s", finding.check(), finding.text()));
+        if (!finding.remedy().isEmpty()) {
+            out.println(String.format("  %-4s  %-13s -> %s", "", "", finding.remedy()));
+        }
+    }
+
+    private static String counted(long count, String what) {
+        return count + " " + what + (count == 1 ? "" : "s");
+    }
+
+    private static Node node(Path config) throws ConfigException {
         if (config == null) {
             NodeCheck.Wanted usual = new NodeCheck.Wanted(
                     USUAL_POOL.poolBytes(),
@@ -221,7 +260,8 @@ public final class DoctorCommand implements Callable<Integer> {
         if (node.key().isEmpty()) {
             throw new ParameterException(
                     spec.commandLine(),
-                    "--peer needs --config FILE: the key stands there by which nodes know each other");
+                    "--peer needs the configuration of this node's service, which names the key. Remedy: add --config"
+                            + " FILE");
         }
         InetSocketAddress address = address();
         Map<String, Present> jobs = new LinkedHashMap<>();
@@ -232,7 +272,9 @@ public final class DoctorCommand implements Callable<Integer> {
                 add(
                         "job " + name,
                         List.of(Finding.warn(
-                                "job", String.valueOf(e.getMessage()), "ask again when it runs: now it is left out")));
+                                "job",
+                                String.valueOf(e.getMessage()),
+                                "check again when the job runs; it is left out now")));
             }
         });
         if (jobs.isEmpty()) {
@@ -269,11 +311,11 @@ public final class DoctorCommand implements Callable<Integer> {
         return HostPort.parse(peer)
                 .filter(node -> node.port() > 0)
                 .map(HostPort::lookUp)
-                .orElseThrow(
-                        () -> new ParameterException(spec.commandLine(), "--peer " + peer + " is no " + HostPort.FORM));
+                .orElseThrow(() ->
+                        new ParameterException(spec.commandLine(), "--peer: '" + peer + "' is not " + HostPort.FORM));
     }
 
-    /** Asks a target what it would say to a job, over a control connection of its own, and touches nothing. */
+    /** Asks a target about a job over a control connection of its own. Nothing is changed by that. */
     private void ask(String title, Connector connector, NodeFacts facts, Present present, JobFiles expected)
             throws IOException {
         try (Connector.TargetRequests peers = connector.connectForRequests(ControlMessage::read, ANSWER_LIMIT)) {
@@ -318,7 +360,7 @@ public final class DoctorCommand implements Callable<Integer> {
                     .orElse(Finding.ok("files", "what the job has open or mapped is there, too"));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            return Finding.fail("files", "interrupted", "ask again");
+            return Finding.fail("files", "interrupted", "check again");
         } catch (IOException | CheckpointException e) {
             return Finding.fail("files", String.valueOf(e.getMessage()), "");
         }

@@ -1,5 +1,6 @@
-package io.ppmr.cli.install;
+package io.ppmr.cli;
 
+import io.ppmr.cli.install.Installation;
 import io.ppmr.daemon.service.CommandFailure;
 import io.ppmr.daemon.service.ExitCode;
 import java.io.IOException;
@@ -12,12 +13,12 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr uninstall}: takes away what {@code ppmr install} has put in place, and nothing else. */
+/** {@code ppmr uninstall}: removes what {@code ppmr install} has put in place, and nothing else. */
 @Command(
         name = "uninstall",
         description = {
-            "Takes away what ppmr install has put in place. What was changed since is kept, and named.",
-            "Jobs that were moved here continue."
+            "Removes what ppmr install has put in place. A file that was changed since is kept, and named.",
+            "It asks first, or needs --yes. Jobs that were moved here continue."
         },
         mixinStandardHelpOptions = true)
 public final class UninstallCommand implements Callable<Integer> {
@@ -27,11 +28,23 @@ public final class UninstallCommand implements Callable<Integer> {
     @Option(
             names = "--prefix",
             paramLabel = "DIR",
-            description = "the tree's place (that of this program, or /opt/ppmr)")
+            description = "the directory of the tree (default: that of this program, or /opt/ppmr)")
     private Path prefix;
 
-    @Option(names = "--root", paramLabel = "DIR", defaultValue = "/", description = "as it was for install")
+    @Option(
+            names = "--root",
+            paramLabel = "DIR",
+            defaultValue = "/",
+            description = "the directory that stood for / at the installation (default: ${DEFAULT-VALUE})")
     private Path root;
+
+    @Option(
+            names = {"-y", "--yes"},
+            description = "do it without asking")
+    private boolean yes;
+
+    @Option(names = "--dry-run", description = "print what would be removed; change nothing")
+    private boolean dryRun;
 
     @Override
     public Integer call() throws IOException, InterruptedException, CommandFailure {
@@ -40,14 +53,29 @@ public final class UninstallCommand implements Callable<Integer> {
         Installation installation = new Installation(base, place(base), out::println);
         if (!installation.exists()) {
             throw new CommandFailure(
-                    ExitCode.FAILED, "nothing was installed at " + place(base) + ": name the place with --prefix");
+                    ExitCode.FAILED,
+                    "nothing is installed at " + place(base) + ". Remedy: name the place with --prefix");
+        }
+        if (dryRun) {
+            installation.dryRun();
+            installation.uninstall();
+            return ExitCode.OK.number();
         }
         boolean here = base.equals(Path.of("/")) && Installation.hasSystemd();
         List<String> running = here ? Installation.runningUnits() : List.of();
         if (!running.isEmpty()) {
             throw new CommandFailure(
                     ExitCode.FAILED,
-                    String.join(" and ", running) + " runs: systemctl disable --now " + String.join(" ", running));
+                    String.join(" and ", running) + " runs. Remedy: systemctl disable --now "
+                            + String.join(" ", running));
+        }
+        OutputOptions.note(
+                spec,
+                installation.fileCount() + " files of " + place(base) + ", its units, manual pages and completions will"
+                        + " be removed. --dry-run lists them.");
+        if (!yes && !Confirmation.isGiven(spec)) {
+            throw new CommandFailure(
+                    ExitCode.REFUSED, "nothing was removed. Remedy: add --yes, or confirm on a terminal");
         }
         installation.uninstall();
         if (here) {

@@ -1,0 +1,29 @@
+package io.ppmr.cli;
+
+import io.ppmr.cli.help.ShellCompletion;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
+
+/** {@code ppmr completion}: the completion of a shell. */
+@Command(
+        name = "completion",
+        description = {
+            "Prints the script by which a shell completes commands and options of ppmr.",
+            "ppmr install puts both scripts in place."
+        },
+        mixinStandardHelpOptions = true)
+final class CompletionCommand implements Runnable {
+    @Spec
+    private CommandSpec spec;
+
+    @Parameters(paramLabel = "SHELL", description = "the shell: bash or zsh")
+    private ShellCompletion.Shell shell;
+
+    @Override
+    public void run() {
+        spec.commandLine().getOut().print(shell.script(spec.root()));
+        spec.commandLine().getOut().flush();
+    }
+}

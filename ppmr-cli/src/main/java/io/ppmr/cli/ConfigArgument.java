@@ -1,0 +1,65 @@
+package io.ppmr.cli;
+
+import io.ppmr.daemon.part.ServicePart.Side;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/**
+ * The option that names the configuration a command reads. Without it the environment names one, and otherwise the
+ * installed one is read.
+ */
+final class ConfigArgument {
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec command;
+
+    @Option(
+            names = {"-c", "--config"},
+            paramLabel = "FILE",
+            description = "the service's configuration (default: PPMR_CONFIG, or the installed one in /etc/ppmr)")
+    private Path config;
+
+    boolean isGiven() {
+        return config != null;
+    }
+
+    /** The one that an option or the environment names. */
+    Optional<Path> named() {
+        return Optional.ofNullable(config)
+                .or(() -> Optional.ofNullable(CliContext.of(command).variable(SocketArgument.CONFIG_VARIABLE))
+                        .map(Path::of));
+    }
+
+    /** All that are meant: the named one, or those of the services in use. */
+    List<Path> all() {
+        return named().map(List::of).orElseGet(() -> installed().inUse().stream()
+                .filter(installed()::isConfigured)
+                .map(installed()::config)
+                .toList());
+    }
+
+    /** The only one that is meant; empty if there is none. Refused if this node has both. */
+    Optional<Path> only() {
+        if (named().isPresent()) {
+            return named();
+        }
+        List<Side> sides =
+                installed().present().stream().filter(installed()::isConfigured).toList();
+        if (sides.size() > 1) {
+            throw NamedService.ambiguous(command, installed());
+        }
+        return sides.stream().map(installed()::config).findFirst();
+    }
+
+    /** The only one that is meant; refused if there is none, or if this node has both. */
+    Path require() {
+        return only().orElseThrow(() -> NamedService.missing(command, Optional.empty(), installed()));
+    }
+
+    private InstalledServices installed() {
+        return new InstalledServices(CliContext.of(command));
+    }
+}

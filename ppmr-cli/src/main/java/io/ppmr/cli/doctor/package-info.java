@@ -1,2 +1,0 @@
-/** The command {@code ppmr doctor}: the checks, the services to query, and the output. */
-package io.ppmr.cli.doctor;

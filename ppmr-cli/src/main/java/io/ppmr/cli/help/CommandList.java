@@ -1,0 +1,178 @@
+package io.ppmr.cli.help;
+
+import io.ppmr.daemon.service.ExitCode;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
+import picocli.CommandLine;
+import picocli.CommandLine.Help;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Model.UsageMessageSpec;
+
+/** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. Immutable. */
+public final class CommandList {
+    private static final String FILE = "/io/ppmr/cli/commands.txt";
+    private static final String OF_LAUNCHER = "Develop";
+    private static final int NAME_WIDTH = 15;
+    private static final CommandList ALL = read();
+
+    /** A group and its entries. */
+    public record CommandGroup(String title, List<ListedCommand> commands) {
+        public CommandGroup {
+            commands = List.copyOf(commands);
+        }
+
+        /** Returns true if the launcher carries its commands out, and not this program. */
+        public boolean isOfLauncher() {
+            return title.startsWith(OF_LAUNCHER);
+        }
+    }
+
+    /** A command, or a subcommand with the name of its command before it. */
+    public record ListedCommand(String name, List<ExitCode> exitCodes, String text, List<String> examples) {
+        public ListedCommand {
+            exitCodes = List.copyOf(exitCodes);
+            examples = List.copyOf(examples);
+        }
+
+        boolean isSubcommand() {
+            return name.contains(" ");
+        }
+    }
+
+    private final List<CommandGroup> groups;
+
+    private CommandList(List<CommandGroup> groups) {
+        this.groups = List.copyOf(groups);
+    }
+
+    /** The list of this program. */
+    public static CommandList all() {
+        return ALL;
+    }
+
+    public List<CommandGroup> groups() {
+        return groups;
+    }
+
+    private static CommandList read() {
+        try (InputStream in = CommandList.class.getResourceAsStream(FILE)) {
+            return parsed(new String(in.readAllBytes(), StandardCharsets.UTF_8)
+                    .lines()
+                    .toList());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private static CommandList parsed(List<String> lines) {
+        List<CommandGroup> groups = new ArrayList<>();
+        String title = "";
+        List<ListedCommand> commands = new ArrayList<>();
+        for (String line : lines) {
+            if (line.isBlank() || line.startsWith("#")) {
+                continue;
+            }
+            if (line.startsWith("[")) {
+                add(groups, title, commands);
+                title = line.substring(1, line.length() - 1);
+                commands = new ArrayList<>();
+            } else if (line.startsWith(" ")) {
+                ListedCommand last = commands.remove(commands.size() - 1);
+                commands.add(new ListedCommand(
+                        last.name(),
+                        last.exitCodes(),
+                        last.text(),
+                        Stream.concat(last.examples().stream(), Stream.of(line.strip()))
+                                .toList()));
+            } else {
+                String[] columns = line.split(" \\| ", -1);
+                commands.add(new ListedCommand(columns[0], exitCodes(columns[1]), columns[2], List.of()));
+            }
+        }
+        add(groups, title, commands);
+        return new CommandList(groups);
+    }
+
+    private static void add(List<CommandGroup> groups, String title, List<ListedCommand> commands) {
+        if (!commands.isEmpty()) {
+            groups.add(new CommandGroup(title, commands));
+        }
+    }
+
+    private static List<ExitCode> exitCodes(String numbers) {
+        return Stream.of(numbers.split(" ", -1))
+                .map(number -> ExitCode.numbered(Integer.parseInt(number)))
+                .toList();
+    }
+
+    /**
+     * Gives each command of a program its description, exit codes and examples, and the program its groups.
+     *
+     * @param withLauncher whether the launcher's own commands are listed
+     */
+    public void describe(CommandLine program, boolean withLauncher) {
+        for (CommandGroup group : groups) {
+            for (ListedCommand listed : group.commands()) {
+                CommandLine command = find(program, listed.name());
+                if (command != null) {
+                    describe(command.getCommandSpec().usageMessage(), listed);
+                }
+            }
+        }
+        program.getCommandSpec().usageMessage().commandListHeading("");
+        program.getHelpSectionMap()
+                .put(UsageMessageSpec.SECTION_KEY_COMMAND_LIST, help -> listed(program, withLauncher));
+    }
+
+    private static CommandLine find(CommandLine program, String name) {
+        CommandLine found = program;
+        for (String word : name.split(" ", -1)) {
+            found = found == null ? null : found.getSubcommands().get(word);
+        }
+        return found;
+    }
+
+    private static void describe(UsageMessageSpec usage, ListedCommand listed) {
+        usage.header(listed.text());
+        Map<String, String> codes = new LinkedHashMap<>();
+        listed.exitCodes().forEach(code -> codes.put(String.valueOf(code.number()), code.meaning()));
+        usage.exitCodeListHeading("%nExit codes:%n");
+        usage.exitCodeList(codes);
+        if (!listed.examples().isEmpty()) {
+            usage.footerHeading("%nExamples:%n");
+            usage.footer(listed.examples().stream()
+                    .map(example -> "  " + example.replace("%", "%%"))
+                    .toArray(String[]::new));
+        }
+    }
+
+    /** The groups as the help shows them: commands that this program has, and those of the launcher. */
+    private String listed(CommandLine program, boolean withLauncher) {
+        Set<String> known = Set.copyOf(visible(program.getCommandSpec()));
+        StringBuilder text = new StringBuilder();
+        for (CommandGroup group : groups) {
+            List<ListedCommand> shown = group.commands().stream()
+                    .filter(one -> !one.isSubcommand())
+                    .filter(one -> group.isOfLauncher() ? withLauncher : known.contains(one.name()))
+                    .toList();
+            if (!shown.isEmpty()) {
+                text.append(String.format("%n%s:%n", group.title()));
+                shown.forEach(one -> text.append(String.format("  %-" + NAME_WIDTH + "s%s%n", one.name(), one.text())));
+            }
+        }
+        return text.toString();
+    }
+
+    /** The names of the commands that are not hidden. */
+    public static List<String> visible(CommandSpec program) {
+        return new Help(program).subcommands().keySet().stream().toList();
+    }
+}

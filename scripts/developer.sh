@@ -1,0 +1,155 @@
+# The commands for developers. Sourced by the launcher, which gives say, fail, PPMR_HOME, built, build, run_java and
+# maven_quiet, and the functions of the other scripts.
+# shellcheck shell=bash
+
+# developer_command COMMAND ARGUMENT...: "--help" among the arguments shows the help and does nothing else.
+developer_command() {
+    local command=$1 argument
+    shift
+    if [ "$command" != guest ]; then
+        for argument in "$@"; do
+            case $argument in
+            --) break ;;
+            --help | -h) developer_help "$command" "$@" ;;
+            esac
+        done
+    fi
+    case $command in
+    demo)
+        set_up_demo
+        build ppmr-testbed
+        run_java ppmr-testbed io.ppmr.testbed.demo.Demo "$@"
+        ;;
+    bench)
+        set_up_bench
+        build bench
+        run_java bench io.ppmr.bench.Bench "$@"
+        ;;
+    test)
+        test_command "$@"
+        ;;
+    build)
+        [ $# -eq 0 ] || fail "build takes no argument: '$1'"
+        build
+        ;;
+    setup)
+        case "$*" in
+        '') set_up_tests false ;;
+        --all) set_up_tests true ;;
+        *) fail "setup: unknown argument: $*. Remedy: ./ppmr setup [--all]" ;;
+        esac
+        if [ ${#left_out[@]} -eq 0 ]; then say "everything is here"; fi
+        ;;
+    guest)
+        guest "$@"
+        ;;
+    format)
+        [ $# -eq 0 ] || fail "format takes no argument: '$1'"
+        need_build_tools
+        maven_quiet spotless:apply
+        ;;
+    clean)
+        [ $# -eq 0 ] || fail "clean takes no argument: '$1'"
+        need_build_tools
+        maven_quiet clean
+        ;;
+    esac
+}
+
+# developer_help COMMAND [ARGUMENT...]: prints the help of a command and ends. It builds and installs nothing.
+developer_help() {
+    local command=$1
+    shift
+    case $command in
+    demo)
+        cat <<'TEXT'
+Usage: ./ppmr demo [OPTIONS]
+Moves two jobs, one of them an MPI job, between nodes made on this machine.
+It installs what is missing and builds first. As root.
+
+Examples:
+  ./ppmr demo
+  ./ppmr demo --checkpointer criu --processes 2
+TEXT
+        if built ppmr-testbed; then run_java ppmr-testbed io.ppmr.testbed.demo.Demo --help; fi
+        printf '\nIts options are listed once it is built: ./ppmr demo\n'
+        ;;
+    bench)
+        cat <<'TEXT'
+Usage: ./ppmr bench COMMAND [OPTIONS]
+Measures a stage or whole migrations, with the limits of this machine beside.
+It installs what is missing and builds first.
+
+Examples:
+  ./ppmr bench transfer --bytes 1g
+  ./ppmr bench migration
+TEXT
+        if built bench; then run_java bench io.ppmr.bench.Bench "${@:---help}"; fi
+        printf '\nIts commands are listed once it is built: ./ppmr bench --help\n'
+        ;;
+    test)
+        cat <<'TEXT'
+Usage: ./ppmr test [--all [--from CLASS] | --jdk25 | --core] [MAVEN-ARGUMENT...]
+Runs the tests on JDK 17; about 15 minutes on two cores.
+It installs what is missing and builds first.
+
+  --all          every test: those tagged "soak", the core alone, JDK 25
+  --from CLASS   with --all, start at that class of the system tests
+  --jdk25        the tests on JDK 25 only
+  --core         the core without its optional parts only
+
+Examples:
+  ./ppmr test
+  ./ppmr test -Dppmr.patience=4      on a busy machine: wait four times longer
+TEXT
+        ;;
+    build)
+        cat <<'TEXT'
+Usage: ./ppmr build
+Builds what has changed. It installs the build tools if they are missing.
+
+Examples:
+  ./ppmr build
+  ./ppmr build && ./ppmr doctor
+TEXT
+        ;;
+    setup)
+        cat <<'TEXT'
+Usage: ./ppmr setup [--all]
+Installs what demo, test and bench need. As root.
+
+  --all   JDK 25 and the tools of the benchmarks, too
+
+Examples:
+  ./ppmr setup
+  ./ppmr setup --all
+TEXT
+        ;;
+    guest)
+        guest_usage
+        exit 0
+        ;;
+    format)
+        cat <<'TEXT'
+Usage: ./ppmr format
+Formats the sources as the tests require.
+
+Examples:
+  ./ppmr format
+  ./ppmr format && git diff
+TEXT
+        ;;
+    clean)
+        cat <<'TEXT'
+Usage: ./ppmr clean
+Removes what was built. Downloads stay.
+
+Examples:
+  ./ppmr clean
+  ./ppmr clean && ./ppmr build
+TEXT
+        ;;
+    esac
+    printf '\nExit codes: 0 done, 1 an error\n'
+    exit 0
+}
