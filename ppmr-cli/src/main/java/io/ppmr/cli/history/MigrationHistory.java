@@ -148,7 +148,7 @@ public record MigrationHistory(
     /** Returns the whole names that begin with some characters; only the name itself if one is equal to them. */
     public static List<String> namesBeginningWith(Path journal, String prefix) throws IOException {
         Set<String> names = new LinkedHashSet<>();
-        MappedJournal.each(journal, entry -> {
+        MappedJournal.forEach(journal, entry -> {
             String name = entry.record().migrationId();
             if (name.startsWith(prefix)) {
                 names.add(name);

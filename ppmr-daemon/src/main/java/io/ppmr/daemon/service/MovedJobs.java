@@ -35,11 +35,11 @@ public final class MovedJobs {
         Map<String, String> jobs = new HashMap<>();
         String[] last = {null};
         try {
-            MappedJournal.each(journal, entry -> {
+            MappedJournal.forEach(journal, entry -> {
                 TransactionRecord record = entry.record();
                 String id = record.migrationId();
-                if (record instanceof TransactionRecord.Asked asked) {
-                    jobs.put(id, asked.job());
+                if (record instanceof TransactionRecord.Requested requested) {
+                    jobs.put(id, requested.job());
                 } else if (record instanceof TransactionRecord.Begun begun && job.equals(jobs.get(id))) {
                     targets.put(id, begun.participants());
                 } else if (record instanceof TransactionRecord.Done done

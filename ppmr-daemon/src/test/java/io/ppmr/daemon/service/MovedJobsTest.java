@@ -35,10 +35,10 @@ class MovedJobsTest {
     @BeforeEach
     void writeJournal() throws Exception {
         try (MappedJournal journal = MappedJournal.open(folder.resolve(MappedJournal.FILE_NAME))) {
-            journal.appendSynced(new TransactionRecord.Asked("m1", 0, "user root", "solver", ""));
+            journal.appendSynced(new TransactionRecord.Requested("m1", 0, "user root", "solver", ""));
             journal.appendSynced(new TransactionRecord.Begun("m1", 1, List.of("192.0.2.9:7411"), List.of()));
             journal.appendSynced(new TransactionRecord.Done("m1", 1, FinalOutcome.ROLLED_BACK, "no room"));
-            journal.appendSynced(new TransactionRecord.Asked(ID, 0, "user root", "solver", ""));
+            journal.appendSynced(new TransactionRecord.Requested(ID, 0, "user root", "solver", ""));
             journal.appendSynced(new TransactionRecord.Begun(ID, 1, List.of("192.0.2.20:7411"), List.of()));
             journal.appendSynced(new TransactionRecord.Done(ID, 1, FinalOutcome.COMMITTED, ""));
         }
