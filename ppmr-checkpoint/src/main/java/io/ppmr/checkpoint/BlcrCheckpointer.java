@@ -23,7 +23,7 @@ import java.util.stream.Collectors;
 
 /**
  * Berkeley Lab Checkpoint/Restart, by cr_checkpoint(1) and cr_restart(1). One context file a rank, written in the
- * process's own context front to back and read front to back once. docs/blcr.md says how the tools behave.
+ * process's own context front to back and read front to back once. docs/internals/blcr.md says how the tools behave.
  *
  * <p>{@code --noclobber} makes BLCR write under the final name; its default, a temporary name and a rename at the end,
  * would hide the image until it is finished. {@code cr_restart} stays as the parent of what it has restored and ends

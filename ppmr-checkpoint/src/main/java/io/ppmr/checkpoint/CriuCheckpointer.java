@@ -38,7 +38,7 @@ import org.slf4j.LoggerFactory;
  * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images hold everything but the memory that is a process's own.
  * That follows as a stream and goes into the copy while the original, stopped by SIGSTOP before, is still read. Neither
  * runs meanwhile: {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page that the images name
- * was handed out. {@code docs/criu.md} has the order of it.
+ * was handed out. {@code docs/internals/criu.md} has the order of it.
  *
  * <p>A restored process has its old PIDs, so each rank is restored in a PID namespace of its own, whose init outlives
  * this service. A process that lives in such a namespace is dumped from inside it: CRIU does not dump a PID namespace

@@ -45,8 +45,8 @@ import org.slf4j.LoggerFactory;
  * SettingsRestore} gives the copies. A user decides how many there are, so they lie in a file until {@link #close},
  * unless they are few, and both sides go through them one by one. Owned by one thread.
  *
- * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/security.md says what
- * bounds them all the same.
+ * <p>The kernel shows the securebits of another process nowhere, so they are not in it; docs/internals/security.md says
+ * what bounds them all the same.
  */
 public final class ProcessPrivileges implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(ProcessPrivileges.class);

@@ -63,7 +63,7 @@ final class ConfigCommand implements Runnable {
 
     @Command(
             name = "docs",
-            description = "Prints the page of all keys, docs/configuration.md.",
+            description = "Prints the page of all keys, docs/reference/configuration.md.",
             mixinStandardHelpOptions = true)
     void docs() {
         PrintWriter out = spec.commandLine().getOut();

@@ -175,7 +175,7 @@ public final class Main implements Runnable {
 
     @Command(
             name = "metrics",
-            description = "Prints the page of all meters, docs/metrics.md.",
+            description = "Prints the page of all meters, docs/reference/metrics.md.",
             mixinStandardHelpOptions = true)
     void metrics() {
         out().print(MetricsDocs.page());

@@ -25,7 +25,10 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/transaction.md, "Operators". */
+/**
+ * {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/internals/transaction.md,
+ * "Operators".
+ */
 @Command(
         name = "resolve",
         description = {

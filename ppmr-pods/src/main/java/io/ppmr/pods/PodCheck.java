@@ -65,7 +65,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         templates = List.copyOf(templates);
     }
 
-    /** All findings, in the order of docs/doctor.md. */
+    /** All findings, in the order of docs/reference/doctor.md. */
     public List<Finding> findings() {
         List<Finding> findings = new ArrayList<>();
         templates.stream()

@@ -18,7 +18,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr pod}: runs pods on this node, by the source's service; docs/pods.md. */
+/** {@code ppmr pod}: runs pods on this node, by the source's service; docs/internals/pods.md. */
 @Command(
         name = "pod",
         description = {

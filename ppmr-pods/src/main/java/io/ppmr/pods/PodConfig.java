@@ -32,7 +32,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     @Section(
             name = "pods",
             many = true,
-            doc = "What root grants to users who run [pods](pods.md) of that kind; without any no user can run one.")
+            doc = "What root grants to users who run [pods](../internals/pods.md) of that kind; without any no user can"
+                    + " run one.")
     record PodKeys(
             PodTemplate.PodNetwork network,
 

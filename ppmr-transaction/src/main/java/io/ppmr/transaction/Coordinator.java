@@ -26,7 +26,7 @@ import java.util.function.BooleanSupplier;
 /**
  * Runs {@link CoordinatorRules} for one migration: holds the state, hands effects to the source's {@link
  * EffectExecutor}, says unanswered messages again, keeps the pause budget, and has a participant fenced that was not
- * reached for long enough. docs/transaction.md.
+ * reached for long enough. docs/internals/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
  * that continues while the machine is suspended, as the participants' windows do.

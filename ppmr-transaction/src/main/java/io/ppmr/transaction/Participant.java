@@ -19,7 +19,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Runs {@link ParticipantRules} for one migration at one target: holds the state, hands effects to the target's {@link
- * EffectExecutor}, says unanswered messages again, and keeps the fence window and the promises. docs/transaction.md.
+ * EffectExecutor}, says unanswered messages again, and keeps the fence window and the promises.
+ * docs/internals/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. Times are those of a clock
  * that continues while the machine is suspended: what is promised to other nodes, and the window in which one may be

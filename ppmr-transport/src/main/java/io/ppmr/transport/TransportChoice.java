@@ -59,7 +59,7 @@ public final class TransportChoice {
 
     /** Says who may copy over RDMA, as a node is told. */
     public enum RdmaModePreference {
-        /** The target reads where both nodes allow that (docs/rdma.md says why). */
+        /** The target reads where both nodes allow that (docs/internals/rdma.md says why). */
         AUTO,
         READ,
         WRITE;

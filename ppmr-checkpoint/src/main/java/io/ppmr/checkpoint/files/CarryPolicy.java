@@ -15,7 +15,7 @@ public record CarryPolicy(
                 value = "[]",
                 doc = "those that travel with a job that has them open or mapped. The configurations of both nodes have"
                         + " to name them; they are written as the job's user"
-                        + " ([CRIU](criu.md#files-that-travel-with-the-job))",
+                        + " ([CRIU](../internals/criu.md#files-that-travel-with-the-job))",
                 example = "[\"/local/scratch/**\"]")
         PathPatterns copy,
 

@@ -16,7 +16,7 @@ import java.util.logging.Logger;
 /**
  * The log of a program: goes into the journal, entry by entry, where standard error leads there, else to standard error
  * as plain lines. Works on {@code java.util.logging}, which SLF4J is bound to in the command line's program.
- * docs/systemd.md has the fields.
+ * docs/internals/systemd.md has the fields.
  */
 public final class ServiceLog {
     /** The environment variable that names the least severity: trace, debug, info, warn or error. */

@@ -19,8 +19,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * The page of all meters, {@code docs/metrics.md}, made of those that the services register. A test fails when the page
- * is older than they are.
+ * The page of all meters, {@code docs/reference/metrics.md}, made of those that the services register. A test fails
+ * when the page is older than they are.
  */
 public final class MetricsDocs {
     private static final int CHUNK_BYTES = 16 << 10;
@@ -28,7 +28,8 @@ public final class MetricsDocs {
     private static final String INTRODUCTION = """
             # Metrics
 
-            <!-- Made by: ./ppmr metrics > docs/metrics.md. Change the meters in the code, not this page. -->
+            <!-- Made by: ./ppmr metrics > docs/reference/metrics.md.
+            Change the meters in the code, not this page. -->
 
             With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
             `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no

@@ -22,7 +22,7 @@ import java.util.zip.CRC32C;
 
 /**
  * The manifest of a kept copy of a job's images: a text file of lines, words between single spaces, that ends with the
- * CRC32C of all before it; docs/architecture.md draws it. Immutable.
+ * CRC32C of all before it; docs/internals/architecture.md draws it. Immutable.
  *
  * @param version of the ppmr that wrote it
  * @param job its name

@@ -22,9 +22,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The kept images of one attempt, while they are written (docs/architecture.md, "Kept images"). Those who write
- * images put their changes into its buffer; its one thread, a daemon, makes them in files. Whatever goes wrong with the
- * files, or takes too long, ends the copy with a warning and nothing else. Made and closed by the migration's thread.
+ * The kept images of one attempt, while they are written (docs/internals/architecture.md, "Kept images"). Those who
+ * write images put their changes into its buffer; its one thread, a daemon, makes them in files. Whatever goes wrong
+ * with the files, or takes too long, ends the copy with a warning and nothing else. Made and closed by the migration's
+ * thread.
  */
 final class KeptImageWriter implements ImageTee, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageWriter.class);

@@ -14,7 +14,7 @@ import java.util.List;
  */
 @Section(
         name = "files",
-        doc = "The files that jobs have open and that each node has for itself ([CRIU](criu.md#files)).")
+        doc = "The files that jobs have open and that each node has for itself ([CRIU](../internals/criu.md#files)).")
 public record JobFiles(
         @Key(
                 value = "[\"" + JobFiles.SSSD + "\", \"" + JobFiles.NSCD + "\", \"" + JobFiles.NSCD_CACHE + "\", \""

@@ -17,8 +17,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Checks whether this node can run a service of ppmr. It looks and changes nothing. docs/doctor.md has every check with
- * its reason. Used once, by one thread.
+ * Checks whether this node can run a service of ppmr. It looks and changes nothing. docs/reference/doctor.md has every
+ * check with its reason. Used once, by one thread.
  */
 public final class NodeCheck {
     private static final String LIBRARY = "libfuse.so.2";
@@ -57,7 +57,7 @@ public final class NodeCheck {
         this.wanted = wanted;
     }
 
-    /** All findings, in the order of docs/doctor.md. {@code root} is {@code /} but in tests. */
+    /** All findings, in the order of docs/reference/doctor.md. {@code root} is {@code /} but in tests. */
     public static List<Finding> findings(Path root, Wanted wanted) {
         NodeCheck check = new NodeCheck(root, wanted);
         check.account();

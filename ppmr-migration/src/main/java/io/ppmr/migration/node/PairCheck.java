@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 /**
  * Checks whether a job of another node could continue at this one. Run by the target, which alone sees its own files
  * and PIDs: for {@code ppmr doctor --peer}, and at the start of each migration, where a failure is a refusal.
- * docs/doctor.md has every check with its reason.
+ * docs/reference/doctor.md has every check with its reason.
  */
 public final class PairCheck {
     /** Those whose failure can be wrong of a certain job, so that a site may take them for warnings. */

@@ -15,8 +15,9 @@ import org.agrona.DirectBuffer;
  */
 public sealed interface ControlMessage extends Message {
     /**
-     * A step of the commit protocol that may come first on a connection, so it names its migration; docs/transaction.md
-     * says who answers what to it. The attempt is the frame's. All may come twice, late, or never.
+     * A step of the commit protocol that may come first on a connection, so it names its migration;
+     * docs/internals/transaction.md says who answers what to it. The attempt is the frame's. All may come twice, late,
+     * or never.
      */
     sealed interface OfTransaction extends ControlMessage {
         /** The migration's name. */

@@ -19,7 +19,8 @@ import org.agrona.collections.LongHashSet;
  * that a waiting reader needs next. The rest are <i>general</i>: for whatever comes, first come first served. A few
  * chunks beside the pool are <i>bounce buffers</i>: bytes that belong into a receive slot already held, or into
  * staging, pass through one and leave it as soon as they have come. All bytes of a retained file go to staging, by a
- * general chunk or, if none is free, a bounce buffer. {@code docs/architecture.md} argues why this cannot lock up.
+ * general chunk or, if none is free, a bounce buffer. {@code docs/internals/architecture.md} argues why this cannot
+ * lock up.
  *
  * <p>A transfer can stall because its programs wait for each other: a restart for a file that its checkpointer writes
  * later, or restarts for chunks that other restarts have read half. {@link #relieve} helps them.

@@ -19,10 +19,10 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * The journal of a service in a memory-mapped file that is only ever added to; docs/transaction.md, "The journal". A
- * full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every record of
- * an open migration, and how each migration ended that has ended lately, since another node may still ask. Records
- * stay in the file: the heap has the names of open migrations alone, however many have ended.
+ * The journal of a service in a memory-mapped file that is only ever added to; docs/internals/transaction.md, "The
+ * journal". A full file becomes {@code NAME.NUMBER}, for history, and a new one starts with what is still needed: every
+ * record of an open migration, and how each migration ended that has ended lately, since another node may still ask.
+ * Records stay in the file: the heap has the names of open migrations alone, however many have ended.
  *
  * <p>One for each service, which holds a lock on {@code NAME.lock}. Any thread.
  */

@@ -7,7 +7,7 @@ import java.util.List;
  * answer, or it was recovered after a restart of the service. Immutable.
  *
  * @param id its name
- * @param phase where it stands, by the tables of docs/transaction.md
+ * @param phase where it stands, by the tables of docs/internals/transaction.md
  * @param takenUp an earlier run of the service has begun it
  * @param heldRanks the ranks that are stopped on this node
  * @param sinceEpochMs since when, as far as this run of the service knows

@@ -5,7 +5,7 @@ import java.util.Set;
 
 /**
  * The decision of an operator for a migration whose ranks are held, and what the operator vouches for
- * (docs/transaction.md, "Operators"). Immutable.
+ * (docs/internals/transaction.md, "Operators"). Immutable.
  *
  * @param outcome the decision
  * @param targetsOff targets, by their names in the plan, that the operator says are off for good

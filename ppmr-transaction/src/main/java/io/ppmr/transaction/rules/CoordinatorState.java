@@ -37,7 +37,7 @@ public record CoordinatorState(
         }
     }
 
-    /** docs/transaction.md, "The coordinator". */
+    /** docs/internals/transaction.md, "The coordinator". */
     public enum CoordinatorPhase {
         NEW,
         PREPARING,

@@ -19,8 +19,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The participant's table of docs/transaction.md, as a pure function: no clock, no input or output. Whatever has no
- * place in the table changes nothing. What participants say to each other is in {@link PeerRules}.
+ * The participant's table of docs/internals/transaction.md, as a pure function: no clock, no input or output. Whatever
+ * has no place in the table changes nothing. What participants say to each other is in {@link PeerRules}.
  */
 public final class ParticipantRules {
     private ParticipantRules() {}

@@ -49,7 +49,7 @@ public record ParticipantState(
         }
     }
 
-    /** docs/transaction.md, "A participant". */
+    /** docs/internals/transaction.md, "A participant". */
     public enum Phase {
         NOTHING,
         PREPARING,

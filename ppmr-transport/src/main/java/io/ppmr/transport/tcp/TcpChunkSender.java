@@ -30,7 +30,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  *
  * <p>One thread writes into a socket at a time, and no other waits for it: a chunk that comes meanwhile is queued, and
  * the thread that writes sends it next. Threads that waited for each other there would be put to sleep and woken once
- * for every fourth chunk on a node whose cores are few ({@code docs/performance.md}).
+ * for every fourth chunk on a node whose cores are few ({@code docs/results/performance.md}).
  *
  * <p>Connections have no order among each other, and need none: at most one chunk of a window is under way, since a
  * further credit for it is granted when the first has arrived.
