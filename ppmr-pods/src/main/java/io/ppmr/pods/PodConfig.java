@@ -32,7 +32,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     @Section(
             name = "pods",
             many = true,
-            doc = "What root grants to users who run [pods](../internals/pods.md) of that kind; without any no user can"
+            doc = "What root grants to users who run [pods](../admin/pods.md) of that kind; without any no user can"
                     + " run one.")
     record PodKeys(
             PodTemplate.PodNetwork network,

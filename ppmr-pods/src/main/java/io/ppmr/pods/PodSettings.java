@@ -12,7 +12,7 @@ import java.util.Optional;
  *
  * @param peers where services of other nodes listen that are told when a pod's address is away
  */
-@Section(name = "pod_runtime", doc = "What makes [pods](../internals/pods.md) on this node, for all templates.")
+@Section(name = "pod_runtime", doc = "What makes [pods](../admin/pods.md) on this node, for all templates.")
 public record PodSettings(
         @Key(
                 value = "/var/lib/ppmr/pods",
@@ -37,7 +37,7 @@ public record PodSettings(
                 value = "[]",
                 doc = "where targets listen on other nodes with pods; they are told when a pod's address is away and"
                         + " when it is back, so that connections go on soon"
-                        + " ([how](../internals/pods.md#while-a-pod-is-held)). The same list will do on all nodes",
+                        + " ([how](../admin/pods.md#connections-during-a-move)). The same list will do on all nodes",
                 example = "[\"node-07:7411\"]")
         List<String> peers) {
     public PodSettings {

@@ -159,7 +159,7 @@ public abstract class JobRun {
             notBeforeNs.put(node, System.nanoTime() + PAUSE.toNanos());
             if (exit != 0) {
                 print("the " + moved + "s on " + node + " were not moved (ppmr migrate ended with " + exit
-                        + "; docs/admin/operations.md says what it means)");
+                        + "; docs/reference/exit-codes.md says what it means)");
             }
         }
         ended(step, node, exit);

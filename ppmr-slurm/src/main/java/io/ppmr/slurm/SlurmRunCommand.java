@@ -24,8 +24,9 @@ import picocli.CommandLine.Spec;
             "Inside a Slurm batch script, run in the background: starts PROGRAM as the job's ranks with srun, on all"
                     + " nodes of the allocation but the spare ones at its head; moves the ranks of a node that is set"
                     + " to drain, or when it gets SIGUSR2; watches them until they end. The batch script:"
-                    + " docs/admin/slurm.md.",
-            "With --mpi the ranks of an MPI are in pods, which move with their connections; docs/admin/slurm.md.",
+                    + " docs/user/slurm-and-mpi.md.",
+            "With --mpi the ranks of an MPI are in pods, which move with their connections;"
+                    + " docs/user/slurm-and-mpi.md.",
             "Exit code: the highest of the ranks', or the MPI launcher's; 2 for a wrong command line."
         },
         mixinStandardHelpOptions = true)

@@ -15,7 +15,7 @@ public record CarryPolicy(
                 value = "[]",
                 doc = "those that travel with a job that has them open or mapped. The configurations of both nodes have"
                         + " to name them; they are written as the job's user"
-                        + " ([CRIU](../internals/criu.md#files-that-travel-with-the-job))",
+                        + " ([files](../admin/checkpointers.md#files-that-travel-with-a-job))",
                 example = "[\"/local/scratch/**\"]")
         PathPatterns copy,
 

@@ -81,7 +81,7 @@ public record CheckpointerConfig(
                     doc = "whether the commands run as the job's user, who then owns the image. command: true unless it"
                             + " is said otherwise. criu: false; with true it runs in its unprivileged mode with"
                             + " CAP_CHECKPOINT_RESTORE alone, needs no trusted_users, and moves fewer kinds of jobs"
-                            + " (docs/internals/criu.md); the same on source and target."
+                            + " (docs/admin/checkpointers.md); the same on source and target."
                             + " blcr: always so, not to be said",
                     example = "true")
             Optional<Boolean> asJobUser,
@@ -145,7 +145,7 @@ public record CheckpointerConfig(
                     value = "auto",
                     doc = "criu: how memory travels. streamed: into the held copy while the held original is read,"
                             + " through the pool; images: it waits at the target until it is whole; auto: streamed"
-                            + " where both nodes can and the job gains by it (docs/internals/criu.md)",
+                            + " where both nodes can and the job gains by it (docs/admin/checkpointers.md)",
                     example = "images")
             PagePolicy pages) {}
 
