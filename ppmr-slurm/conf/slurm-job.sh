@@ -1,5 +1,5 @@
 #!/bin/bash
-# A batch script whose ranks can be moved off a failing node; docs/slurm.md explains it line by line.
+# A batch script whose ranks can be moved off a failing node; docs/user/slurm-and-mpi.md explains it line by line.
 # One node more than the ranks need: the first is the spare, and runs this script.
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4

@@ -11,7 +11,7 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The program {@code ppmr bench}. {@code docs/performance.md} says what each command measures, and how. */
+/** The program {@code ppmr bench}. {@code docs/results/performance.md} says what each command measures, and how. */
 @Command(
         name = "bench",
         description = "Measures the data path and whole migrations, beside what this machine can do at most.",

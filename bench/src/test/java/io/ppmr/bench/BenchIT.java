@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Each command once, with few bytes: that it runs, that its result says what it must, that the ratio is no nonsense.
- * What the ratios should be is for a quiet machine: {@code docs/performance.md}.
+ * What the ratios should be is for a quiet machine: {@code docs/results/performance.md}.
  */
 @Timeout(400)
 class BenchIT {

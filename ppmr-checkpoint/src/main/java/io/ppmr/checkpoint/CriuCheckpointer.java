@@ -38,7 +38,7 @@ import org.slf4j.LoggerFactory;
  * <p>In its <i>streamed</i> form (CRIU's lazy pages) the images contain everything except a process's private memory.
  * That memory follows as a stream. It goes into the copy while the original, stopped by SIGSTOP before, is still read.
  * Neither runs in the meantime. {@code ppmr-pages} passes the pages on at both ends, and succeeds when each page of the
- * images was delivered. {@code docs/criu.md} has the order of the steps.
+ * images was delivered. {@code docs/internals/criu.md} has the order of the steps.
  *
  * <p>A restored process has its old PIDs, so each rank is restored in its own PID namespace, whose init outlives this
  * service. A process in such a namespace is dumped from inside it, because CRIU does not dump a PID namespace without

@@ -22,7 +22,10 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
-/** {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/transaction.md, "Operators". */
+/**
+ * {@code ppmr resolve}: an operator decides for a migration whose ranks are held; docs/internals/transaction.md,
+ * "Operators".
+ */
 @JsonResult(Resolution.class)
 @Command(
         name = "resolve",

@@ -21,7 +21,8 @@ import picocli.CommandLine.Spec;
 
 /**
  * {@code ppmr pod agent}: {@code mpirun} and {@code mpiexec} start it instead of ssh(1), so that a node's launcher
- * daemon runs in that node's pod; docs/pods.md. It accepts the arguments of ssh: options, a host, a command.
+ * daemon runs in that node's pod; docs/internals/pods.md. It accepts the arguments of ssh: options, a host, a
+ * command.
  */
 @Command(
         name = "agent",

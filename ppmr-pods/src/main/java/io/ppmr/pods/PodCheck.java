@@ -63,7 +63,7 @@ public record PodCheck(Collection<PodTemplate> templates, PodSettings settings, 
         templates = List.copyOf(templates);
     }
 
-    /** Returns all findings, in the order of docs/doctor.md. */
+    /** Returns all findings, in the order of docs/reference/doctor.md. */
     public List<Finding> findings() {
         List<Finding> findings = new ArrayList<>();
         templates.stream()

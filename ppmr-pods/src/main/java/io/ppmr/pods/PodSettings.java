@@ -12,7 +12,7 @@ import java.util.Optional;
  *
  * @param peers the targets of other nodes, which get the notices about addresses that are away
  */
-@Section(name = "pod_runtime", doc = "How this node makes [pods](pods.md), for all templates.")
+@Section(name = "pod_runtime", doc = "How this node makes [pods](../admin/pods.md), for all templates.")
 public record PodSettings(
         @Key(
                 value = "/var/lib/ppmr/pods",

@@ -156,7 +156,7 @@ class PodFaultIT {
 
     @Test
     void shouldStandInTheDocumentationWhenACaseIsAdded() throws Exception {
-        Path page = Path.of(System.getProperty("ppmr.home"), "docs/pods.md");
+        Path page = Path.of(System.getProperty("ppmr.home"), "docs/internals/pods.md");
         assertTrue(Files.readString(page).contains(TABLE), page + " is to have the table of PodFaultIT");
     }
 

@@ -25,7 +25,7 @@ public final class SlurmPart implements ServicePart {
     private static final String ANNOUNCE = "announce";
     private static final String ANNOUNCING = "announcing";
 
-    @Section(name = "announcements", doc = "The jobs that users announce, such as jobs of [Slurm](slurm.md).")
+    @Section(name = "announcements", doc = "The jobs that users announce, such as jobs of [Slurm](../admin/slurm.md).")
     private record Keys(
             @Key(
                     doc = "the directory in which users announce their jobs. Default: announcements are off",

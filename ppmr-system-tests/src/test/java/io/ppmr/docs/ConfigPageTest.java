@@ -24,7 +24,7 @@ class ConfigPageTest {
                 "this tree lacks an optional part");
         assertEquals(
                 ConfigDocs.page(),
-                Files.readString(HOME.resolve("docs/configuration.md")),
-                "docs/configuration.md is stale: ./ppmr config docs > docs/configuration.md");
+                Files.readString(HOME.resolve("docs/reference/configuration.md")),
+                "docs/reference/configuration.md is stale: ./ppmr config docs > docs/reference/configuration.md");
     }
 }

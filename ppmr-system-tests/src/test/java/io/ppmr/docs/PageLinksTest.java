@@ -29,7 +29,7 @@ class PageLinksTest {
     @Test
     void shouldFindWhatEachLinkLeadsTo() throws IOException {
         List<Path> pages = new ArrayList<>();
-        for (String name : List.of("README.md", "CHANGELOG.md", "bench/README.md")) {
+        for (String name : List.of("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "bench/README.md")) {
             pages.add(ROOT.resolve(name));
         }
         try (Stream<Path> docs = Files.walk(ROOT.resolve("docs"))) {

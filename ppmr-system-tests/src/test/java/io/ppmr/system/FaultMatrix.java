@@ -8,8 +8,8 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * The table of faults (docs/transaction.md has it, too): what fails, at which moment of a migration, and what is
- * promised then. {@link FaultMatrixIT} brings each of them about.
+ * The table of faults (docs/internals/transaction.md has it, too): what fails, at which moment of a migration, and what
+ * is promised then. {@link FaultMatrixIT} brings each of them about.
  */
 final class FaultMatrix {
     /**

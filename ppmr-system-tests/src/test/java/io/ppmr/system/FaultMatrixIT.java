@@ -74,7 +74,7 @@ class FaultMatrixIT {
 
     @Test
     void shouldStandInTheDocumentationWhenACaseIsAdded() throws Exception {
-        Path page = Path.of(System.getProperty("ppmr.home"), "docs/transaction.md");
+        Path page = Path.of(System.getProperty("ppmr.home"), "docs/internals/transaction.md");
         assertTrue(Files.readString(page).contains(FaultMatrix.TABLE), page + " is to have the table of FaultMatrix");
     }
 

@@ -24,8 +24,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * A service or a command is killed at a step, the service is started again: the computation exists exactly once, and
- * its result is right (docs/transaction.md, "What is promised"). One pair of services serves all cases, unless one
- * fails.
+ * its result is right (docs/internals/transaction.md, "What is promised"). One pair of services serves all cases,
+ * unless one fails.
  */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class TransactionDeathIT {

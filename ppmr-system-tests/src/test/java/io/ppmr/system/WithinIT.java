@@ -303,7 +303,7 @@ class WithinIT {
         }
     }
 
-    /** The limit that docs/operations.md names: the mount is gone, and with it the writer that aborts on that. */
+    /** The limit of docs/internals/services.md: the mount is gone, and with it the writer that aborts on that. */
     @Tag("soak")
     @Test
     void shouldBreakByNameAndKeepTheOtherRanksWhenTheSourceIsKilledWhileItWrites() throws Exception {

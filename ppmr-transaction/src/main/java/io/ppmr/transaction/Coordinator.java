@@ -26,7 +26,7 @@ import java.util.function.BooleanSupplier;
 /**
  * Runs {@link CoordinatorRules} for one migration. It holds the state, hands effects to the source's
  * {@link EffectExecutor}, and sends unanswered messages again. It also keeps the pause budget, and fences a participant
- * that was unreachable for long enough. See docs/transaction.md.
+ * that was unreachable for long enough. See docs/internals/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. The clock continues while
  * the machine is suspended, because the participants' windows do.

@@ -19,8 +19,9 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Runs {@link ParticipantRules} for one migration at one target. It holds the state, hands effects to the target's
- * {@link EffectExecutor}, and sends unanswered messages again. It also keeps the fence window and the promises. See
- * docs/transaction.md.
+ * {@link EffectExecutor}, and sends unanswered messages again. It also keeps the fence window and the promises.
+ * See
+ * docs/internals/transaction.md.
  *
  * <p>Owned by the migration's thread, which calls {@link #tick} at {@link #nextDeadlineNs}. The clock continues while
  * the machine is suspended. Promises to other nodes and fence windows end at those nodes in that time, too.

@@ -59,7 +59,7 @@ public final class TransportChoice {
 
     /** The configured direction of RDMA copies. */
     public enum RdmaModePreference {
-        /** The target reads if both nodes allow that (docs/rdma.md has the reason). */
+        /** The target reads if both nodes allow that (docs/internals/rdma.md has the reason). */
         AUTO,
         READ,
         WRITE;

@@ -15,7 +15,7 @@ public record CarryPolicy(
                 value = "[]",
                 doc = "files that move with a job that has them open or mapped. The configurations of both nodes must"
                         + " name them. The target writes them as the job's user"
-                        + " ([CRIU](criu.md#files-that-travel-with-the-job))",
+                        + " ([files](../admin/checkpointers.md#files-that-travel-with-a-job))",
                 example = "[\"/local/scratch/**\"]")
         PathPatterns copy,
 

@@ -198,7 +198,7 @@ public final class Installation {
         if (!missing.isEmpty()) {
             told.accept(at(to) + " is for systemd " + systemdRelease + ": left out are " + missing
                     + (systemdRelease < UnitText.TRANSIENT_COMMANDS
-                            ? "; commands are the service's children (docs/systemd.md)"
+                            ? "; commands are the service's children (docs/internals/systemd.md)"
                             : ""));
         }
         modules.addAll(whole.modules());

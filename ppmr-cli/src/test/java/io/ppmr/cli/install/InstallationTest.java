@@ -42,7 +42,7 @@ class InstallationTest {
         write("conf/source.toml", "source");
         write("conf/target.toml", "target");
         write("scripts/setup.sh", "setup");
-        write("docs/operations.md", "docs");
+        write("docs/admin/index.md", "docs");
         write("ppmr-cli/target/lib/a.jar", "a");
         write("ppmr-cli/target/ppmr-cli-1.jar", "cli");
         write("ppmr-checkpoint/target/native/ppmr-launch", "launch");

@@ -82,7 +82,8 @@ public record CheckpointerConfig(
                     doc = "whether the commands run as the job's user, who then owns the image. command: true by"
                             + " default. criu: false by default. With true, CRIU runs unprivileged with"
                             + " CAP_CHECKPOINT_RESTORE only, needs no trusted_users, and moves fewer kinds of jobs"
-                            + " (docs/criu.md). Set the same value on source and target. blcr: always true, leave"
+                            + " (docs/admin/checkpointers.md). Set the same value on source and target."
+                            + " blcr: always true, leave"
                             + " it out",
                     example = "true")
             Optional<Boolean> asJobUser,

@@ -6,17 +6,18 @@ import io.ppmr.daemon.config.file.ResolvedValues;
 import java.util.List;
 
 /**
- * The page of all configuration keys, {@code docs/configuration.md}, made of the records that the files are read into.
- * A test fails if the page is stale.
+ * The page of all configuration keys, {@code docs/reference/configuration.md}, made of the records that the files are
+ * read into. A test fails if the page is stale.
  */
 public final class ConfigDocs {
     private static final String INTRODUCTION = """
             # Configuration
 
-            <!-- Made by: ./ppmr config docs > docs/configuration.md. Change the records in the code, not this page. -->
+            <!-- Made by: ./ppmr config docs > docs/reference/configuration.md.
+            Change the records in the code, not this page. -->
 
             Each service reads one [TOML](https://toml.io/en/v1.0.0) file, once, when it starts. A file with `listen` is
-            a target's, any other a source's. Examples: [conf/](../conf).
+            a target's, any other a source's. Examples: [conf/](../../conf).
 
             ```
             ./ppmr config check FILE        # every mistake at once, with its line and what would be right

@@ -16,7 +16,7 @@ import java.util.logging.Logger;
 /**
  * The log of a program: entries of the journal if standard error is connected to it, otherwise plain lines on standard
  * error. Uses {@code java.util.logging}, to which the command line's program binds SLF4J.
- * docs/systemd.md has the fields.
+ * docs/internals/systemd.md has the fields.
  */
 public final class ServiceLog {
     /** The environment variable that names the least severity: trace, debug, info, warn or error. */

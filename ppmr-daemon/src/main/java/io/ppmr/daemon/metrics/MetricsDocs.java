@@ -28,7 +28,8 @@ public final class MetricsDocs {
     private static final String INTRODUCTION = """
             # Metrics
 
-            <!-- Made by: ./ppmr metrics > docs/metrics.md. Change the meters in the code, not this page. -->
+            <!-- Made by: ./ppmr metrics > docs/reference/metrics.md.
+            Change the meters in the code, not this page. -->
 
             With `port` in `[metrics]` of its [configuration](configuration.md) a service shows its meters at
             `http://127.0.0.1:PORT/metrics`, in Prometheus' text format. Without it there is no endpoint, and no

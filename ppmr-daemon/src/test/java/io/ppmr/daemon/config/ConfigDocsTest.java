@@ -10,7 +10,7 @@ import java.util.Iterator;
 import org.junit.jupiter.api.Test;
 
 class ConfigDocsTest {
-    private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "configuration.md");
+    private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "reference", "configuration.md");
 
     /** The page has the keys of optional parts, too, which this module does not see: a system test compares it all. */
     @Test
@@ -22,8 +22,7 @@ class ConfigDocsTest {
                 found = page.next().equals(line);
             }
             assertTrue(
-                    found,
-                    "docs/configuration.md is stale: ./ppmr config docs > docs/configuration.md; it lacks " + line);
+                    found, PAGE + " is stale: ./ppmr config docs > docs/reference/configuration.md; it lacks " + line);
         }
     }
 

@@ -8,13 +8,13 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 
 class MetricsDocsTest {
-    private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "metrics.md");
+    private static final Path PAGE = Path.of(System.getProperty("ppmr.home"), "docs", "reference", "metrics.md");
 
     @Test
     void shouldBeWhatTheServicesRegisterWhenPageIsRead() throws IOException {
         assertEquals(
                 MetricsDocs.page(),
                 Files.readString(PAGE),
-                "docs/metrics.md is stale: ./ppmr metrics > docs/metrics.md");
+                "docs/reference/metrics.md is stale: ./ppmr metrics > docs/reference/metrics.md");
     }
 }

@@ -22,7 +22,7 @@ import java.util.zip.CRC32C;
 
 /**
  * The manifest of a kept copy of a job's images. It is a text file of lines, with words between single spaces. The last
- * line has the CRC32C of all lines before it. docs/architecture.md draws it. Immutable.
+ * line has the CRC32C of all lines before it. docs/internals/architecture.md draws it. Immutable.
  *
  * @param version version of the ppmr that wrote it
  * @param job the job's name

@@ -17,7 +17,8 @@ import java.util.Optional;
 import java.util.stream.Stream;
 
 /**
- * Checks whether this node can run a service of ppmr, and changes nothing. docs/doctor.md has every check with its
+ * Checks whether this node can run a service of ppmr, and changes nothing. docs/reference/doctor.md has every
+ * check with its
  * reason. Used once, by one thread.
  */
 public final class NodeCheck {
@@ -57,7 +58,7 @@ public final class NodeCheck {
         this.wanted = wanted;
     }
 
-    /** Returns all findings, in the order of docs/doctor.md. {@code root} is {@code /} except in tests. */
+    /** Returns all findings, in the order of docs/reference/doctor.md. {@code root} is {@code /} except in tests. */
     public static List<Finding> findings(Path root, Wanted wanted) {
         NodeCheck check = new NodeCheck(root, wanted);
         check.account();

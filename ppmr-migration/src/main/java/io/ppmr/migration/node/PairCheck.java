@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 /**
  * Checks whether a job of another node could continue at this one. The target runs it, because only the target can read
  * its own files and PIDs. It serves {@code ppmr doctor --peer}, and each migration's start, where a failure is a
- * refusal. docs/doctor.md has every check with its reason.
+ * refusal. docs/reference/doctor.md has every check with its reason.
  */
 public final class PairCheck {
     /** Checks whose failure may be wrong for some jobs. A site may turn them into warnings. */

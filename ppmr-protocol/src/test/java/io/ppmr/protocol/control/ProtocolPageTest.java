@@ -21,7 +21,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** {@code docs/protocol.md} agrees with the code. */
+/** {@code docs/internals/protocol.md} agrees with the code. */
 class ProtocolPageTest {
     private static final Pattern DRAWING_IN_JAVADOC = Pattern.compile("<pre>\\n(.*?) \\* </pre>", Pattern.DOTALL);
 
@@ -33,7 +33,7 @@ class ProtocolPageTest {
         String property = System.getProperty("ppmr.home");
         assertNotNull(property, "system property ppmr.home, the root of the sources");
         home = Path.of(property);
-        page = Files.readString(home.resolve("docs/protocol.md"));
+        page = Files.readString(home.resolve("docs/internals/protocol.md"));
     }
 
     @Test

@@ -19,7 +19,8 @@ import org.agrona.collections.LongHashSet;
  * reader needs next. The rest are <i>general</i>, granted in the order of requests. A few additional chunks are
  * <i>bounce buffers</i>. They receive bytes for a slot that is already assigned, or for staging, and are freed when the
  * bytes were copied. All bytes of a retained file go to staging, by a general chunk or, if none is free, a bounce
- * buffer. {@code docs/architecture.md} explains why this cannot deadlock.
+ * buffer. {@code docs/internals/architecture.md} explains why this cannot
+ * deadlock.
  *
  * <p>A transfer can stall because its programs wait for each other. A restart may wait for a file that its checkpointer
  * writes later, or restarts for chunks that other restarts read only in part. {@link #relieve} resolves such stalls.

@@ -7,7 +7,7 @@ import java.util.List;
  * it was recovered after a restart of the service. Immutable.
  *
  * @param id its name
- * @param phase its phase in the tables of docs/transaction.md
+ * @param phase its phase in the tables of docs/internals/transaction.md
  * @param recovered an earlier run of the service began it
  * @param heldRanks ranks that are stopped on this node
  * @param sinceEpochMs start of the wait, by the knowledge of this run of the service

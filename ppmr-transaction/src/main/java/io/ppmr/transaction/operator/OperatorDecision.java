@@ -4,7 +4,7 @@ import io.ppmr.transaction.journal.FinalOutcome;
 import java.util.Set;
 
 /**
- * The decision of an operator for a migration whose ranks are held, and the operator's assurances (docs/transaction.md,
+ * The decision of an operator for a migration whose ranks are held, and the operator's assurances (docs/internals/transaction.md,
  * "Operators"). Immutable.
  *
  * @param outcome the decision

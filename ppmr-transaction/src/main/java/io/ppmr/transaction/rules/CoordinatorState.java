@@ -37,7 +37,7 @@ public record CoordinatorState(
         }
     }
 
-    /** The phases of docs/transaction.md, "The coordinator". */
+    /** The phases of docs/internals/transaction.md, "The coordinator". */
     public enum CoordinatorPhase {
         NEW,
         PREPARING,

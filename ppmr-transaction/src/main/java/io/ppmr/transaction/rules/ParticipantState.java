@@ -67,7 +67,7 @@ public record ParticipantState(
         static final FenceState NONE = new FenceState(0, false, false);
     }
 
-    /** The phases of docs/transaction.md, "A participant". */
+    /** The phases of docs/internals/transaction.md, "A participant". */
     public enum Phase {
         NOTHING,
         PREPARING,

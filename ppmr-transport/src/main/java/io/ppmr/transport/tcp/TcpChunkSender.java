@@ -30,7 +30,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  *
  * <p>Only one thread writes to a socket at a time, and no other thread waits for it. A chunk that arrives meanwhile is
  * queued, and the writing thread sends it next. If threads waited instead, they would sleep and wake once for every
- * fourth chunk on a node with few cores ({@code docs/performance.md}).
+ * fourth chunk on a node with few cores ({@code docs/results/performance.md}).
  *
  * <p>Connections need no order among each other. At most one chunk of a window is under way, because the next credit
  * for it is granted only after the first arrived.
