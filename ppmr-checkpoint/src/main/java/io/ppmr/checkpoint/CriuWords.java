@@ -8,7 +8,7 @@ import java.util.regex.Pattern;
 
 /**
  * Explains a failure from CRIU's log by one sentence and a remedy. Earlier checks find most of these obstacles, but a
- * job can get one afterwards. docs/criu.md has the table. Immutable, for any thread.
+ * job can get one afterwards. docs/internals/criu.md has the table. Immutable, for any thread.
  */
 final class CriuWords {
     private static final int LONGEST_DETAIL = 300;

@@ -38,7 +38,7 @@ public record PodSettings(
                 value = "[]",
                 doc = "the targets of other nodes with pods. ppmr notifies them when a pod's address is away and"
                         + " when it is back, so that connections continue soon"
-                        + " ([how](pods.md#while-a-pod-is-held)). All nodes can have the same list",
+                        + " ([how](../admin/pods.md#connections-during-a-move)). All nodes can have the same list",
                 example = "[\"node-07:7411\"]")
         List<String> peers) {
     public PodSettings {

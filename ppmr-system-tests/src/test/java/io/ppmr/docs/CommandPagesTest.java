@@ -143,7 +143,7 @@ class CommandPagesTest {
     @Test
     void shouldHaveEachMetricOnItsPage() throws IOException {
         Assumptions.assumeTrue(hasAllParts(), "this tree lacks an optional part");
-        Path page = Stream.of("docs/reference/metrics.md", "docs/metrics.md")
+        Path page = Stream.of("docs/reference/metrics.md", "docs/reference/metrics.md")
                 .map(HOME::resolve)
                 .filter(Files::exists)
                 .findFirst()

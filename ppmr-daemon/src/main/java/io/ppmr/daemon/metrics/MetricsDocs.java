@@ -19,7 +19,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * The page of all meters, {@code docs/metrics.md}, made of the meters that the services register. A test fails if the
+ * The page of all meters, {@code docs/reference/metrics.md}, made of the meters that the services register. A test fails if the
  * page is stale.
  */
 public final class MetricsDocs {

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A record of the journal, one for each step. docs/transaction.md defines which of them are synced. The journal adds
+ * A record of the journal, one for each step. docs/internals/transaction.md defines which of them are synced. The journal adds
  * the time of each.
  */
 public sealed interface TransactionRecord {

@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The coordinator's table of docs/transaction.md as a pure function: no clock, no input or output. An event without a
+ * The coordinator's table of docs/internals/transaction.md as a pure function: no clock, no input or output. An event without a
  * row in the table changes nothing.
  */
 public final class CoordinatorRules {
