@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 
 /**
  * Berkeley Lab Checkpoint/Restart, by cr_checkpoint(1) and cr_restart(1). It writes one context file for each rank,
- * front to back and in the process's own context. The restart reads the file once, front to back. docs/internals/blcr.md
- * describes the tools' behaviour.
+ * front to back and in the process's own context. The restart reads the file once, front to back.
+ * docs/internals/blcr.md describes the tools' behaviour.
  *
  * <p>{@code --noclobber} makes BLCR write under the final name. Its default, a temporary name and a rename at the end,
  * would hide the image until it is finished. {@code cr_restart} stays as the parent of the restored process and ends

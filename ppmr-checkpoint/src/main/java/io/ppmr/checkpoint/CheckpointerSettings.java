@@ -115,7 +115,8 @@ public sealed interface CheckpointerSettings {
                     value = "auto",
                     doc = "criu: how memory travels. streamed: from the stopped original into the held copy,"
                             + " through the pool. images: as image files, which the target stages until they are"
-                            + " complete. auto: streamed if both nodes can and the job gains by it (docs/admin/checkpointers.md)",
+                            + " complete. auto: streamed if both nodes can and the job gains by it"
+                            + " (docs/admin/checkpointers.md)",
                     example = "images")
             PagePolicy pages) {
         public CriuKeys {

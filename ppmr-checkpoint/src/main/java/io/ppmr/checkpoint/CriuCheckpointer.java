@@ -126,7 +126,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         Optional<String> version = kit.versions().of(settings.keys().program());
         if (version.isEmpty()) {
             return Availability.lacking(
-                    String.join(" ", settings.keys().program()) + " does not start", "start it by hand to find the cause");
+                    String.join(" ", settings.keys().program()) + " does not start",
+                    "start it by hand to find the cause");
         }
         String kernel = System.getProperty("os.version");
         if (compare(version.get(), 4, 0) < 0 && compare(kernel, 6, 13) >= 0) {
@@ -292,8 +293,8 @@ record CriuCheckpointer(String name, CheckpointerSettings.Criu settings, ToolKit
         }
         String version = kit.versions().of(settings.keys().program()).orElse("");
         if (version.isEmpty()) {
-            return Optional.of(String.join(" ", settings.keys().program())
-                    + " reports no version, so  CRIU cannot be run here");
+            return Optional.of(
+                    String.join(" ", settings.keys().program()) + " reports no version, so CRIU cannot be run here");
         }
         if (!VERSION.matcher(version).find() || compare(version, 4, 0) < 0 || compare(version, 4, 2) > 0) {
             return Optional.of("this CRIU (" + version + ") is not known to hand over its pages as 4.0 to 4.2 do");

@@ -45,8 +45,8 @@ import org.slf4j.LoggerFactory;
  * {@link SettingsRestore} restores. A user decides how many lines there are. Unless they are few, they are in a file
  * until {@link #close}, and both sides read them one by one. Owned by one thread.
  *
- * <p>The kernel shows the securebits of another process nowhere, so they are not included. docs/internals/security.md has their
- * bounds.
+ * <p>The kernel shows the securebits of another process nowhere, so they are not included. docs/internals/security.md
+ * has their bounds.
  */
 public final class ProcessPrivileges implements Closeable {
     private static final Logger LOG = LoggerFactory.getLogger(ProcessPrivileges.class);

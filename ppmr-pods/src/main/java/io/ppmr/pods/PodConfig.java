@@ -32,9 +32,8 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
     @Section(
             name = "pods",
             many = true,
-            doc = "What root grants to users who run [pods](../admin/pods.md) of this kind. Without such a section no user"
-                    + " can"
-                    + " run pods.")
+            doc = "What root grants to users who run [pods](../admin/pods.md) of this kind. Without such a section no"
+                    + " user can run pods.")
     record PodKeys(
             PodTemplate.PodNetwork network,
 

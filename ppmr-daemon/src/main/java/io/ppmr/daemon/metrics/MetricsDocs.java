@@ -19,8 +19,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * The page of all meters, {@code docs/reference/metrics.md}, made of the meters that the services register. A test fails if the
- * page is stale.
+ * The page of all meters, {@code docs/reference/metrics.md}, made of the meters that the services register. A test
+ * fails if the page is stale.
  */
 public final class MetricsDocs {
     private static final int CHUNK_BYTES = 16 << 10;

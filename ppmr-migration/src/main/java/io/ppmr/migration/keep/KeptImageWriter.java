@@ -22,9 +22,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The kept images of one attempt, while they are written (docs/internals/architecture.md, "Kept images"). Writers of images put
- * their changes into its buffer. Its one daemon thread applies them to files. If the files fail or are too slow, the
- * copy ends with a warning, and the migration continues. Made and closed by the migration's thread.
+ * The kept images of one attempt, while they are written (docs/internals/architecture.md, "Kept images"). Writers of
+ * images put their changes into its buffer. Its one daemon thread applies them to files. If the files fail or are too
+ * slow, the copy ends with a warning, and the migration continues. Made and closed by the migration's thread.
  */
 final class KeptImageWriter implements ImageTee, AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(KeptImageWriter.class);

@@ -14,7 +14,8 @@ import java.util.List;
  */
 @Section(
         name = "files",
-        doc = "The files that jobs have open and that exist on each node separately ([CRIU](../internals/criu.md#files)).")
+        doc = "The files that jobs have open and that exist on each node separately"
+                + " ([CRIU](../internals/criu.md#files)).")
 public record JobFiles(
         @Key(
                 value = "[\"" + JobFiles.SSSD + "\", \"" + JobFiles.NSCD + "\", \"" + JobFiles.NSCD_CACHE + "\", \""

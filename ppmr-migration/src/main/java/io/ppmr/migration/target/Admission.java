@@ -215,8 +215,8 @@ final class Admission {
         }
         int connections = begin.transfer().dataConnections();
         if (connections < 1 || connections > MAX_DATA_CONNECTIONS) {
-            reasons.add("it requests " + connections + " data connections; the limits are 1 and "
-                    + MAX_DATA_CONNECTIONS);
+            reasons.add(
+                    "it requests " + connections + " data connections; the limits are 1 and " + MAX_DATA_CONNECTIONS);
         }
         if (begin.ranks().isEmpty()
                 || Set.copyOf(begin.ranks()).size() != begin.ranks().size()) {
@@ -320,8 +320,7 @@ final class Admission {
                     + " the job, and this node's copy_limit is "
                     + settings.carry().copyLimit() + ". Remedy: raise copy_limit in [files] of its configuration");
         }
-        long waitingBytes =
-                introduction.job().residentBytes()
+        long waitingBytes = introduction.job().residentBytes()
                 - introduction.job().streamableBytes()
                 + begin.transfer().carriedBytes();
         return begin.transfer().carriedBytes() == 0 || waitingBytes <= introduction.stagingBytes()

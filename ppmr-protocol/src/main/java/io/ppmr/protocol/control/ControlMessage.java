@@ -16,8 +16,8 @@ import org.agrona.DirectBuffer;
 public sealed interface ControlMessage extends Message {
     /**
      * A step of the commit protocol. It may be the first message of a connection, so it contains the migration's name.
-     * docs/internals/transaction.md lists the answers to each. The frame contains the attempt. Each message may arrive twice,
-     * late, or never.
+     * docs/internals/transaction.md lists the answers to each. The frame contains the attempt. Each message may arrive
+     * twice, late, or never.
      */
     sealed interface OfTransaction extends ControlMessage {
         /** The migration's name. */

@@ -19,10 +19,10 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * The journal of a service in an append-only memory-mapped file; see docs/internals/transaction.md, "The journal". A full file
- * becomes {@code NAME.NUMBER}, for history. A new one starts with every record of the open migrations, and with the
- * recent outcomes, because another node may still query them. Records stay in the file. The heap has only the names of
- * open migrations.
+ * The journal of a service in an append-only memory-mapped file; see docs/internals/transaction.md, "The journal". A
+ * full file becomes {@code NAME.NUMBER}, for history. A new one starts with every record of the open migrations, and
+ * with the recent outcomes, because another node may still query them. Records stay in the file. The heap has only the
+ * names of open migrations.
  *
  * <p>Each service has one, and holds a lock on {@code NAME.lock}. Any thread.
  */

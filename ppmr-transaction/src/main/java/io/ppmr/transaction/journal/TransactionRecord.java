@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A record of the journal, one for each step. docs/internals/transaction.md defines which of them are synced. The journal adds
- * the time of each.
+ * A record of the journal, one for each step. docs/internals/transaction.md defines which of them are synced. The
+ * journal adds the time of each.
  */
 public sealed interface TransactionRecord {
     /** Returns the name of the migration. */

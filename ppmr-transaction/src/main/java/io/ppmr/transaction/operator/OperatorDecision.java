@@ -4,8 +4,8 @@ import io.ppmr.transaction.journal.FinalOutcome;
 import java.util.Set;
 
 /**
- * The decision of an operator for a migration whose ranks are held, and the operator's assurances (docs/internals/transaction.md,
- * "Operators"). Immutable.
+ * The decision of an operator for a migration whose ranks are held, and the operator's assurances
+ * (docs/internals/transaction.md, "Operators"). Immutable.
  *
  * @param outcome the decision
  * @param targetsOff targets, by their names in the plan, whose nodes are off for good

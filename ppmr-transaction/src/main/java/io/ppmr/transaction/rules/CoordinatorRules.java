@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The coordinator's table of docs/internals/transaction.md as a pure function: no clock, no input or output. An event without a
- * row in the table changes nothing.
+ * The coordinator's table of docs/internals/transaction.md as a pure function: no clock, no input or output. An event
+ * without a row in the table changes nothing.
  */
 public final class CoordinatorRules {
     private CoordinatorRules() {}

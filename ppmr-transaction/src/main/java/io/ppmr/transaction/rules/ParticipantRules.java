@@ -19,8 +19,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The participant's table of docs/internals/transaction.md as a pure function: no clock, no input or output. An event without a
- * row in the table changes nothing. {@link PeerRules} has the messages between participants.
+ * The participant's table of docs/internals/transaction.md as a pure function: no clock, no input or output. An event
+ * without a row in the table changes nothing. {@link PeerRules} has the messages between participants.
  */
 public final class ParticipantRules {
     private ParticipantRules() {}

@@ -149,10 +149,9 @@ class ConnectorTest {
         IOException refused = assertThrows(IOException.class, connector::control);
         assertTrue(
                 refused.getMessage()
-                        .contains(
-                                "cannot be reached: " + CLOSED
-                                        + ": Connection refused; the other addresses did not respond in time"
-                                        + " (is its ppmr service"),
+                        .contains("cannot be reached: " + CLOSED
+                                + ": Connection refused; the other addresses did not respond in time"
+                                + " (is its ppmr service"),
                 refused.getMessage());
     }
 
