@@ -5,7 +5,7 @@
  *   ppmr-pages target --images DIR --work DIR --pids-file FILE -- CRIU restore ARGUMENT...
  *
  * The pages are CRIU's lazy pages. `criu dump --lazy-pages` writes everything else into its images, reports that on its
- * status descriptor, and then waits in its page server. The processes stay in ptrace-stop meanwhile, so that even a
+ * status descriptor, and then waits in its page server. The processes stay in ptrace-stop until then, so that even a
  * SIGCONT leaves them stopped. The source reads the pages from the processes' memory during this wait, and then closes
  * the connection to the page server: CRIU ends as after a transfer. CRIU's exit status proves nothing about the pages.
  *
@@ -989,7 +989,7 @@ static int run_source(const char *images_path, const char *scratch_path, int roo
     /* While CRIU waits in its page server no signal continues the processes; afterwards one could. */
     if (waitpid(criu, NULL, WNOHANG) != 0) {
         dump_pid = 0;
-        fail("CRIU ended before all pages were read, so the processes may have run meanwhile");
+        fail("CRIU ended before all pages were read, so the processes may have run before that");
     }
     shutdown(pair[0], SHUT_RDWR);
     int end = wait_for(criu);

@@ -122,7 +122,7 @@ public final class BufferPool {
 
     /**
      * Zeroes each free chunk that was claimed since it was last zeroed. Call this between two jobs, because a transport
-     * may expose the whole pool to its peer during a session. The free chunks cannot be claimed meanwhile.
+     * may expose the whole pool to its peer during a session. The free chunks cannot be claimed in that time.
      *
      * @return the number of chunks that are not free and so keep their contents
      */

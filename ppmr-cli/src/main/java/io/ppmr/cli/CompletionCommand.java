@@ -10,7 +10,7 @@ import picocli.CommandLine.Spec;
 @Command(
         name = "completion",
         description = {
-            "Prints the script by which a shell completes commands and options of ppmr.",
+            "Prints a script for a shell, which then completes commands and options of ppmr.",
             "ppmr install puts both scripts in place."
         },
         mixinStandardHelpOptions = true)

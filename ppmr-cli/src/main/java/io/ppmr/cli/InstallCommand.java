@@ -42,7 +42,7 @@ public final class InstallCommand implements Callable<Integer> {
             names = "--root",
             paramLabel = "DIR",
             defaultValue = "/",
-            description = "a directory that stands for / while a package is made (default: ${DEFAULT-VALUE})")
+            description = "a directory in place of / while a package is made (default: ${DEFAULT-VALUE})")
     private Path root;
 
     @Option(

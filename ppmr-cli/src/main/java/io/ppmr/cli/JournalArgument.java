@@ -20,7 +20,7 @@ final class JournalArgument {
     @Option(
             names = "--journal",
             paramLabel = "PATH",
-            description = "a service's journal, or its directory (default: as the configuration says)")
+            description = "a service's journal, or its directory (default: that of the configuration)")
     private Path journal;
 
     /** The only journal that is meant; refused if this node has a source and a target. */

@@ -27,7 +27,7 @@ public final class SocketArgument {
     @Option(
             names = {"-s", "--socket"},
             paramLabel = "PATH",
-            description = "the service's control socket (default: PPMR_SOCKET, or as the configuration says)")
+            description = "the service's control socket (default: PPMR_SOCKET, or that of the configuration)")
     private Path socket;
 
     @Option(

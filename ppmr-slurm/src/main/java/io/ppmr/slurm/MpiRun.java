@@ -36,7 +36,7 @@ public final class MpiRun extends JobRun {
 
     /** Matches a line of a step that keeps a pod: the address of the pod, or that the pod is gone. */
     private static final Pattern KEPT = Pattern.compile("ppmr-pod \\S+ (?:at ([0-9.]+)/([0-9]{1,2})|gone)");
-    /** The only variable of Slurm that does not tell a program that it runs in a job. */
+    /** The only variable of Slurm that a program outside a job may have, too. */
     private static final String SLURM_CONF = "SLURM_CONF";
 
     /** The supported MPI libraries. */

@@ -5,6 +5,7 @@ import io.ppmr.cli.help.CommandList.ListedCommand;
 import io.ppmr.daemon.service.ExitCode;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import picocli.CommandLine;
 
 /**
@@ -17,6 +18,9 @@ public final class ReferencePages {
 
     private static final String MADE =
             "<!-- Made by: ./ppmr reference docs/reference/cli. Change the commands in the code, not this page. -->\n";
+
+    /** A page has one sentence a line. */
+    private static final Pattern SENTENCE_END = Pattern.compile("(?<=[.!?]) +(?=[A-Z\"(])");
 
     private ReferencePages() {}
 
@@ -91,7 +95,9 @@ public final class ReferencePages {
                 .append(".\n\n```\n")
                 .append(page.synopsis())
                 .append("\n```\n\n");
-        page.description().forEach(sentence -> text.append(sentence).append('\n'));
+        page.description()
+                .forEach(part ->
+                        text.append(SENTENCE_END.matcher(part).replaceAll("\n")).append('\n'));
         if (!page.subcommands().isEmpty()) {
             text.append("\n| Command | Meaning |\n|---|---|\n");
             page.subcommands().forEach(one -> row(text, "[" + one.name() + "](" + file(one) + ")", one.header()));

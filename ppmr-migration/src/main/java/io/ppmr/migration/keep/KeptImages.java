@@ -61,7 +61,7 @@ public final class KeptImages {
         }
         if (!Files.exists(directory.resolve(ImageManifest.FILE_NAME))) {
             List<Path> inside = copiesIn(directory);
-            throw refused(directory + " is no kept copy: itcontains no file " + ImageManifest.FILE_NAME
+            throw refused(directory + " is no kept copy: it contains no file " + ImageManifest.FILE_NAME
                     + (inside.isEmpty() ? "" : ". Use one of the copies in it: " + inside));
         }
         requireRootOwned(directory);

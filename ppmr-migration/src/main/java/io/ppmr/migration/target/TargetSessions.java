@@ -526,7 +526,7 @@ final class TargetSessions {
                         service.transports().direct(),
                         buffers.pool(),
                         from.link(),
-                        taker -> listener.forwardData(from.session(), taker));
+                        receiver -> listener.forwardData(from.session(), receiver));
             }
         };
     }
