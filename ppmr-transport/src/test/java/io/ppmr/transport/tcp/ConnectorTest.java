@@ -159,7 +159,7 @@ class ConnectorTest {
     void shouldNameTheHostWhenTheNameServiceDoesNotKnowIt() {
         IOException refused = assertThrows(
                 IOException.class, () -> connector(unresolved(), DEADLINE).control());
-        assertTrue(refused.getMessage().startsWith("target host spare is not known"), refused.getMessage());
+        assertTrue(refused.getMessage().startsWith("target host spare is unknown"), refused.getMessage());
     }
 
     @Test
