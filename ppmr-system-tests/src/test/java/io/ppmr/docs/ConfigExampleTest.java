@@ -58,7 +58,7 @@ class ConfigExampleTest {
             lines.replaceAll(withSection(heading));
             String mistakes = mistakes(role, lines);
             assertFalse(
-                    mistakes.contains("no such key") || mistakes.contains("will not do") || mistakes.contains("TOML"),
+                    mistakes.contains("no such key") || mistakes.contains("is not valid") || mistakes.contains("TOML"),
                     line + ": " + mistakes);
             set++;
         }

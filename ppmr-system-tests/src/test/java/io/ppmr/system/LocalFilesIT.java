@@ -65,7 +65,7 @@ class LocalFilesIT {
                 checkpointer = "criu"
                 ranks = [{rank = 0, pid_file = "%3$s/pid"}]
                 """.formatted(local, USER.uid(), jobFolder),
-                "unknown_users = true\nrehearsals = 0\n",
+                "unknown_users = true\nwarm_up_migrations = 0\n",
                 criu);
     }
 

@@ -138,7 +138,7 @@ class ResolveIT {
             says(
                     ppmr(REFUSED, pair, SOURCE, "resolve", id, "--rollback"),
                     "the computation is not whole",
-                    "nothing was decided: add --yes");
+                    "nothing was decided. Remedy: add --yes");
             job.standsStill();
             ppmr(OK, pair, SOURCE, "resolve", id.substring(0, 8), "--rollback", "--yes");
             job.runsHere(1);

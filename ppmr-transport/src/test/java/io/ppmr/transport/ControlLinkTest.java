@@ -233,7 +233,7 @@ class ControlLinkTest {
     void shouldRefuseAnotherVersion() throws Exception {
         LinkRunner far = run(pair.far(), ATTEMPT, MINUTE_NS);
         write(value(FrameType.SYNC, ATTEMPT, 1).put(4, (byte) 1));
-        names(ProtocolException.class, far.awaitFailure(), "speaks version 1");
+        names(ProtocolException.class, far.awaitFailure(), "uses version 1 of the protocol");
     }
 
     @Test
