@@ -117,7 +117,7 @@ class SentChunksTest {
         ProtocolException e = assertThrows(
                 ProtocolException.class,
                 () -> fixture.advertise(1, slot, CHUNK_BYTES, TransferFixture.bytes(10), 0, 0));
-        assertTrue(e.getMessage().contains("where chunks come by themselves"), e.getMessage());
+        assertTrue(e.getMessage().contains("this transport does not use RDMA Read"), e.getMessage());
     }
 
     /** The agent does not check in between: the first chunk's credit is used when the second is requested. */
