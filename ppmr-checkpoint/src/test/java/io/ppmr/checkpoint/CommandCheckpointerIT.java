@@ -240,7 +240,7 @@ class CommandCheckpointerIT {
                 "ln -s " + secret + " \"$1\"",
                 "symbolic link",
                 "echo root:secret > \"$1\"",
-                "does not hold a PID alone");
+                "must contain only a PID");
         for (Map.Entry<String, String> attack : attacks.entrySet()) {
             String output = failure(namingPids(true, attack.getKey() + "; sleep 1000"), fixture.work("r"));
             assertTrue(output.contains("restart-5.pid") && output.contains(attack.getValue()), output);

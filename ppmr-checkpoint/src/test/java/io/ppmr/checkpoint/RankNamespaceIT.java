@@ -152,7 +152,7 @@ class RankNamespaceIT {
         words[word] = words[word].substring(0, words[word].length() - 1) + (words[word].endsWith("1") ? "2" : "1");
         Files.writeString(record(namespace), String.join(" ", words) + "\n");
         assertEquals(Optional.empty(), around(member));
-        requireNotEntered(namespace, "its record in /run/ppmr/namespaces is of another one");
+        requireNotEntered(namespace, "its record in /run/ppmr/namespaces belongs to another process");
     }
 
     @Test

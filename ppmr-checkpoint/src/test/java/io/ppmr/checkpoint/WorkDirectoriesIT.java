@@ -208,7 +208,7 @@ class WorkDirectoriesIT {
         String output = assertThrows(
                         CheckpointException.class, () -> tool.run(Map.of(), fixture.work("tool"), fixture.programs))
                 .getMessage();
-        assertTrue(output.endsWith("it says: Error (criu/mount.c:2): the reason"), output);
+        assertTrue(output.endsWith("its output: Error (criu/mount.c:2): the reason"), output);
     }
 
     @Test

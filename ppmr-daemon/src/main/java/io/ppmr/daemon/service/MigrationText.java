@@ -13,7 +13,7 @@ public final class MigrationText {
     private static final double MIB = 1024.0 * 1024.0;
     private static final int SHOWN_OF_ID = 8;
     private static final String REMEDY = "Remedy: ";
-    private static final Pattern PARTS_OF_A_REASON = Pattern.compile("; (?=it says: |its log /)|\\. (?=Remedy: )");
+    private static final Pattern PARTS_OF_A_REASON = Pattern.compile("; (?=its output: |its log /)|\\. (?=Remedy: )");
 
     private MigrationText() {}
 

@@ -76,7 +76,7 @@ class CreditLedgerTest {
                         }
                     })
                     .getMessage();
-            assertTrue(message.contains("more than 256 windows that it is not blocked at"), message);
+            assertTrue(message.contains("more than 256 windows ahead"), message);
         }
     }
 

@@ -158,7 +158,7 @@ class StagedFileTest {
         }
         String message = assertThrows(ImageException.class, () -> file.write(address, 1, 2L * Staging.MAX_PARTS + 1))
                 .getMessage();
-        assertTrue(message.contains("more than 131072 pieces that are no whole pages"), message);
+        assertTrue(message.contains("more than 131072 pieces that are not whole pages"), message);
         file.close();
         assertEquals(0, staging.usedBytes());
     }

@@ -122,7 +122,7 @@ class TransferTest {
                 fixture.value(FrameType.SYNC, 1, token);
             }
         });
-        assertTrue(refusal.getMessage().contains("more than 16384 fsyncs at once"), refusal.getMessage());
+        assertTrue(refusal.getMessage().contains("more than 16384 pending fsyncs"), refusal.getMessage());
     }
 
     @Test
@@ -165,7 +165,7 @@ class TransferTest {
     @Test
     void shouldFailByNameWhenNamesDiffer() throws Exception {
         fixture.transfer.onNameChange(new DataMessage.Removed("/rank-0/none"));
-        assertTrue(fixture.failure().contains("names at the source and here differ"), fixture.failure());
+        assertTrue(fixture.failure().contains("names at the source and at the target differ"), fixture.failure());
     }
 
     @Test
