@@ -157,7 +157,7 @@ class WithinIT {
         return source.open().stream()
                 .map(OpenMigration::waitsFor)
                 .anyMatch(waitsFor ->
-                        waitsFor != null && waitsFor.contains("thrown away") && waitsFor.contains("discard_deadline"));
+                        waitsFor != null && waitsFor.contains("discarded") && waitsFor.contains("discard_deadline"));
     }
 
     // ---- every failure, at every step ------------------------------------------------------------------------------
