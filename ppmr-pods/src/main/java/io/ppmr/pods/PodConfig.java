@@ -147,7 +147,7 @@ public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings
         return shares;
     }
 
-    /** Returns true if a host can have the address; reports one that no host can have. */
+    /** Returns true if a host can have the address. Reports an address that no host can have. */
     private static boolean isHost(
             ConfigFile.FileSection<ShareKeys> entry, String key, Ipv4Address address, int prefix) {
         if (address != null && !address.isHost(prefix)) {

@@ -25,14 +25,14 @@ final class PodEnds {
     private static final int EINTR = 4;
 
     private final ProcessTable processes;
-    /** The processes that a thread waits for; guarded by this. */
+    /** The processes that a thread waits for. Guarded by this. */
     private final Set<ProcessIdentity> watched = new HashSet<>();
 
     PodEnds(ProcessTable processes) {
         this.processes = processes;
     }
 
-    /** Calls the task on a thread of its own after a process ended; does nothing if it is already watched. */
+    /** Calls the task on a thread of its own after a process ended. Does nothing if the process is already watched. */
     synchronized void watch(ProcessIdentity init, Runnable then) {
         if (!watched.add(init)) {
             return;

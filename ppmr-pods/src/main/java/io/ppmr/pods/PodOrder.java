@@ -11,8 +11,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * An order of a user: to run a pod, or a further command in one. Root opens none of its paths: the user opens directory
- * and files, in the pod. Immutable; a request of the control socket.
+ * An order of a user: to run a pod, or a further command in one. Root opens none of its paths. The user opens directory
+ * and files, in the pod. Immutable. A request of the control socket.
  *
  * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
  *     are not read
@@ -21,7 +21,7 @@ import java.util.regex.Pattern;
  * @param directory the working directory; null for /tmp
  * @param input the file of its standard input; null for /dev/null
  * @param output the file that its standard output is appended to; null for /dev/null
- * @param error the same for its standard error; null for where the output goes
+ * @param error the file that its standard error is appended to; null for the output's file
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 public record PodOrder(
@@ -43,7 +43,7 @@ public record PodOrder(
                 new PodSpecification(name, null, null, List.of(), command), null, null, null, null, null, null);
     }
 
-    /** Returns the same order, whose output goes to a file in the pod. */
+    /** Returns the same order with its output redirected to a file in the pod. */
     public PodOrder withOutput(String file) {
         return new PodOrder(specification, address, user, directory, input, file, error);
     }

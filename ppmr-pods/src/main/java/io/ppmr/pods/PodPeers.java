@@ -26,10 +26,10 @@ final class PodPeers {
 
     private final Pods pods;
     private final PodQuiet quiet;
-    /** Maximum number of leases of one address; each migration has one. */
+    /** Maximum number of leases of one address. Each migration has one. */
     private static final int MOST_LEASES = 64;
 
-    /** The leases by address and by the lock that ends each; guarded by this. */
+    /** The leases by address and by the lock that ends each. Guarded by this. */
     private final Map<Ipv4Address, Map<String, Lease>> leases = new HashMap<>();
     /** Guarded by this. */
     private Thread watch;

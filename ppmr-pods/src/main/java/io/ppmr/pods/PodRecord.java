@@ -30,9 +30,9 @@ import java.util.Optional;
  * @param mounts directories of the node that it sees
  * @param startedAtMs its start, in milliseconds since 1970 UTC
  * @param init its PID 1; null while the service makes it
- * @param begun whether its command began; a pod with an init and without a command is half made
+ * @param begun whether its command began. A pod with an init and without a command is half made
  * @param network the number of its network namespace; 0 before that exists
- * @param move the migration that takes it away or brings it; null for none
+ * @param move the migration that removes or brings it; null for none
  */
 public record PodRecord(
         PodSpecification specification,
@@ -103,12 +103,12 @@ public record PodRecord(
         return Integer.toUnsignedString(uid) + "/" + name();
     }
 
-    /** Returns true while a migration takes it away or brings it. */
+    /** Returns true while a migration removes or brings it. */
     boolean moves() {
         return move != null;
     }
 
-    /** Returns true if that migration takes it away or brings it. */
+    /** Returns true if that migration removes or brings it. */
     boolean movesBy(String migration) {
         return move != null && move.migration().equals(migration);
     }
@@ -123,7 +123,7 @@ public record PodRecord(
         return Integer.toUnsignedString(uid) + "-" + name();
     }
 
-    /** Writes it into a folder; it is on the disk when this returns. */
+    /** Writes it into a folder. It is on the disk when this returns. */
     void write(Path folder) throws IOException {
         Path part = folder.resolve(FILE + ".part");
         try (FileChannel channel = FileChannel.open(
@@ -140,7 +140,7 @@ public record PodRecord(
         }
     }
 
-    /** Reads that of a folder; empty if there is none, so that nothing of the pod was made. */
+    /** Reads the record in a folder. Empty if there is none, which means that the pod was not made. */
     static Optional<PodRecord> read(Path folder) throws IOException {
         try {
             return Optional.of(MAPPER.readValue(Files.readAllBytes(folder.resolve(FILE)), PodRecord.class));

@@ -51,7 +51,7 @@ public record PodSettings(
         return peers.stream().map(PodSettings::peer).flatMap(Optional::stream).toList();
     }
 
-    /** Parses the address of a peer; empty if it is none. */
+    /** Parses the address of a peer. Returns empty if the text is no address. */
     static Optional<HostPort> peer(String word) {
         return HostPort.parse(word).filter(peer -> peer.port() > 0);
     }

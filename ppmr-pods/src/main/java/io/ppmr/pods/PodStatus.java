@@ -6,12 +6,11 @@ import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
 
 /**
- * The status of a pod, for users. Immutable; an answer on the control socket.
+ * The status of a pod, for users. Immutable. An answer on the control socket.
  *
  * @param name its full name, UID/NAME
  * @param specification the pod as its user ordered it, without the environment
- * @param state {@code running}, {@code moving} while it is being moved, or {@code ended} for one whose command was over
- *     at once
+ * @param state {@code running}, {@code moving} during a move, or {@code ended} for a pod whose command ended at once
  * @param addresses its addresses
  * @param prefixBits how many leading bits of the IPv4 address name the network; 0 if its template is gone
  * @param bridge the bridge that its virtual cable is plugged into

@@ -130,7 +130,7 @@ public record PodTemplate(
         return shares.stream().anyMatch(share -> share.uid() == uid && share.has(address));
     }
 
-    /** Returns the IPv6 address that belongs to an IPv4 address; empty for none. */
+    /** Returns the IPv6 address that belongs to an IPv4 address, or empty for none. */
     String address6Of(Ipv4Address address) {
         return network.network6().map(six -> six.addressOf(address)).orElse("");
     }

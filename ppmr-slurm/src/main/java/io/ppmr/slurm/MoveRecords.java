@@ -43,7 +43,7 @@ public record MoveRecords(Path directory) {
     /** Maximum number of records of one user. */
     static final int MAX_RECORDS = 1024;
 
-    /** Records that a migration begins; call it before the migration touches the job's processes. */
+    /** Records that a migration begins. Call it before the migration touches the job's processes. */
     public void begin(JobName job) {
         removeOld(directory, job);
         write(directory, job, "underway\n");

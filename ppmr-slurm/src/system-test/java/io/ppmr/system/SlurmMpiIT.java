@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** MPI jobs of an ordinary user under a real Slurm, whose ranks are in pods on two nodes beside the spare. */
+/** MPI jobs of an ordinary user under a real Slurm. Their ranks are in pods on two nodes beside the spare. */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 @Tag("soak")
 class SlurmMpiIT {

@@ -85,8 +85,8 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
 
     /**
      * @param trusted a line of the checkpointer of pods
-     * @param directory of what is known of pods, in the cluster's folder
-     * @param node the number of the node, which gives out one address; 0 for one that takes them all
+     * @param directory the directory of the pods' records, in the cluster's folder
+     * @param node the number of the node, which grants one address; 0 for a node that grants all of them
      */
     private String pods(String trusted, String directory, int node) {
         return pods.map(template -> """

@@ -123,7 +123,7 @@ class WaitingJobsIT {
                 .contains("ppmr-rank 0 started"));
     }
 
-    /** Reads what became of a user's job; empty while nothing has. */
+    /** Reads the outcome of a user's job. Empty while there is none. */
     private String outcome(int uid) throws IOException {
         Path record = directory.resolve("announced/moves/" + uid + "/slurm-7.0");
         return Files.exists(record) ? Files.readString(record).split(" ", 2)[0].strip() : "";

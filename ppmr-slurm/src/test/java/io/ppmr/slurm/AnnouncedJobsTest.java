@@ -147,7 +147,7 @@ class AnnouncedJobsTest {
         assertEquals(List.of(Integer.toString(uid)), namesIn(all));
     }
 
-    /** The service writes as root: where, is not for a user to say. */
+    /** The service writes as root, so a user cannot choose the place. */
     @Test
     void shouldLetAJobsOwnerMoveItButNotSayWhereACopyIsKept() throws Exception {
         announce(2, self.startTimeTicks(), "criu");
@@ -169,7 +169,7 @@ class AnnouncedJobsTest {
         assertFalse(requests.isOwner(new ControlRequest.Migrate(null, List.of(), null, true), owner), "the trigger's");
     }
 
-    /** Each failure stands in the journal for a month. */
+    /** Each failure is in the journal for a month. */
     @Test
     void shouldRefuseByNameWhenAUsersMigrationsFailOneAfterTheOther() throws Exception {
         announce(2, self.startTimeTicks(), "criu");
