@@ -203,12 +203,12 @@ public record SourceConfig(
                 : new JobNotes(job, ranks, configured.others(), configured.hooks());
     }
 
-    /** Reads a file on its node; throws with all mistakes. */
+    /** Reads a file on its node. Throws with all mistakes. */
     public static SourceConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** Reads a file; values that only its node has are null on other nodes. */
+    /** Reads a file. Values that only its node has are null on other nodes. */
     static SourceConfig read(ConfigFile file) throws ConfigException {
         ROLE.requireRoleOf(file);
         ConfigFile.FileSection<SourceTop> top = ROLE.topOf(file, SourceTop.class);

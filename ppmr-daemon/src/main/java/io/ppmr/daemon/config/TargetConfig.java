@@ -157,12 +157,12 @@ public record TargetConfig(
      */
     public record OwnStaging(Path mountPoint, long sizeBytes) {}
 
-    /** Reads a file on its node; throws with all mistakes. */
+    /** Reads a file on its node. Throws with all mistakes. */
     public static TargetConfig load(Path file) throws ConfigException {
         return read(new ConfigFile(file, true));
     }
 
-    /** Reads a file; values that only its node has are null on other nodes. */
+    /** Reads a file. Values that only its node has are null on other nodes. */
     static TargetConfig read(ConfigFile file) throws ConfigException {
         ROLE.requireRoleOf(file);
         ConfigFile.FileSection<TargetTop> top = ROLE.topOf(file, TargetTop.class);

@@ -23,7 +23,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** A request to a service's control socket. One thread, one request; closed by its owner, from any thread. */
+/** A request to a service's control socket. One thread, one request. Closed by its owner, from any thread. */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 
@@ -155,7 +155,7 @@ public final class ControlClient implements AutoCloseable {
         return protocol.value(answer.get(key), type);
     }
 
-    /** Subscribes to the running migration, or to the next one; {@link #awaitReport} follows. */
+    /** Subscribes to the running migration, or to the next one. {@link #awaitReport} follows. */
     public void watch() throws IOException {
         ask(ControlProtocol.WATCH, new ControlRequest.Plain(), ANSWER_LIMIT);
     }

@@ -16,7 +16,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /**
- * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. Immutable; called
+ * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. Immutable. Called
  * concurrently on the connections' threads.
  *
  * @param fields the type of its fields
@@ -25,7 +25,10 @@ import java.util.function.Supplier;
  * @param answerer answers it
  */
 public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> owners, Answerer<T> answerer) {
-    /** Creates one for users who may control the service or, if it only reads, may read its status. */
+    /**
+     * Creates a request for users who may control the service. A request that only reads is also for users who may read
+     * its status.
+     */
     public ControlRequest(Class<T> fields, boolean readsOnly, Answerer<T> answerer) {
         this(fields, readsOnly, (request, user) -> false, answerer);
     }
@@ -66,7 +69,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
     }
 
-    /** Cancels a migration; {@code id} is its name, or the first characters of its name. */
+    /** Cancels a migration. {@code id} is its name, or the first characters of its name. */
     public record Cancel(String id) {
         public Cancel {
             id = id == null ? "" : id;
@@ -110,7 +113,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         }
     }
 
-    /** Carries out an operator's decision, or describes its consequences. Any thread; blocks it. */
+    /** Carries out an operator's decision, or describes its consequences. Called on any thread, and blocks it. */
     @FunctionalInterface
     public interface Resolver {
         /**
@@ -129,7 +132,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
         return new ControlRequest<>(ResolveRequest.class, false, (request, with) -> request.answer(resolver, with));
     }
 
-    /** Returns the request for the status of a service; {@code status} is called on any thread. */
+    /** Returns the request for the status of a service. Calls {@code status} on any thread. */
     public static ControlRequest<Plain> status(Supplier<ControlStatus> status) {
         return new ControlRequest<>(
                 Plain.class, true, (request, with) -> with.say(ControlProtocol.STATUS, status.get()));
@@ -166,9 +169,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
             lines.write(to -> protocol.write(to, key, value), WRITE_LIMIT);
         }
 
-        /**
-         * Returns true while the client is connected and the service serves; otherwise no answer is needed.
-         */
+        /** Returns true while the client is connected and the service serves. Otherwise no answer is needed. */
         public boolean isOpen() throws IOException {
             return serving.getAsBoolean() && !lines.peerHasClosed();
         }

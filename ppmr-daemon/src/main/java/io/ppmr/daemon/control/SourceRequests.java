@@ -202,7 +202,7 @@ public record SourceRequests(
         }
     }
 
-    /** The events for a client; a slow one misses progress and never the end. */
+    /** The events for a client. A slow client may miss progress, but it always receives the end. */
     private static final class Events implements Consumer<MigrationQueue.Event> {
         private final BlockingQueue<MigrationQueue.Event> queue = new LinkedBlockingQueue<>();
 

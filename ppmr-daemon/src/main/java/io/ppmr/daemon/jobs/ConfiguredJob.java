@@ -24,7 +24,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * A job of the configuration; its PIDs may be in files that its start writes.
+ * A job of the configuration. Its PIDs may be in files that its start command writes.
  *
  * @param name its name, as in {@code [jobs.NAME]}
  * @param user the user of its processes
@@ -69,7 +69,7 @@ public record ConfiguredJob(
         pods = Map.copyOf(pods);
     }
 
-    /** Returns the job with its current PIDs; throws for a PID file without a PID. */
+    /** Returns the job with its current PIDs. Throws for a PID file without a PID. */
     public Job resolve() throws IOException {
         List<Job.RankProcess> processes = new ArrayList<>();
         for (RankSource rank : ranks) {

@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Finds jobs outside of the configuration, which users announce while the service runs. Receives the ends of users'
- * jobs, also of other sources. Safe for any thread; each call reads everything again.
+ * Finds jobs outside of the configuration. Users announce them while the service runs. Receives the ends of users'
+ * jobs, also of other sources. Safe for any thread. Each call reads everything again.
  */
 public interface JobSource {
     /** Lists the jobs that can be moved. Users take turns, so one user's many jobs do not delay another's first. */
@@ -30,7 +30,7 @@ public interface JobSource {
     List<JobName> named(String wanted, Optional<String> onlyOf);
 
     /**
-     * Returns the current state of a job; empty if this source has no job of that name.
+     * Returns the current state of a job, or empty if this source has no job of that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */

@@ -38,7 +38,7 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /**
-     * Finds the full name of a job; empty if there is none.
+     * Finds the full name of a job, or empty if there is none.
      *
      * @param wanted its name, with or without its user
      * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
@@ -57,7 +57,7 @@ public record JobSources(List<JobSource> sources, boolean taken) {
     }
 
     /**
-     * Returns the current state of a job; empty if no job has that name.
+     * Returns the current state of a job, or empty if no job has that name.
      *
      * @throws RequestException if the job cannot be moved as its user describes it
      */

@@ -110,11 +110,14 @@ final class JournalSender implements AutoCloseable {
     }
 
     /**
-     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL): a field a line as NAME=value, and one
-     * with line ends as its name, its length in eight bytes, and the value. For one thread.
+     * One entry in the journal's own form (systemd.io/JOURNAL_NATIVE_PROTOCOL). A field is a line NAME=value. A field
+     * whose value has line ends is its name, its length in eight bytes, and the value. It is for one thread.
      */
     static final class LogEntry {
-        /** The longest message beside the other fields of a datagram; a longer one is cut, and the entry says so. */
+        /**
+         * The longest message beside the other fields of a datagram. A longer message is truncated, and the entry
+         * contains a note.
+         */
         static final int MAX_VALUE_BYTES = 96 * 1024;
 
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);

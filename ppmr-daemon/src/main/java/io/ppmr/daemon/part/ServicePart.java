@@ -16,9 +16,10 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * An optional part of the services, in a module of its own, which a {@link java.util.ServiceLoader} finds. The core
- * knows a part only by this interface. A part may add sections to the configuration, commands, control requests, jobs,
- * meters, checks of {@code ppmr doctor}, and what lies around a job's ranks. Immutable.
+ * An optional part of the services, in a module of its own. A {@link java.util.ServiceLoader} finds it. The core
+ * depends on a part only through this interface. A part may add sections to the configuration, commands, control
+ * requests, jobs, and meters. It may also add checks of {@code ppmr doctor}, and the surroundings of a job's ranks.
+ * Immutable.
  */
 public interface ServicePart {
     /** Returns its name, as in {@code ppmr-NAME}, the module. */
@@ -72,7 +73,7 @@ public interface ServicePart {
             return Map.of();
         }
 
-        /** Checks the node, for {@code ppmr doctor}; empty if the part is not used. */
+        /** Checks the node, for {@code ppmr doctor}. Returns empty if the part is not used. */
         default List<Finding> findings(PeerAuthenticator key) {
             return List.of();
         }

@@ -70,7 +70,7 @@ public final class HealthTrigger implements AutoCloseable {
 
             @Key(value = "false", doc = "whether the source only logs that it would move a job", example = "true")
             boolean healthDryRun) {
-        /** Returns the words of the health command; empty if there is none. */
+        /** Returns the words of the health command, or empty if there is none. */
         public List<String> command() {
             return health.orElse(List.of());
         }

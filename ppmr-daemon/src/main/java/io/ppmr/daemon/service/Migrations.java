@@ -38,7 +38,7 @@ public final class Migrations {
     private final class RequestOrigin implements MigrationQueue.Customer {
         private final Optional<JobName> announced;
         private final Optional<String> owner;
-        /** The targets of the order; empty before there is one, because nothing is recorded before. */
+        /** The targets of the order. Empty before there is an order, because nothing is recorded before. */
         private volatile Optional<List<InetSocketAddress>> targets = Optional.empty();
 
         private RequestOrigin(Optional<JobName> announced, Optional<String> owner) {
@@ -110,7 +110,8 @@ public final class Migrations {
     }
 
     /**
-     * Returns true if a user other than root and the service's own may move this job; false for the job of the trigger.
+     * Returns true if a user other than root and the service's own may move this job. Returns false for the job of the
+     * trigger.
      */
     public boolean isOwnedBy(String job, String user) {
         return announced.isOwnedBy(job, user);
@@ -232,7 +233,9 @@ public final class Migrations {
         return queue.cancel(id, by);
     }
 
-    /** Leaves the jobs that a trigger has yet to move where they are, as {@link MigrationQueue#cancelWaiting} does. */
+    /**
+     * Cancels the waiting jobs of a trigger, as {@link MigrationQueue#cancelWaiting} does. They stay where they are.
+     */
     public List<String> cancelWaiting(String by) throws RequestException {
         return queue.cancelWaiting(by);
     }
@@ -299,7 +302,7 @@ public final class Migrations {
         return names.isEmpty() ? "none" : names.stream().map(String::valueOf).collect(Collectors.joining(", "));
     }
 
-    /** A job with a spare node of its own goes there, unless the request names another. */
+    /** A job with a spare node of its own moves there, unless the request names another. */
     private static MigrationOrder order(ConfiguredJob job, List<InetSocketAddress> to, Optional<Path> keep, String by)
             throws IOException {
         List<InetSocketAddress> targets = new ArrayList<>(to);

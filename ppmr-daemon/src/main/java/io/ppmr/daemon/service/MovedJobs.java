@@ -29,7 +29,7 @@ public final class MovedJobs {
         journal = folder.resolve(MappedJournal.FILE_NAME);
     }
 
-    /** Returns the last move of a job: where to, when, and by which migration; empty if there is none. */
+    /** Returns the last move of a job, with destination, time and migration. Returns empty if there is none. */
     public Optional<String> lastMove(String job) {
         Map<String, List<String>> targets = new HashMap<>();
         Map<String, String> jobs = new HashMap<>();

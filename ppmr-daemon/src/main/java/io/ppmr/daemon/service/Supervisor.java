@@ -34,7 +34,7 @@ public final class Supervisor {
         this.watchdog = watchdog;
     }
 
-    /** Returns the supervisor of the environment; throws if it cannot be reached. */
+    /** Returns the supervisor of the environment. Throws if it cannot be reached. */
     public static Supervisor of(Map<String, String> environment) throws IOException {
         String address = environment.get(SOCKET);
         if (address == null) {
@@ -63,7 +63,7 @@ public final class Supervisor {
         return listener.isPresent();
     }
 
-    /** Returns the time in which it expects a keep-alive; empty without a watchdog. */
+    /** Returns the time in which it expects a keep-alive. Empty without a watchdog. */
     Optional<Duration> watchdog() {
         return watchdog;
     }

@@ -84,7 +84,7 @@ class ControlAccessTest {
         assertEquals("{\"started\":\"4711\"}", ask(all, requests, 4711, 815, "migrate"));
     }
 
-    /** The first line of the answer; empty where the kernel does not let the caller connect. */
+    /** Returns the first line of the answer, or empty if the kernel refuses the connection. */
     private String ask(ControlAccess access, Map<String, ControlRequest<?>> requests, int uid, int gid, String request)
             throws Exception {
         Path socket = folder.resolve("s");

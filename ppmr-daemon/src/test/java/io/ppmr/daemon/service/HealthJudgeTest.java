@@ -24,7 +24,7 @@ class HealthJudgeTest {
     private final HealthJudge judge = new HealthJudge(SETTINGS);
     private long nowNs = -5;
 
-    /** Takes answers, a second apart: "+" well, "-" going, "?" unknown; gives where it fires. */
+    /** Feeds answers, a second apart: "+" well, "-" failing, "?" unknown. Returns the answers after which it fires. */
     private String fires(String answers) {
         StringBuilder fired = new StringBuilder();
         for (int i = 0; i < answers.length(); i++) {

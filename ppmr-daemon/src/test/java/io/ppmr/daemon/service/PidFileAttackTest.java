@@ -35,8 +35,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A job's user puts something else in the place of a configured PID file: that job fails with a message that names the
- * cause, the others continue.
+ * A job's user replaces a configured PID file by something else. That job fails with a message that names the cause,
+ * and the others continue.
  */
 class PidFileAttackTest {
     private static final int PID = 99;

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Systemd, as far as the environment speaks of it. */
+/** The environment variables that systemd would set. */
 class SupervisorTest {
     @Test
     void shouldKnowAUnitsMainProcessAndNoneOfItsChildrenByTheEnvironment() {

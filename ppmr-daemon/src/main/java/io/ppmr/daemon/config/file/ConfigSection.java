@@ -61,7 +61,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
         return keys.stream().map(ConfigKey::name).toList();
     }
 
-    /** Returns a key of the section; throws for an undeclared key. */
+    /** Returns a key of the section. Throws for an undeclared key. */
     ConfigKey key(String key) {
         return keys.stream()
                 .filter(one -> one.name().equals(key))

@@ -10,7 +10,7 @@ import org.tomlj.TomlTable;
 
 /**
  * The values of a configuration file, with defaults and resolved paths, and the origin of each value. The thread that
- * reads the file fills it; afterwards for any thread.
+ * reads the file fills it. Afterwards it is for any thread.
  */
 public final class ResolvedValues {
     private final Map<String, Group> groups = new LinkedHashMap<>();
@@ -26,7 +26,7 @@ public final class ResolvedValues {
     private record Value(String text, String origin) {}
 
     /**
-     * Records a value; the last one for a key counts.
+     * Records a value. The last value for a key counts.
      *
      * @param path the unique path of the section in the file
      * @param heading its heading in the file; empty for the top
