@@ -41,7 +41,7 @@ final class ConfigArgument {
                 .toList());
     }
 
-    /** The only one that is meant; empty if there is none. Refused if this node has both. */
+    /** Returns the only possible configuration, or empty if there is none. Refuses if this node has both. */
     Optional<Path> only() {
         if (named().isPresent()) {
             return named();
@@ -54,7 +54,7 @@ final class ConfigArgument {
         return sides.stream().map(installed()::config).findFirst();
     }
 
-    /** The only one that is meant; refused if there is none, or if this node has both. */
+    /** Returns the only possible configuration. Refuses if there is none, or if this node has both. */
     Path require() {
         return only().orElseThrow(() -> NamedService.missing(command, Optional.empty(), installed()));
     }

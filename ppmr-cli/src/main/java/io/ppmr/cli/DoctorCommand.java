@@ -291,7 +291,7 @@ public final class DoctorCommand implements Callable<Integer> {
         });
     }
 
-    /** A job that runs; none where only the nodes are compared. */
+    /** A running job, or none if only the nodes are compared. */
     private record Present(Optional<Job> job, JobFacts facts, Map<Integer, List<ProcessIdentity>> trees) {}
 
     private static Present present(Job job) throws CheckpointException {
