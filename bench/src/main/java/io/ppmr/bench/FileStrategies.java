@@ -45,7 +45,7 @@ final class FileStrategies {
                 "local", there, () -> checkpoint(here), server -> copy(server, here, there), () -> restart(there));
     }
 
-    /** A phase of a strategy; it lasts until this returns. */
+    /** A phase of a strategy. It lasts until this returns. */
     private interface Phase {
         void run() throws Exception;
     }
@@ -106,7 +106,10 @@ final class FileStrategies {
                 () -> criuRestart(there));
     }
 
-    /** The same, but CRIU's own page server writes the pages on the other node's disk; scp copies the rest. */
+    /**
+     * Measures the strategy in which CRIU's own page server writes the pages on the other node's disk. scp copies the
+     * other files.
+     */
     Run criuPageServer() throws Exception {
         Path here = Files.createDirectories(folder.resolve("criu-a"));
         Path there = Files.createDirectories(folder.resolve("criu-b"));
@@ -181,7 +184,7 @@ final class FileStrategies {
         });
     }
 
-    /** A program that stands where cr_restart stands and writes the stream to a local disk first. */
+    /** Makes a program that replaces cr_restart and writes the stream to a local disk first. */
     static Path stagingRestart(Path folder, Path bin) throws IOException {
         Path disk = Files.createDirectories(folder.resolve("staged"));
         Path program = bin.resolve("staged-restart");

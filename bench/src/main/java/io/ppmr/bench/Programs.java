@@ -34,7 +34,7 @@ final class Programs {
 
     private Programs() {}
 
-    /** Runs any program to its end; gives what it printed on both streams. */
+    /** Runs any program to its end, and returns its output on both streams. */
     static String call(List<String> words) throws IOException, InterruptedException {
         return Command.of(words).run(Duration.ofSeconds(LIMIT_S)).requireOutput();
     }
@@ -58,7 +58,7 @@ final class Programs {
                 .start();
     }
 
-    /** The figures of one of our programs that has been started; it has ended then, whatever happens. */
+    /** Returns the figures of one of our programs that was started. The program ended when this returns or throws. */
     static Span await(Process process) throws IOException, InterruptedException {
         endAfter(process, LIMIT_S);
         try {
@@ -108,7 +108,7 @@ final class Programs {
      *
      * @param server words before those of the server, to have it run in a node
      * @param client the same of the client
-     * @param address where the client finds the server
+     * @param address the server's address for the client
      */
     static double iperf(List<String> server, List<String> client, String address, int seconds, int connections)
             throws IOException, InterruptedException {
@@ -118,7 +118,7 @@ final class Programs {
         Process process = new ProcessBuilder(serving).redirectErrorStream(true).start();
         endAfter(process, IPERF_LIMIT_S);
         try {
-            // It says so when it listens, or ends.
+            // The program prints a line when it listens, or exits.
             BufferedReader said = process.inputReader();
             String line = said.readLine();
             while (line != null && !line.contains("listening")) {

@@ -40,7 +40,7 @@ final class ServiceCommands {
             return Services.of(testbed, options, link, processes, bytesEach);
         }
 
-        /** The same with both services. */
+        /** Makes the nodes and starts both services. */
         Services services(Testbed testbed, int processes, long bytesEach) throws Exception {
             Services services = nodes(testbed, processes, bytesEach);
             return services.start(services.restartProgram());

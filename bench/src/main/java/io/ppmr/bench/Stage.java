@@ -35,7 +35,7 @@ final class Stage implements Closeable {
      * Sets one up.
      *
      * @param name aggregation, transfer, pipeline, restart or whole
-     * @param otherPoolBytes pool of a second pair of services, for a pipeline to be measured in turn; 0 for none
+     * @param otherPoolBytes pool of a second pair of services, for a pipeline that is measured in turn; 0 for none
      */
     Stage(String name, StageOptions options, long otherPoolBytes) throws Exception {
         this.options = options;
@@ -70,7 +70,7 @@ final class Stage implements Closeable {
         limitName = "filesystem in C with CRC32C";
         limit = figures -> figures.get("A with CRC");
         details = (all, medians, median) -> {
-            // A mount whose calls do nothing shows what jnr-fuse and libfuse's structures cost for each call.
+            // A mount whose calls do nothing shows the cost of jnr-fuse and libfuse's structures for each call.
             Programs.clients(options, "write", names);
             Run calls = NodeProcess.measure(
                     List.of(binding),
@@ -88,7 +88,7 @@ final class Stage implements Closeable {
     private void transfer() throws Exception {
         Pair pair = new Pair(testbed, options, "offer", options.poolBytes, "");
         parts.put("B", options.carrier().limit());
-        // Those take no CRC to begin with.
+        // These measurements compute no CRC.
         if (options.transport.equals(StageOptions.TCP)) {
             parts.put("B without CRC", () -> Programs.limit(options, "net", options.connections));
             if (Programs.present(Programs.IPERF)) {
@@ -164,7 +164,7 @@ final class Stage implements Closeable {
         return filesystem;
     }
 
-    /** One run of a process that is a stage by itself. */
+    /** Runs a process that is a stage of its own once. */
     private Run once(NodeProcess node, Path mountPoint, String what, Object how) throws Exception {
         String directory = node.ask("begin", options.writers, how);
         String images = mountPoint.resolve(directory) + "/rank-%d/image";
@@ -279,7 +279,7 @@ final class Stage implements Closeable {
             targetMount = testbed.folder("target" + suffix);
             source = new NodeProcess(testbed, sourceRole, "source" + suffix, options, poolBytes);
             if (options.warmsUp()) {
-                // One after the other: two warm-ups at once would take each other's processors.
+                // The nodes start one after the other, because two warm-ups at once would compete for the processors.
                 source.awaitReady();
             }
             target = new NodeProcess(testbed, "target", "target" + suffix, options, poolBytes).awaitReady();
@@ -289,7 +289,8 @@ final class Stage implements Closeable {
         }
 
         /**
-         * Work that is done once both are joined; each one's images are below the directory of this name in its mount.
+         * Work that is done once both are connected. Each one's images are below the directory of this name in its
+         * mount.
          */
         private interface Work {
             Span in(String directory) throws Exception;
@@ -322,13 +323,13 @@ final class Stage implements Closeable {
             });
         }
 
-        /** Processes write into the source's mount; what arrives is dropped, since its names are gone. */
+        /** Processes write into the source's mount. Arriving chunks are dropped, because their names are gone. */
         Run write() throws Exception {
             return joined(directory ->
                     Programs.clients(options, "write", images(sourceMount, directory), "--unlink", "--fsync"));
         }
 
-        /** Processes write into the source's mount and others read out of the target's meanwhile. */
+        /** Processes write into the source's mount, and others read out of the target's at the same time. */
         Run writeAndRead() throws Exception {
             return joined(directory -> {
                 Process readers = Programs.startClients(options, "read", images(targetMount, directory));

@@ -118,7 +118,7 @@ final class StageOptions {
         }
     }
 
-    /** {@code whyTcpAlone}: why this command cannot be measured over RDMA; null if it can. */
+    /** {@code whyTcpAlone} is the reason why this command cannot be measured over RDMA, or null if it can. */
     void requireSense(String command, String whyTcpAlone) throws IOException {
         if (!transport.equals(TCP) && !transport.equals(RDMA)) {
             throw new IOException("--transport " + transport + ": there is none of this name; take tcp or rdma");

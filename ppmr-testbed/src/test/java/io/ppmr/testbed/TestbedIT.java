@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests that a run leaves nothing behind when it ends, is ended by a signal, or is killed. */
+/** Tests the remains of a run that ends, is ended by a signal, or is killed. */
 @Timeout(120)
 class TestbedIT {
     private static final Duration LIMIT = Duration.ofSeconds(60);
