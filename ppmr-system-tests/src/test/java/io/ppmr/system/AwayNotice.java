@@ -8,7 +8,10 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 
-/** A program that tells a service, as whoever has a key can, that an address is away; prints what it answers. */
+/**
+ * A program that sends a service the notice that an address is away, as every holder of the key can. It prints the
+ * answer.
+ */
 final class AwayNotice {
     private static final Duration LIMIT = Duration.ofSeconds(10);
 

@@ -30,7 +30,7 @@ final class Confinement {
 
     private Confinement() {}
 
-    /** Runs a line of sh(1) in a pod; gives its output. */
+    /** Runs a line of sh(1) in a pod, and returns its output. */
     @FunctionalInterface
     interface Shell {
         String run(String line) throws Exception;
@@ -45,7 +45,7 @@ final class Confinement {
         assertTrue(shell.run("grep Seccomp: /proc/self/status").contains("\t2"), "it is filtered");
     }
 
-    /** Requires that of what the program has said. */
+    /** Requires that of the program's output. */
     static void requireIn(String said) {
         Map<String, Integer> errors = new TreeMap<>();
         for (String line : said.strip().split("\n", -1)) {

@@ -63,12 +63,12 @@ final class CriuJob implements AutoCloseable {
         return criu(PagePolicy.AUTO, arguments);
     }
 
-    /** The same, whose pages travel as said. */
+    /** Returns real CRIU with this policy for pages. */
     static Checkpointer criu(PagePolicy pages, String... arguments) {
         return create(settings(pages, arguments));
     }
 
-    /** Real CRIU, whose jobs may be connected to servers at these paths. */
+    /** Returns real CRIU whose jobs may be connected to servers at these paths. */
     static Checkpointer criuBeside(List<String> externalSockets) {
         return create(settings(PagePolicy.AUTO).withExternalSockets(externalSockets));
     }
@@ -104,7 +104,7 @@ final class CriuJob implements AutoCloseable {
         return Files.exists(turns) ? Files.readString(turns) : "";
     }
 
-    /** Waits until the job has gone on. */
+    /** Waits until the job continues. */
     void requireTurns() throws Exception {
         for (int turn = 0; turn < 2; turn++) {
             String before = turns();
@@ -176,7 +176,7 @@ final class CriuJob implements AutoCloseable {
         }
     }
 
-    /** Ends it as an operator would, so that a job can take away what it has made outside of its folder. */
+    /** Ends it as an operator would, so that a job can remove its files outside of its folder. */
     @Override
     public void close() throws Exception {
         process.destroy();

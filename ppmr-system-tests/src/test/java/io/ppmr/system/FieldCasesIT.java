@@ -197,7 +197,7 @@ class FieldCasesIT {
 
     // ---- clocks ----------------------------------------------------------------------------------------------------
 
-    /** The target's node was booted days before the source's, or so its clocks say. */
+    /** The target's node was booted days before the source's, according to its clocks. */
     @Tag("soak")
     @Test
     void shouldKeepTheClocksOfAJobWhenTheTargetsNodeHasRunForDays() throws Exception {
@@ -248,7 +248,7 @@ class FieldCasesIT {
 
     // ---- security modules ------------------------------------------------------------------------------------------
 
-    /** This kernel has no security module that gives labels: a file stands in the place of what it would say. */
+    /** This kernel has no security module that sets labels. A file replaces its output. */
     @Tag("soak")
     @Test
     void shouldGoOnWhenACopyHasNotTheLabelThatConfinedItsOriginal() throws Exception {
@@ -311,7 +311,7 @@ class FieldCasesIT {
 
     // ---- sizes -----------------------------------------------------------------------------------------------------
 
-    /** The time goes by what is used, and not by what is reserved or named. */
+    /** The time depends on the used memory, and not on the reserved or named memory. */
     @Tag("soak")
     @Test
     void shouldMoveAJobWithTebibytesOfEmptyMemory() throws Exception {

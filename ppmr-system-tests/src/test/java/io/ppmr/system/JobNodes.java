@@ -33,7 +33,7 @@ final class JobNodes implements AutoCloseable {
     static final int PORT = 7411;
 
     private static final Duration LIMIT = Patience.of(Duration.ofSeconds(60));
-    /** A feature that is looked at each tenth or 25th turn is looked at so, too. */
+    /** The number covers features that are checked only each tenth or 25th turn. */
     private static final int TURNS = 26;
 
     private final Testbed testbed;
@@ -51,7 +51,7 @@ final class JobNodes implements AutoCloseable {
     private int jobs;
     private Path bin;
 
-    /** Skips the caller's tests, and says why, where no job can be moved. */
+    /** Skips the caller's tests, with the reason, where no job can be moved. */
     static void assumePossible() throws IOException {
         Assumptions.assumeTrue(
                 Files.getAttribute(Path.of("/proc/self"), "unix:uid").equals(0), "needs root: nodes are namespaces");
@@ -107,7 +107,7 @@ final class JobNodes implements AutoCloseable {
         return this;
     }
 
-    /** Has the source look for the target there, and the target listen somewhere else. */
+    /** Sets the target's address in the source's configuration, and another address at which the target listens. */
     JobNodes at(String targetsAddress, String listensAt) {
         address = targetsAddress;
         listen = listensAt;
@@ -121,13 +121,13 @@ final class JobNodes implements AutoCloseable {
         return this;
     }
 
-    /** Has the services keep their files in a folder that does not exist yet, in those below the one given. */
+    /** Sets a new folder, below the given one, for the services' files. */
     JobNodes keptIn(Path folder) {
         base = folder;
         return this;
     }
 
-    /** Has a job "own" as well, which BLCR's stand-ins move: their commands run as the job's user. */
+    /** Adds a job "own", which BLCR's stand-ins move. Their commands run as the job's user. */
     JobNodes blcr() throws IOException {
         bin = testbed.programs();
         return this;
@@ -292,7 +292,7 @@ final class JobNodes implements AutoCloseable {
             return Files.exists(turns) ? Long.parseLong(Files.readString(turns).strip()) : -1;
         }
 
-        /** Waits until it has looked at all that it has, and finds everything right. */
+        /** Waits until it checked all its features, and found everything right. */
         void requireTurns() throws Exception {
             requireTurns(TURNS);
         }
@@ -307,7 +307,7 @@ final class JobNodes implements AutoCloseable {
             });
         }
 
-        /** Returns what it found to be wrong; empty if nothing was. */
+        /** Returns the mistake that it found, or empty if there is none. */
         Optional<String> complaint() {
             try {
                 Path failed = folder.resolve("failed");
@@ -319,11 +319,11 @@ final class JobNodes implements AutoCloseable {
             }
         }
 
-        /** Has it end, with the process outside; returns when it is over on both nodes. */
+        /** Ends it, with the process outside. Returns when it is over on both nodes. */
         @Override
         public void close() throws Exception {
             Files.createFile(folder.resolve("stop"));
-            // Other programs know nothing of that file.
+            // Other programs do not write that file.
             int looks = Files.exists(folder.resolve("passes")) ? 0 : 200;
             for (TestNode node : List.of(a, b)) {
                 node.run(

@@ -72,7 +72,7 @@ class LauncherIT {
         assertFalse(Files.exists(ran), () -> "a user's program ran");
     }
 
-    /** A java that tells as whom it has been started, in a JDK as the launcher looks for one. */
+    /** A java that prints the user that it was started as, in a JDK as the launcher expects one. */
     private String makeJdk(String folder) {
         return "mkdir -p " + folder + "/bin && echo 'JAVA_VERSION=\"17\"' >" + folder + "/release"
                 + " && printf '#!/bin/sh\\nid -u >" + shared + "/ran\\n' >" + folder + "/bin/java"

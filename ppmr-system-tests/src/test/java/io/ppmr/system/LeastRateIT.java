@@ -102,7 +102,7 @@ class LeastRateIT {
         }
     }
 
-    /** With the usual bounds, and a network that takes several times the time over which they count. */
+    /** The bounds are the usual ones. The transfer takes several times the period over which they are measured. */
     @Test
     @Tag("soak")
     @Timeout(value = 600, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

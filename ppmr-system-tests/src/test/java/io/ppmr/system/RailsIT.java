@@ -52,9 +52,11 @@ class RailsIT {
 
     private static final int MOST_TRIES = 4;
     private static final double DETECTION_S = 2;
-    /** So much longer than the detection and what the other rail needs the rest may take, on a machine that is idle. */
+    /** The maximum additional time after the detection and the other rail's transfer, on an idle machine. */
     private static final double SLACK_S = 0.5;
-    /** The same on one that is busy, over rails that are slow enough to be what limits the transfer there, too. */
+    /**
+     * The maximum additional time on a busy machine, over rails that are slow enough to limit the transfer there, too.
+     */
     private static final double BUSY_SLACK_S = 2.5;
 
     private static final double FLAPPING_S = 100;
@@ -75,7 +77,7 @@ class RailsIT {
         }
 
         /**
-         * @param megabits a second that a cable takes
+         * @param megabits the rate of a veth pair in megabits a second
          * @param controlIsOnARail whether the cable of the control connection is a rail, too, in name "own" and beside
          *     the others
          */
@@ -154,7 +156,7 @@ class RailsIT {
             return lastArrivedS - firstArrivedS;
         }
 
-        /** Moves it, and waits until its processes have ended with the result of a run that nobody disturbed. */
+        /** Moves it, and waits until its processes ended with the result of an undisturbed run. */
         private MigrationReport commit(Consumer<MigrationProgress> watcher) throws Exception {
             MigrationReport report = migrate(watcher);
             assertEquals(MigrationReport.Outcome.COMMITTED, report.outcome(), report.reason() + nodes.logEnds());
@@ -226,12 +228,12 @@ class RailsIT {
 
     private static void requireNearlyTwice(int megabits, long processBytes) throws Exception {
         List<Double> ratios = new ArrayList<>();
-        // What else runs here can slow two rails down, but not speed them up.
+        // Other load here can slow two rails down, but not speed them up.
         while (ratios.size() < MOST_TRIES && ratios.stream().noneMatch(ratio -> ratio >= 1.9)) {
             double one = bytesASecond(megabits, processBytes, 0);
             double two = bytesASecond(megabits, processBytes, 0, 0);
             LOG.info("one rail: {} MB/s, two: {} MB/s, ratio {}", one / 1e6, two / 1e6, two / one);
-            // One that was slower than its network says nothing.
+            // A rail that was slower than its network proves nothing.
             ratios.add(two / Math.max(one, FULL_RAIL * megabits * 1e6 / 8));
         }
         assertTrue(ratios.stream().anyMatch(ratio -> ratio >= 1.9), ratios + " times as much");

@@ -99,7 +99,7 @@ final class RealServices implements AutoCloseable {
         return service.process();
     }
 
-    /** Runs {@code ppmr migrate} to its end and gives its exit code; its report goes to a file. */
+    /** Runs {@code ppmr migrate} to its end and returns its exit code. Writes its report to a file. */
     int migrate(Path json, String... job) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of(
                 "migrate", "--socket", directory.resolve("source.sock").toString(), "--report", json.toString()));
@@ -114,14 +114,16 @@ final class RealServices implements AutoCloseable {
         return result.exitCode();
     }
 
-    /** Runs {@code ppmr doctor} with a service's configuration against the target; its exit code, then its output. */
+    /**
+     * Runs {@code ppmr doctor} with a service's configuration against the target. Returns its exit code and its output.
+     */
     String doctor(String role, String... more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(List.of("--peer", "127.0.0.1:" + port));
         words.addAll(List.of(more));
         return command("doctor", role, words);
     }
 
-    /** Runs a command with a service's configuration; its exit code, then its output. */
+    /** Runs a command with a service's configuration. Returns its exit code and its output. */
     String command(String command, String role, List<String> more) throws IOException, InterruptedException {
         List<String> words = new ArrayList<>(
                 List.of(command, "--config", directory.resolve(role + ".toml").toString()));
@@ -137,7 +139,7 @@ final class RealServices implements AutoCloseable {
         return result;
     }
 
-    /** Returns where the target listens. */
+    /** Returns the target's port. */
     int port() {
         return port;
     }
@@ -152,7 +154,7 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    /** The socket at which a service is asked. */
+    /** The control socket of a service. */
     Path socket(String role) {
         return directory.resolve(role + ".sock");
     }

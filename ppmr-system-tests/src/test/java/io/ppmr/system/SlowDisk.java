@@ -17,7 +17,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A filesystem, mounted for one test, in which every write takes its time; it forgets what is written. */
+/** A filesystem, mounted for one test, in which every write is delayed. It discards all written bytes. */
 final class SlowDisk implements FilesystemView, AutoCloseable {
     private final NodeTree<Path> tree = new NodeTree<>(0, 0);
     private final HandleTable<String> handles = new HandleTable<>();
@@ -147,7 +147,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void changeModificationTime(String path, long epochNs) {
-        // Nobody asks for it.
+        // No caller uses it.
     }
 
     @Override

@@ -18,7 +18,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Both units under a systemd that boots in an emulated machine; src/test/sh/systemd-scenario.sh is what happens there.
+ * Both units under a systemd that boots in an emulated machine. src/test/sh/systemd-scenario.sh has the steps there.
  */
 @Tag("guest")
 @Timeout(value = 1900, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)

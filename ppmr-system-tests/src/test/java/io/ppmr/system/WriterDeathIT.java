@@ -52,7 +52,7 @@ class WriterDeathIT {
     private String readUntilFailure(ReplayJob job, String opened) {
         try {
             Path rank = Conditions.get(() -> ServicePair.rankDirectory(directory.resolve("target"), 0));
-            // The folder is there before the file, of which the target hears later.
+            // The folder exists before the file. The target receives the file's message later.
             Conditions.until("the image is there", () -> Files.exists(rank.resolve("image")));
             return job.replayAs(
                     ReplayJob.USER.uid(),

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A configuration file in which anything stands; all mistakes are told by name. */
+/** A configuration file with any content. All mistakes are reported by name. */
 class ConfigFuzzTest {
     private static final String[] WORDS = {
         "[",

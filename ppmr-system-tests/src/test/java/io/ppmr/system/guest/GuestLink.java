@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 final class GuestLink {
     private GuestLink() {}
 
-    /** Takes the source's link down; {@link #up} mends it. */
+    /** Sets the source's link down. {@link #up} restores it. */
     static void down() throws Exception {
         run("ip", "link", "set", "v0", "down");
     }

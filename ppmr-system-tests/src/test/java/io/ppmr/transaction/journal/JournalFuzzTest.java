@@ -47,7 +47,7 @@ class JournalFuzzTest {
     @TempDir
     private Path directory;
 
-    /** The sum of all that was read; not private, so that the compilers take it for wanted. */
+    /** The sum of all read values. It is not private, so that the compilers do not remove it. */
     long sum;
 
     private static byte[] record(TransactionRecord record) {

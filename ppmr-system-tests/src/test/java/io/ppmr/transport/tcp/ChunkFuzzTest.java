@@ -29,7 +29,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Sends what comes to hand on a data connection, to a target or to a source; the first byte of an input says which. */
+/**
+ * Sends arbitrary bytes on a data connection, to a target or to a source. The first byte of an input selects the side.
+ */
 class ChunkFuzzTest {
     private static final int CHUNK_BYTES = 16 * 1024;
     private static final int CHUNKS = 4;
@@ -147,7 +149,7 @@ class ChunkFuzzTest {
         }
     }
 
-    /** Says it, and waits until the other end has closed, or says why it takes no more. */
+    /** Sends the bytes, and waits until the other end closed, or reports why it accepts no more. */
     private static void say(SocketChannel far, byte[] said, CompletableFuture<String> end) throws Exception {
         far.configureBlocking(false);
         ByteBuffer bytes = ByteBuffer.wrap(said);
