@@ -45,7 +45,7 @@ record Carrier(
                 () -> Programs.limit(options, "net", options.connections, "--crc"));
     }
 
-    /** Any: nothing is sent there. */
+    /** Any address works, because nothing is sent there. */
     private static final int SOME_PORT = 1;
 
     /**

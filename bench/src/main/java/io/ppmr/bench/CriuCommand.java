@@ -11,7 +11,7 @@ record CriuCommand(NativePrograms programs) {
     /** ppmr-launch sets CRIU_FAULT to this where hardware breakpoints stop no process. */
     private static final String BREAKPOINTS = "130";
 
-    /** Gives the words of a command of CRIU's with its images in a directory. */
+    /** Returns the words of a command of CRIU's with its images in a directory. */
     List<String> words(String command, Path images, List<String> more) {
         return words(List.of(), command, images, more);
     }

@@ -14,7 +14,7 @@ import java.util.concurrent.locks.LockSupport;
  * the target reads, and at the source if the source writes.
  */
 final class IbBandwidth {
-    /** Messages under way at once: what every device of the last fifteen years can have. */
+    /** Messages under way at once. Every device of the last fifteen years supports this number. */
     static final int UNDER_WAY = 16;
 
     /** Of fewer its figure is one of chance. */

@@ -107,7 +107,7 @@ final class Programs {
      * Measures iperf3(1), one program for one process of two and for all its connections, in MiB/s.
      *
      * @param server words before those of the server, to have it run in a node
-     * @param client the same of the client
+     * @param client words before those of the client
      * @param address the server's address for the client
      */
     static double iperf(List<String> server, List<String> client, String address, int seconds, int connections)

@@ -68,7 +68,7 @@ final class Run {
     }
 
     /**
-     * So many bytes in a time, as the programs in C report it.
+     * A number of bytes and their time, as the programs in C report it.
      *
      * @param startNs by CLOCK_MONOTONIC, which all processes of the machine share
      */

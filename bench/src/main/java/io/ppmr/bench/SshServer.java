@@ -67,7 +67,7 @@ final class SshServer implements AutoCloseable {
         return new SshServer(process, from, address, folder, key);
     }
 
-    /** Copies directories into one of the server's, all at once, by scp(1). */
+    /** Copies directories into one of the server's, in one call of scp(1). */
     void copy(List<Path> directories, Path to) throws Exception {
         List<Command.RunningCommand> copies = new ArrayList<>();
         for (Path directory : directories) {

@@ -55,7 +55,7 @@ final class Stage implements Closeable {
         }
     }
 
-    /** FUSE writes into the source's pool (Fig. 7), beside the filesystem in C that does the same. */
+    /** FUSE writes into the source's pool (Fig. 7), beside the filesystem in C for comparison. */
     private void aggregation() throws Exception {
         NodeProcess node = node("aggregation", "source");
         Path mountPoint = testbed.folder("source");
@@ -134,7 +134,7 @@ final class Stage implements Closeable {
         limit = figures -> figures.get("R");
     }
 
-    /** Writing, pulling and reading at once, beside what the three stages can do in C. */
+    /** Writing, pulling and reading at once, beside the limit of the three stages in C. */
     private void whole() throws Exception {
         Pair pair = new Pair(testbed, options, "source", options.poolBytes, "");
         parts.put("A", new LimitFilesystem(testbed, "limit-a", options)::write);

@@ -174,8 +174,8 @@ public final class Main implements Runnable {
     }
 
     /**
-     * Runs a program that has commands like these and returns its exit code. Exit codes, messages and the filter of
-     * what is printed are the same as here.
+     * Runs a program that has commands like these and returns its exit code. It has the same exit codes, messages and
+     * filter of the output.
      */
     public static int execute(Object program, String[] arguments, Writer out, Writer err) {
         return execute(new CommandLine(program), arguments, out, err);

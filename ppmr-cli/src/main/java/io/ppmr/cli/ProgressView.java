@@ -163,7 +163,7 @@ public final class ProgressView {
         return isTotalKnown(progress) ? progress.sentBytes() : Math.max(progress.expectedBytes(), progress.sentBytes());
     }
 
-    /** Returns rate and remaining time, if they are known. */
+    /** Returns rate and remaining time, as far as they can be calculated. */
     private String pace(MigrationProgress progress) {
         String rate = rate(progress);
         double left = (total(progress) - progress.arrivedBytes()) / bytesPerSecond;

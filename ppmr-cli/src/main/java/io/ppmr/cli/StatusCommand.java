@@ -44,7 +44,7 @@ import picocli.CommandLine.Spec;
         },
         mixinStandardHelpOptions = true)
 final class StatusCommand implements Callable<Integer> {
-    /** An idle service sends nothing while nothing is moved. */
+    /** An idle service sends nothing. */
     private static final Duration WATCH_LIMIT = Duration.ofDays(3650);
 
     private static final long POLL_NS = TimeUnit.MILLISECONDS.toNanos(500);
@@ -205,7 +205,7 @@ final class StatusCommand implements Callable<Integer> {
         }
     }
 
-    /** Describes the migrations that come to a target. It has rates from the second look on. For one thread. */
+    /** Describes the migrations that arrive at a target. It has rates from the second call on. It is for one thread. */
     static final class ArrivalView {
         private final Map<String, Arrival> before = new HashMap<>();
 

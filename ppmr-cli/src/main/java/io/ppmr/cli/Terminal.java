@@ -54,7 +54,7 @@ final class Terminal {
         return width;
     }
 
-    /** Asks stty(1), which prints rows and columns. */
+    /** Runs stty(1), which prints rows and columns. */
     private static int measured() {
         try {
             Process stty = new ProcessBuilder("stty", "size")

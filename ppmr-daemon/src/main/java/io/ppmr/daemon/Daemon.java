@@ -67,7 +67,7 @@ final class Daemon {
         void close() throws IOException;
     }
 
-    /** Makes the service, in which nothing runs yet. */
+    /** Makes the service, in which no thread runs yet. */
     interface Opening {
         Service open(MeterRegistry meters, TransportChoice transports, Watchdog watchdog) throws IOException;
     }

@@ -90,7 +90,7 @@ record PodBundle(Path folder, Path podInit) {
         config.set("process", process(pod, groups, pod.specification().environment(), words));
         config.set("mounts", mounts);
         config.set("linux", linux(template, cgroup, PodRuntime.networkFile(folder)));
-        // Without this, a call that the runtime does not know would stay allowed.
+        // Without this, a call that is unknown to the runtime would stay allowed.
         config.putObject("annotations").put("run.oci.seccomp_fail_unknown_syscall", "1");
         Files.write(folder.resolve("config.json"), MAPPER.writeValueAsBytes(config));
     }

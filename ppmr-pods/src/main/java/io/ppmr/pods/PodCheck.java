@@ -23,8 +23,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks whether connections of this node's pods survive a pause, for {@code ppmr doctor}. Changes nothing. Each
- * program that it runs has a time limit of some seconds. Used once, by one thread.
+ * Checks whether connections of this node's pods survive a pause, for {@code ppmr doctor}. It changes nothing. Each
+ * program that it runs has a time limit of some seconds. It is used once, by one thread.
  *
  * @param templates what root grants
  * @param settings of all pods

@@ -126,7 +126,7 @@ final class PodPeers {
         long leaseNs = TimeUnit.MILLISECONDS.toNanos(said.leaseMs());
         all.put(said.token(), new Lease(said.migrationId(), nowNs + leaseNs, false));
         watchLeases();
-        // Another service of this node may have set a lease in the same kernel: never shorten it.
+        // Another service of this node may have set a lease in the same kernel, which must not be shortened.
         long longestNs = all.values().stream()
                 .filter(PodPeers::isAway)
                 .mapToLong(lease -> lease.endNs() - nowNs)
@@ -160,7 +160,7 @@ final class PodPeers {
                     .filter(own -> own.sharesNetwork(address, template.network().prefix()))
                     .isPresent();
             try {
-                // A pod whose own virtual cable is unplugged sends nothing.
+                // A pod whose own veth pair is down sends nothing.
                 if (!pod.moves()) {
                     quiet.muteTowards(
                             pod,

@@ -18,8 +18,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Packets between a pod's own processes are dropped for the same time. The kernel sends packets for stopped
  * processes, and CRIU dumps the two ends of a connection one after the other. A packet sent in between would be in
- * neither image. At the restore CRIU gives a socket its unsent data. The kernel may send that before the other end
- * exists, which resets the connection.
+ * neither image. At the restore, CRIU writes a socket's unsent data into the socket. The kernel may send that before
+ * the other end exists, which resets the connection.
  *
  * <p>Immutable and safe for any thread. One caller works on one network at a time.
  *

@@ -88,7 +88,7 @@ public record PodRecord(
                 specification, uid, gid, addresses, bridge, link, mounts, startedAtMs, found, nowBegun, namespace, by);
     }
 
-    /** Returns the name that its user gave it. */
+    /** Returns the user's name for the pod. */
     String name() {
         return specification.name();
     }
@@ -118,7 +118,7 @@ public record PodRecord(
         return move != null && move.arriving();
     }
 
-    /** Returns the name of its folder, which is also the name that the runtime knows. */
+    /** Returns the name of its folder, which is also its name in the runtime. */
     String id() {
         return Integer.toUnsignedString(uid) + "-" + name();
     }

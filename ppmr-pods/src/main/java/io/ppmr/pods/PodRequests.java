@@ -25,8 +25,8 @@ import java.util.Map;
  *   {"request": "pod_list"}                "pods"
  * </pre>
  *
- * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request;
- * the answer depends on the user that the kernel reports. Immutable and called on the connections' threads.
+ * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request.
+ * The answer depends on the user that the kernel reports. Immutable and called on the connections' threads.
  */
 public record PodRequests(Pods pods) {
     static final String RUN = "pod_run";

@@ -88,7 +88,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * Runs a further command in a pod that arrived from another node, which the runtime does not know.
+     * Runs a further command in a pod that arrived from another node. The runtime does not know this pod.
      *
      * @param environment a file of NAME=VALUE, each followed by a zero byte
      */
@@ -231,8 +231,8 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
     }
 
     /**
-     * Returns the file that refers to a pod's network namespace while the pod exists. A PID cannot refer to it: the
-     * user can end a process and start another one with the same PID.
+     * Returns the file that refers to a pod's network namespace while the pod exists. A PID cannot refer to it, because
+     * the user can end a process and start another one with the same PID.
      */
     static Path networkFile(Path folder) {
         return folder.resolve(NETWORK_FILE);

@@ -13,8 +13,8 @@ import java.util.Locale;
 
 /**
  * The system calls that are denied to pods, in the form of the OCI runtime specification. No process of a pod can make
- * or enter a user namespace, where its user would have all capabilities. None can make a Landlock domain, which no
- * checkpointer restores. {@code ppmr-pod-enter} has the same list for further commands in pods that moved here. CRIU
+ * or enter a user namespace, where its user would have all capabilities. No process can make a Landlock domain, which
+ * no checkpointer restores. {@code ppmr-pod-enter} has the same list for further commands in pods that moved here. CRIU
  * restores the filter of a pod that moves.
  */
 final class PodSeccomp {

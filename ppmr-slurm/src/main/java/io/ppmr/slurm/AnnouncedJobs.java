@@ -40,8 +40,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The jobs that users announced on this node. {@code DIRECTORY/jobs} belongs to the service. On a user's request, the
- * service makes a folder {@code UID} in it and gives it to that user. It has a folder for each job, with a file
- * {@code rank-N} for each running rank. The file holds the PID, the checkpointer, and the job's own spare nodes if
+ * service makes a folder {@code UID} in it and transfers the folder to that user. It has a folder for each job, with a
+ * file {@code rank-N} for each running rank. The file holds the PID, the checkpointer, and the job's own spare nodes if
  * there are any. It also holds the start time of that process (proc(5), field 22), so that a stale file names no other
  * process.
  *
@@ -148,12 +148,13 @@ public final class AnnouncedJobs implements JobSource {
         Path folder = jobs().resolve(Integer.toUnsignedString(uid));
         if (!isUsers(folder)) {
             if (Files.exists(folder, LinkOption.NOFOLLOW_LINKS)) {
-                // A service crashed before it gave the folder to its user.
+                // A service crashed before it transferred the folder to its user.
                 Path aside = jobs().resolve(ASIDE + UUID.randomUUID());
                 Files.move(folder, aside);
                 WorkDirectories.removeOrWarn(aside);
             }
-            // The user gets only the folder of that name: a user could fill another one, which nothing would remove.
+            // The user gets only the folder of that name. Otherwise the user could fill another folder, which would
+            // never be removed.
             Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(OPEN)));
             Files.setAttribute(folder, "unix:mode", 0755, LinkOption.NOFOLLOW_LINKS);
             Files.setAttribute(folder, "unix:uid", uid, LinkOption.NOFOLLOW_LINKS);

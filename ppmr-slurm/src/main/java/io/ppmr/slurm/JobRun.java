@@ -90,7 +90,7 @@ public abstract class JobRun {
     /** Handles a line of a step. Returns false if the job's program wrote it. */
     abstract boolean onOutput(JobStep step, String line) throws IOException, InterruptedException;
 
-    /** Handles the end of a step; {@code emptied} is the node that it emptied, null if it was no migration. */
+    /** Handles the end of a step. {@code emptied} is the node that it emptied, null if it was no migration. */
     abstract void ended(JobStep step, String emptied, int exit) throws IOException, InterruptedException;
 
     /** Ends the job's steps. */

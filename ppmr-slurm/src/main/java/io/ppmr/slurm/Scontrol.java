@@ -142,7 +142,7 @@ public final class Scontrol {
     }
 
     private static void shrink(String job, List<String> kept) throws IOException, InterruptedException {
-        // The command leaves two scripts in the working directory, for shells that continue. Nothing runs them here.
+        // The command leaves two scripts in the working directory, for shells that continue. No program runs them here.
         Path directory = Files.createTempDirectory("ppmr-slurm");
         try {
             run(directory, "update", "JobId=" + job, "NodeList=" + String.join(",", kept));

@@ -277,7 +277,7 @@ public final class SlurmRun extends JobRun {
         /** A step watches the moved rank. */
         record RankKept(int rank) implements RankLine {}
 
-        /** The rank ended; {@code known} is true if the status is its own. */
+        /** The rank ended. {@code known} is true if the status is its own. */
         record RankEnded(int rank, int status, boolean known) implements RankLine {}
 
         /** Parses a line, or empty if srun or another program wrote it. */

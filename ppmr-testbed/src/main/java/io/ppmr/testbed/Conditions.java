@@ -30,7 +30,7 @@ public final class Conditions {
         }
     }
 
-    /** Asks until the answer is no failure and not null, for 20 s. */
+    /** Polls until the answer is no failure and not null, for 20 s. */
     public static <T> T get(Callable<T> question) throws Exception {
         long deadlineNs = System.nanoTime() + SHORT_LIMIT.toNanos();
         while (true) {

@@ -10,7 +10,7 @@ import java.nio.file.Path;
  * The resources that a process has used since it began, from proc(5).
  *
  * @param cpuSeconds processor time of all its threads, in user space and kernel
- * @param commandsCpuSeconds the same of the children that it has waited for, and of theirs
+ * @param commandsCpuSeconds the processor time of the children that it has waited for, and of their children
  * @param wakeUps the number of times that its living threads slept and were woken
  * @param ioCalls the number of its threads' calls of read(2), write(2) and similar, including ended threads
  * @param peakRssBytes the most memory that it has had resident

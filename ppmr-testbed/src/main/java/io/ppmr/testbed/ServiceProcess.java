@@ -207,7 +207,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** Ends it as the kernel ends a process: it stops at once, and its mount is dead. */
+    /** Ends it as the kernel ends a process. It stops at once, and its mount is dead. */
     public void kill() throws IOException {
         service.destroyForcibly();
         try {

@@ -186,7 +186,7 @@ public final class TestNode implements AutoCloseable {
      * most.
      *
      * @param addressA the one's IPv4 address
-     * @param addressB the other's, in the same network of 4 addresses
+     * @param addressB the address of the other node, in the same network of 4 addresses
      */
     public static void connect(TestNode a, String addressA, TestNode b, String addressB)
             throws IOException, InterruptedException {
@@ -216,7 +216,7 @@ public final class TestNode implements AutoCloseable {
         run(START_LIMIT, line.split(" ", -1));
     }
 
-    /** Plugs its end of the cable in, or pulls it: what is on its way is lost, and nothing is reset. */
+    /** Sets its end of the veth pair up or down. Packets on their way are lost, and nothing is reset. */
     public void cable(boolean in) throws IOException, InterruptedException {
         run(START_LIMIT, "ip", "link", "set", LINK, in ? "up" : "down");
     }

@@ -44,7 +44,7 @@ class TestbedIT {
                 testbed.add(() -> process.destroyForcibly().waitFor());
                 System.out.println(testbed.folder() + " " + process.pid());
                 while (System.in.read() >= 0) {
-                    // Until whoever runs this has seen enough.
+                    // Waits until the user of this has seen enough.
                 }
             }
         }

@@ -32,7 +32,7 @@ final class NullNode implements NodeMain.BenchNode {
 
     @Override
     public void end() {
-        // There is nothing to free.
+        // No resource has to be freed.
     }
 
     @Override
@@ -40,7 +40,7 @@ final class NullNode implements NodeMain.BenchNode {
         mount.close();
     }
 
-    /** Every name is a file. Nothing is kept. */
+    /** Every name is a file. No bytes are kept. */
     private static final class NullView implements FilesystemView {
         private static final FileAttributes ROOT = new FileAttributes(1, FileType.DIRECTORY | 0755, 2, 0, 0, 0, 0);
         private static final FileAttributes FILE = new FileAttributes(2, FileType.REGULAR | 0666, 1, 0, 0, 0, 0);
@@ -87,22 +87,22 @@ final class NullNode implements NodeMain.BenchNode {
 
         @Override
         public void fsync(long handle) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void release(long handle) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void truncate(String path, long sizeBytes) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override
         public void truncate(long handle, long sizeBytes) {
-            // Nothing is kept.
+            // It keeps no bytes.
         }
 
         @Override

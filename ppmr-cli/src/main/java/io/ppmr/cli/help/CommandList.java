@@ -114,7 +114,7 @@ public final class CommandList {
     }
 
     /**
-     * Gives each command of a program its description, exit codes and examples, and the program its groups.
+     * Sets each command's description, exit codes and examples, and the program's groups.
      *
      * @param withLauncher whether the launcher's own commands are listed
      */

@@ -116,15 +116,15 @@ public record MigrationHistory(
     /** A record of the protocol. */
     public record Event(long atEpochMs, int attempt, String name, String detail) {}
 
-    /** Takes migrations, one after the other. */
+    /** Receives migrations, one after the other. */
     @FunctionalInterface
     public interface Reader {
         void take(MigrationHistory one) throws IOException;
     }
 
     /**
-     * Gives all migrations of a journal, the oldest first. A journal can have hundreds of thousands of them: it is read
-     * once for their names, and again for each group of them.
+     * Passes all migrations of a journal, the oldest first. A journal can have hundreds of thousands of migrations. It
+     * is read once for their names, and again for each group of them.
      *
      * @throws IOException it cannot be read, or is damaged
      */

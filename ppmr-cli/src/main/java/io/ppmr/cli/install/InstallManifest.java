@@ -67,7 +67,7 @@ final class InstallManifest {
         return files;
     }
 
-    /** Those above come first. */
+    /** Parent folders are first. */
     List<Path> folders() {
         return folders;
     }

@@ -70,7 +70,7 @@ public final class Installation {
         this(root, prefix, Integer.MAX_VALUE, told);
     }
 
-    /** From now on changes nothing, and names each file that would be written or removed. */
+    /** From now on it changes nothing, and names each file that would be written or removed. */
     public void dryRun() {
         dry = true;
     }

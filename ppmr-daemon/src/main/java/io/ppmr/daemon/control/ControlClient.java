@@ -113,7 +113,7 @@ public final class ControlClient implements AutoCloseable {
      *
      * @param id its name, or the first characters of its name
      * @param carryOut whether the service carries the decision out
-     * @param limit how long to wait for the answer: a fence command may take minutes
+     * @param limit the time limit of the answer, because a fence command may take minutes
      */
     public Resolution resolve(String id, OperatorDecision word, boolean carryOut, Duration limit) throws IOException {
         return ask(ControlProtocol.RESOLVE, ControlRequest.ResolveRequest.of(id, word, carryOut), limit)

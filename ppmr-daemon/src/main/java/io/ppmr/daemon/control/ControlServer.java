@@ -310,11 +310,11 @@ public final class ControlServer implements AutoCloseable {
         }
 
         /**
-         * Takes a place, which {@link #leave} returns.
+         * Reserves a place, which {@link #leave} returns.
          *
          * @param owner whether it is root or the service's own user, which have no share
          * @param controls whether the user may control the service
-         * @return the reason for a refusal; empty if a place was taken
+         * @return the reason for a refusal; empty if a place was reserved
          */
         synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
             Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);
@@ -334,7 +334,7 @@ public final class ControlServer implements AutoCloseable {
             return refusal;
         }
 
-        /** Returns a place that {@link #enter} took for the same user and right. */
+        /** Returns a place that {@link #enter} reserved for the same user and right. */
         synchronized void leave(String user, boolean controls) {
             users.computeIfPresent(user, (name, count) -> count == 1 ? null : count - 1);
             if (controls) {

@@ -12,7 +12,7 @@ import java.util.Optional;
  * jobs, also of other sources. Safe for any thread. Each call reads everything again.
  */
 public interface JobSource {
-    /** Lists the jobs that can be moved. Users take turns, so one user's many jobs do not delay another's first. */
+    /** Lists the jobs that can be moved. Users alternate, so one user's many jobs do not delay another's first. */
     List<JobName> names();
 
     /** Lists the jobs of one user. */

@@ -13,7 +13,7 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Sends entries to the journal in order, without blocking the caller. Entries that the journal does not accept at once
  * wait here, up to a limit, and a thread retries while any wait. Entries above the limit are counted and dropped. An
- * entry reports their number when the journal accepts entries again. Any thread.
+ * entry reports their number when the journal accepts entries again. It is for any thread.
  */
 final class JournalSender implements AutoCloseable {
     private static final long AGAIN_NS = TimeUnit.MILLISECONDS.toNanos(10);

@@ -15,7 +15,7 @@ public enum ExitCode {
     USAGE(2, "the command line or the configuration is wrong"),
     /** The originals continue. */
     ROLLED_BACK(3, "the migration was rolled back; the originals continue"),
-    /** Nothing was touched. */
+    /** The migration changed nothing. */
     REFUSED(4, "refused; nothing was changed"),
     /** Ranks are held. */
     IN_DOUBT(5, "in doubt: ranks are stopped, a peer cannot be reached; see ppmr status");

@@ -80,7 +80,7 @@ public final class Supervisor {
         say("STOPPING=1\nSTATUS=" + oneLine(status));
     }
 
-    /** Asks for more time to start or to stop, from now on. */
+    /** Requests more time to start or to stop, from now on. */
     void extend(Duration more) {
         say("EXTEND_TIMEOUT_USEC=" + more.toSeconds() * US_A_SECOND);
     }

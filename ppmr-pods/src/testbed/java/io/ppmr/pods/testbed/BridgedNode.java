@@ -141,7 +141,7 @@ public final class BridgedNode {
         return "up" + other.number;
     }
 
-    /** Gives the node's own address in the network of the pods. */
+    /** Returns the node's own address in the network of the pods. */
     public String address() {
         return "10.20.0.20" + number;
     }
@@ -159,12 +159,12 @@ public final class BridgedNode {
         return folder;
     }
 
-    /** Gives the source's control socket. */
+    /** Returns the source's control socket. */
     public Path socket() {
         return folder.resolve("source.sock");
     }
 
-    /** Gives the target's control socket. */
+    /** Returns the target's control socket. */
     public Path targetSocket() {
         return folder.resolve("target.sock");
     }
@@ -173,12 +173,12 @@ public final class BridgedNode {
         return testbed.folder().resolve("key");
     }
 
-    /** Gives what it is made of, with its PIDs, mounts and network. */
+    /** Returns the underlying node, with its PIDs, mounts and network. */
     public TestNode node() {
         return node;
     }
 
-    /** Gives the words that run a command on the node. */
+    /** Returns the words that run a command on the node. */
     public List<String> words(String... command) {
         return node.command(List.of(command)).command();
     }
@@ -336,7 +336,7 @@ public final class BridgedNode {
         return found.get(0);
     }
 
-    /** Looks at the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
+    /** Reads the PIDs of a process: this JVM's, the node's and, in a pod, the pod's. */
     private static boolean isCalled(long pid, int inNode) {
         try {
             String[] names = ProcStat.field(Path.of("/proc/" + pid + "/status"), "NSpid")

@@ -86,7 +86,7 @@ public final class MpiRing implements AutoCloseable {
         return folder.resolve("mpi-ring-" + mpi).toString();
     }
 
-    /** Gives what pods of this program have beside their addresses: lines of a template. */
+    /** Returns the lines of a template that pods of this program have beside their addresses. */
     public String template() {
         return """
                 tmp = "64m"
@@ -127,7 +127,7 @@ public final class MpiRing implements AutoCloseable {
         return String.join(",", hosts);
     }
 
-    /** Gives the words that run a program on two ranks a pod. */
+    /** Returns the words that run a program on two ranks for each pod. */
     public List<String> openMpi(List<String> pods) throws IOException {
         return Command.words(
                 "mpirun.openmpi --allow-run-as-root --mca plm_rsh_agent %s --mca plm_rsh_no_tree_spawn 1"
@@ -137,7 +137,7 @@ public final class MpiRing implements AutoCloseable {
     }
 
     /**
-     * Gives the same words for MPICH.
+     * Returns these words for MPICH.
      *
      * @param address of the node on which it is started
      * @param limit after which a run is ended: some of Debian's MPICH hang in MPI_Finalize, independent of the

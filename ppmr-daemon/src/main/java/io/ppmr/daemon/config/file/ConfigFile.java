@@ -34,7 +34,8 @@ import org.tomlj.TomlPosition;
 import org.tomlj.TomlTable;
 
 /**
- * A configuration file during the reading. Collects the mistakes, so that all are reported at once. For one thread.
+ * A configuration file during the reading. Collects the mistakes, so that all are reported at once. It is for one
+ * thread.
  */
 public final class ConfigFile {
     private static final long MAX_BYTES = 1 << 20;
@@ -179,7 +180,7 @@ public final class ConfigFile {
      * Reads the top of the file. Reports keys and sections that do not belong there.
      *
      * @param type the record of its keys
-     * @param known the names of all keys and sections that may stand there
+     * @param known the names of all keys and sections that may occur there
      * @param elsewhere the messages about names that belong in files of another role
      */
     public <R extends Record> FileSection<R> top(Class<R> type, List<String> known, Map<String, String> elsewhere) {

@@ -15,7 +15,7 @@ import java.util.Optional;
  *
  * @param type the record
  * @param name its name, as in {@code [name]}; empty for the top of the file and for entries of a list
- * @param many whether it can stand once for each of several names, as {@code [name.NAME]}
+ * @param many whether it can occur once for each of several names, as {@code [name.NAME]}
  * @param doc its purpose
  * @param keys its keys, in the order of the documentation
  */
