@@ -153,7 +153,7 @@ final class MovingNode {
         BridgedNode.connect(a.node, b.node);
     }
 
-    /** Takes a network card of the machine for itself, and joins it to its bridge. */
+    /** Moves a network card of the machine into this node, and connects it to its bridge. */
     void plugIn(String card) throws IOException, InterruptedException {
         Command.of(List.of(
                         "ip",
@@ -249,7 +249,7 @@ final class MovingNode {
         return node.runPodOf(job, name, at, command);
     }
 
-    /** Gives a path of a pod's as this JVM sees it. */
+    /** Returns a path of a pod's in this JVM's namespace. */
     Path within(PodStatus pod, String path) throws IOException {
         return Path.of("/proc/" + node.pidOf(pod) + "/root" + path);
     }

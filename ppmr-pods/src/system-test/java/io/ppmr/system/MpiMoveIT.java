@@ -262,7 +262,7 @@ class MpiMoveIT {
      * @param moves the number of moves of its ranks' pods during the run
      */
     private record Challenge(String output, int moves, double seconds) {
-        /** Gives a figure of the summary. */
+        /** Returns a figure of the summary. */
         String figure(String name) {
             return output.lines()
                     .filter(line -> line.startsWith(name + "="))

@@ -249,7 +249,7 @@ class PodAttackIT {
                             .path("pods")
                             .toString());
         }
-        // Whoever controls the service may end everybody's, and be no other user.
+        // A user who controls the service may end every user's pods, and act as no other user.
         assertEquals(
                 1,
                 node.ask(PodNode.CONTROLLER, "{\"request\": \"pod_list\"}")

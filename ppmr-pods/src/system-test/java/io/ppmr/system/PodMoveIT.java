@@ -361,7 +361,7 @@ class PodMoveIT {
         return PodPair.start(a, b, memory);
     }
 
-    /** Asks for the move, and waits until the copy is about to be restored, which waits. */
+    /** Requests the move, and waits until the copy's restore starts, which waits. */
     private static CompletableFuture<PpmrCommand> moveIntoAWait() throws Exception {
         return moveIntoAWait("1/client");
     }

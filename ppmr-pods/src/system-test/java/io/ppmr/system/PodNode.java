@@ -100,7 +100,7 @@ final class PodNode {
         b.run("ip", "link", "set", cable, "master", "br0", "up");
     }
 
-    /** Gives the words that run a command on the node. */
+    /** Returns the words that run a command on the node. */
     List<String> words(String... command) {
         return node.command(List.of(command)).command();
     }

@@ -164,7 +164,7 @@ class PodPeersIT {
         a.await(client, "round 100\n");
     }
 
-    /** Asks for the move, and waits until the copy is about to be restored, which waits. */
+    /** Requests the move, and waits until the copy's restore starts, which waits. */
     private static CompletableFuture<Command.CommandResult> moveIntoAWait() throws Exception {
         Files.createFile(b.folder().resolve("wait"));
         List<String> words =
@@ -192,7 +192,7 @@ class PodPeersIT {
         return node.runIn(pod, "nft", "list", "ruleset");
     }
 
-    /** Gives how often TCP of the peer has doubled the time to its next try. */
+    /** Returns how often TCP of the peer doubled the time to its next retransmission. */
     private String backoff() throws IOException, InterruptedException {
         String shown = home.runIn(server, "ss", "-tinoH", "state", "established");
         return shown.contains("backoff:") ? shown.replaceAll("(?s).*backoff:(\\d+).*", "$1") : "0";
@@ -377,7 +377,7 @@ class PodPeersIT {
         assertEquals("", tables(c, server).strip());
     }
 
-    /** The services that move it die on both sides, so that nobody renews anything, until both continue. */
+    /** The services that move it die on both sides, so that no service renews anything, until both continue. */
     @Tag("soak")
     @Test
     void shouldSpeakAgainWhenWhoeverMovesItHasDied() throws Exception {

@@ -271,7 +271,7 @@ class AnnouncementAttackIT {
                 "it is told of in the end");
     }
 
-    /** A user with many announcements keeps nobody from asking while they are read. */
+    /** A user with many announcements delays no other user's request while they are read. */
     @Test
     @Tag("soak")
     void shouldAnswerAtOnceWhileAnnouncementsAreRead() throws Exception {

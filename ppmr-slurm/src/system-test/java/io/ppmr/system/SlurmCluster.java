@@ -366,7 +366,7 @@ final class SlurmCluster implements AutoCloseable {
         return n1.run(LIMIT, words);
     }
 
-    /** A look at something that nobody announces. */
+    /** A check of a condition that causes no event. */
     @FunctionalInterface
     interface Condition {
         boolean holds() throws IOException, InterruptedException;

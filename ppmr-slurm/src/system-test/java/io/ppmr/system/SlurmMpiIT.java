@@ -27,7 +27,7 @@ import org.junit.jupiter.api.Timeout;
 class SlurmMpiIT {
     private static final Path SCRIPT = Path.of(System.getProperty("ppmr.home"), "ppmr-slurm/conf/slurm-job.sh");
     private static final int PAUSE_US = 2000;
-    /** Stands for the two pods, of two ranks each. */
+    /** Represents the two pods, of two ranks each. */
     private static final List<String> PODS = List.of("n1", "n2");
 
     private static SlurmCluster cluster;

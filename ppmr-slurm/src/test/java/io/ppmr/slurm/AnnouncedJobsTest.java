@@ -78,7 +78,7 @@ class AnnouncedJobsTest {
 
     @Test
     void shouldLetNobodyButTheServiceMakeNamesWhenPrepared() throws Exception {
-        // As an earlier release left it, with what somebody has put into it in another's name.
+        // The folder is as an earlier release left it, with files that one user wrote in another's name.
         Path all = directory.resolve("announced/jobs");
         Files.setAttribute(all, "unix:mode", 01777);
         Path planted = Files.createDirectory(all.resolve("4000000"));
@@ -205,7 +205,7 @@ class AnnouncedJobsTest {
         assertTrue(started > 3, "a few failures cost no wait");
         assertEquals(started, begun.get(), "nothing is done for a request that is refused");
         CountDownLatch ended = new CountDownLatch(1);
-        // Whoever controls the service is not held up by it.
+        // A user who controls the service is not delayed by it.
         migrations.start("slurm-7.0", "root", event -> ended.countDown());
         assertTrue(ended.await(30, TimeUnit.SECONDS));
     }

@@ -91,7 +91,7 @@ class KernelTableFuzzTest {
     }
 
     private void memory(byte[] input) throws IOException {
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(smaps);
         Files.write(smaps, input);
         ResidentMemory.unfiledBytesBySmaps(folder);

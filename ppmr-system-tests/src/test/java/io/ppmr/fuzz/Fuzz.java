@@ -60,7 +60,7 @@ public final class Fuzz {
         return this;
     }
 
-    /** Limits what a parser may allocate for an input: so much, and so much more for each of its bytes. */
+    /** Limits what a parser may allocate for an input: a fixed part, and a part for each of its bytes. */
     public Fuzz allocatesAtMost(long fixed, long aByte) {
         fixedBytes = fixed;
         bytesAByte = aByte;
@@ -181,7 +181,7 @@ public final class Fuzz {
                             }
                         }
                     } catch (InterruptedException e) {
-                        // Nobody interrupts it.
+                        // No thread interrupts it.
                         Thread.currentThread().interrupt();
                     }
                 },

@@ -17,7 +17,10 @@ final class AwayNotice {
 
     private AwayNotice() {}
 
-    /** Takes a key file, a service, an address, the name of a migration, a lease in milliseconds and a token. */
+    /**
+     * The arguments are a key file, a service, an address, the name of a migration, a lease in milliseconds and a
+     * token.
+     */
     public static void main(String[] arguments) throws IOException {
         Connector service = new Connector(
                 HostPort.parse(arguments[1]).orElseThrow().lookUp(), PreSharedKey.load(Path.of(arguments[0])), LIMIT);

@@ -141,7 +141,10 @@ class CarriedFilesDeathIT {
         }
     }
 
-    /** A look before the pause may meet a child of the job that ends just then: nothing is done, and it is repeated. */
+    /**
+     * A check before the pause may meet a child of the job that ends just then. Nothing is done, and the check is
+     * repeated.
+     */
     private static CompletableFuture<String> migrateTo(Step step) throws Exception {
         for (int turn = 0; ; turn++) {
             CompletableFuture<String> migration = job.migrateLater();

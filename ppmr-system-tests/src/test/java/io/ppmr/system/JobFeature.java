@@ -170,7 +170,7 @@ enum JobFeature {
         }
     }
 
-    /** Draws a job by a seed: three jobs in five have nothing that is refused. */
+    /** Draws a job by a seed. Three jobs in five have no refused feature. */
     static Drawn draw(long seed) {
         Random random = new Random(seed);
         boolean moves = random.nextInt(IN_HUNDRED) < MOVING_IN_HUNDRED;

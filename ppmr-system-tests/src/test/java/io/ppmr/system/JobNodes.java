@@ -114,7 +114,7 @@ final class JobNodes implements AutoCloseable {
         return this;
     }
 
-    /** Gives the services other names, which their mounts, journals and work directories have in theirs. */
+    /** Sets other names of the services, which are part of their mounts, journals and work directories. */
     JobNodes named(String sources, String targets) {
         sourceName = sources;
         targetName = targets;

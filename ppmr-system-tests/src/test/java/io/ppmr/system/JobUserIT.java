@@ -176,7 +176,7 @@ class JobUserIT {
         rollsBack("it is in the groups [4]");
     }
 
-    /** Gives what starts sleep(1) as the job's user, by a program that has that file capability. */
+    /** Returns the words that start sleep(1) as the job's user, by a program with that file capability. */
     private String capable(String name, String capability) throws Exception {
         Path folder = Files.createDirectory(directory.resolve(name));
         Path program = Files.copy(Path.of("/bin/sleep"), folder.resolve("sleep"));
@@ -265,7 +265,7 @@ class JobUserIT {
     @Test
     void shouldLetTheCopyHaveNoSecurebitsWhenTheUsersRestartAsksForThem() throws Exception {
         Path bits = shared.resolve("bits");
-        // PR_GET_SECUREBITS; PR_SET_SECUREBITS of SECBIT_NO_SETUID_FIXUP, with which setuid(2) drops no capabilities.
+        // PR_GET_SECUREBITS. PR_SET_SECUREBITS of SECBIT_NO_SETUID_FIXUP, with which setuid(2) drops no capabilities.
         copy(
                 "perl -e 'my $prctl = qx{uname -m} =~ /aarch64/ ? 167 : 157; my $had = syscall $prctl, 27;"
                         + " my $set = syscall $prctl, 28, 4; open my $told, q{>}, q{" + bits + "};"

@@ -75,7 +75,7 @@ class KeyHolderIT {
 
         @Override
         public void onLost(String reason) {
-            // Said by the next message that is sent.
+            // The next sent message reports the failure.
         }
     }
 

@@ -64,7 +64,7 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** A job of so many ranks, from 0. */
+    /** Creates a job with this number of ranks, from 0. */
     LedgerJob(Path directory, int ranks) throws Exception {
         this(directory, 0, ranks);
     }
@@ -416,7 +416,7 @@ final class LedgerJob implements AutoCloseable {
         }
     }
 
-    /** Takes from every ledger what was computed after the last checkpoint. */
+    /** Removes from every ledger the steps after the last checkpoint. */
     void cutToSaved() throws IOException {
         for (int rank : originals.keySet()) {
             List<String> saved = saved(rank);
@@ -432,7 +432,7 @@ final class LedgerJob implements AutoCloseable {
         assertTrue(child.waitFor(Patience.of(60), TimeUnit.SECONDS), "an original does not end");
     }
 
-    /** Nothing of any rank lives, neither original nor copy, checkpoint or restart. */
+    /** Requires that no process of any rank lives, neither original nor copy, checkpoint or restart. */
     void isGone() throws Exception {
         Conditions.until("nothing of the job is left", () -> programs().isEmpty());
     }

@@ -129,7 +129,10 @@ class LeftOutStateIT {
             "aio",
             "waits");
 
-    /** State that neither moves: the kernel shows it of no other process, and the job computes the same without it. */
+    /**
+     * State that neither ppmr nor CRIU moves. The kernel shows it of no other process, and the job computes the same
+     * without it.
+     */
     private static final List<String> MOVED_BY_NOBODY = List.of(
             "memory-failure",
             "timestamps",
@@ -225,7 +228,7 @@ class LeftOutStateIT {
         }
     }
 
-    /** As after a signal that is handled: programs that look at what a call returns wait for the rest. */
+    /** The call returns as after a handled signal. Programs that check its result wait for the rest. */
     @Tag("soak")
     @Test
     void shouldEndWaitsWithATimeLimitEarlyByEintr() throws Exception {

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Many files at once: more writers than chunks, and more files than anybody has descriptors for. */
+/** Many files at once. There are more writers than chunks, and more files than a process has descriptors. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class ManyFilesIT {
     private static final int WRITERS = 64;

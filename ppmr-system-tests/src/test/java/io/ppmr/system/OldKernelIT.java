@@ -190,7 +190,7 @@ class OldKernelIT {
             words.addAll(computation(name, rank));
             words.addAll(List.of("--pace", "100"));
             if (rank == 1) {
-                // Its image is written by several at once, not in order.
+                // Several writers write its image at once, not in order.
                 words.addAll(List.of("--writers", "4"));
             }
             Path pidFile = file(name, rank, "pid");

@@ -40,7 +40,7 @@ class QemuExampleIT {
     private static final String QEMU = "/usr/bin/qemu-system-x86_64";
     private static final int SECTOR_BYTES = 512;
 
-    /** Says the next letter at the serial port at each tick of the timer, some 18 a second. */
+    /** Prints the next letter at the serial port at each tick of the timer, some 18 a second. */
     private static final byte[] PROGRAM = HexFormat.of()
             .parseHex("31db" + "baf803" + "88d8" + "0441" + "ee" + "43" + "80fb1a" + "7502" + "31db" + "fbf4" + "ebef");
 

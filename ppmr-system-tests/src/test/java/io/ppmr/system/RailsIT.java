@@ -35,8 +35,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Rails between two nodes, each a cable of its own with a rate of 200 or 500 Mbit/s, beside the one of the control
- * connection. A cable that is pulled loses what is on its way, and resets nothing.
+ * Rails between two nodes, beside the veth pair of the control connection. Each rail is a veth pair of its own with a
+ * rate of 200 or 500 Mbit/s. A veth pair that is set down loses the packets on their way, and resets nothing.
  */
 @Timeout(value = 300, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RailsIT {
@@ -47,7 +47,7 @@ class RailsIT {
     private static final int PORT = 7412;
     private static final int PROCESSES = 2;
     private static final long PROCESS_BYTES = 160L << 20;
-    /** The part of a rail's rate that a transfer over one of them has at least when nothing is in its way. */
+    /** The minimum part of a rail's rate that an undisturbed transfer over one of them reaches. */
     private static final double FULL_RAIL = 0.93;
 
     private static final int MOST_TRIES = 4;
@@ -168,7 +168,7 @@ class RailsIT {
             return report;
         }
 
-        /** Gives the part of the status that is about rails. */
+        /** Returns the part of the status about rails. */
         private String status() throws IOException {
             try (ControlClient client = new ControlClient(nodes.socket())) {
                 return client.status().transport();
@@ -183,7 +183,7 @@ class RailsIT {
             }
         }
 
-        /** Of two rails one was cut: the rest came within what the other one needs, the detection, and the slack. */
+        /** One of two rails was cut. The rest arrived within the other one's time, the detection, and the slack. */
         private void requireInTime(double cutS, double leftBytes, double slackS) throws IOException {
             double took = lastArrivedS - cutS;
             double remaining = leftBytes * 1.045 / (megabits * 1e6 / 8);

@@ -43,7 +43,7 @@ final class RealServices implements AutoCloseable {
         return this;
     }
 
-    /** Has those that are started from now on make so many migrations in their warm-up, if there is time. */
+    /** Sets the number of warm-up migrations for services that are started from now on, if there is time. */
     RealServices warmUpMigrations(int migrations) {
         warmUpMigrations = migrations;
         return this;
@@ -144,7 +144,7 @@ final class RealServices implements AutoCloseable {
         return port;
     }
 
-    /** Has these services use the same key as those. */
+    /** Sets the key of those services for these. */
     RealServices keyOf(RealServices others) throws IOException {
         Files.copy(
                 others.directory.resolve("key"),

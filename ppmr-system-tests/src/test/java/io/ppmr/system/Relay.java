@@ -123,7 +123,7 @@ final class Relay implements AutoCloseable {
         wires.forEach(Wire::close);
     }
 
-    /** Nothing passes any more, and nothing is reset. */
+    /** Nothing passes from now on, and nothing is reset. */
     void cut() {
         wires.forEach(wire -> wire.silent = true);
         become(Mode.CUT);
@@ -182,7 +182,7 @@ final class Relay implements AutoCloseable {
     /**
      * Waits while all traffic is held. Holds all traffic if this is the message for it.
      *
-     * @param missed whether anybody misses it: what nobody does must not be what the next message has to wait behind
+     * @param missed whether a later message depends on it; otherwise the next message must not wait behind it
      * @return whether it continues
      */
     private boolean go(Message message, boolean missed) throws IOException {
@@ -214,7 +214,7 @@ final class Relay implements AutoCloseable {
         }
     }
 
-    /** A connection of somebody to the target, in two halves. */
+    /** A connection to the target, in two halves. */
     private final class Wire {
         private final Socket client;
         private volatile Socket target;

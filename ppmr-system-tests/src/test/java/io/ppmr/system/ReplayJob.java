@@ -261,7 +261,7 @@ public final class ReplayJob implements AutoCloseable {
         return migrate(pair, new Job("replay", USER, checkpointer, ranks), keep);
     }
 
-    /** Moves the job, and calls that off when so many bytes are written. */
+    /** Moves the job, and cancels that when this number of bytes is written. */
     MigrationReport cancelledAt(ServicePair pair, long bytes) throws InterruptedException {
         Cancellation cancellation = new Cancellation();
         Job job = new Job("replay", USER, checkpointer(), List.of(new Job.RankProcess(0, (int) pid(0))));

@@ -68,7 +68,7 @@ class ResolveIT {
         return said;
     }
 
-    /** Says it to the service without a command of its own, and sees that it is refused. */
+    /** Sends it to the service without a command of its own, and requires that it is refused. */
     private static String refused(KillablePair pair, String role, String id, FinalOutcome outcome, String... targetsOff)
             throws Exception {
         OperatorDecision word = new OperatorDecision(outcome, Set.of(targetsOff), false, false);
@@ -85,7 +85,7 @@ class ResolveIT {
         }
     }
 
-    /** Waits until a service's status has a migration that waits for somebody. */
+    /** Waits until a service's status has a migration that is blocked on an unreachable peer. */
     private static OpenMigration awaitHeld(KillablePair pair, String role, String id) throws Exception {
         OpenMigration[] found = new OpenMigration[1];
         Conditions.until("the " + role + "'s status says that ranks are held", () -> {

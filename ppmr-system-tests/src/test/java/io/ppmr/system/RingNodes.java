@@ -171,7 +171,7 @@ final class RingNodes implements AutoCloseable {
         return directory.resolve("job");
     }
 
-    /** Tells the suspend hook what to do beyond its work: see ring-hook.sh. */
+    /** Sets the suspend hook's additional action. See ring-hook.sh. */
     void suspendHook(String word) throws IOException {
         Files.writeString(job().resolve("suspend-hook"), word);
     }

@@ -43,7 +43,7 @@ final class ScratchJob implements AutoCloseable {
     /**
      * @param ranks of the job
      * @param toSource further lines of its configuration's [files]
-     * @param toTarget the same of the target's
+     * @param toTarget further arguments of the target's
      */
     ScratchJob(String name, JobUser user, int ranks, String toSource, String toTarget) throws Exception {
         this.user = user;
@@ -213,7 +213,7 @@ final class ScratchJob implements AutoCloseable {
         }
     }
 
-    /** Nothing of ppmr's is in a node's folder, nor noted. */
+    /** Requires that no file of ppmr's is in a node's folder, or noted. */
     void requireNothingOfOurs(TestNode node) throws Exception {
         assertEquals("", shell(node, "find . -name '.ppmr-*'"));
         try (var notes = Files.list(notes())) {

@@ -114,7 +114,7 @@ public final class ServicePair implements AutoCloseable {
             return changed(next -> next.sourceKey = key);
         }
 
-        /** Retained images may wait in so much memory. */
+        /** Retained images may use this amount of memory. */
         public Options staging(long bytes) {
             return changed(next -> next.stagingBytes = bytes);
         }

@@ -160,7 +160,7 @@ class SharedFilesIT {
         }
     }
 
-    /** The target has a file of this name, length and mode, too, so nothing but the second look finds it. */
+    /** The target has a file of this name, length and mode, too. So only the second check finds it. */
     @Tag("soak")
     @ParameterizedTest
     @ValueSource(strings = {"late", "replace"})

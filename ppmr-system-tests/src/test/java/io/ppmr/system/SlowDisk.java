@@ -85,7 +85,7 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void fsync(long handle) {
-        // Nothing is kept back.
+        // No bytes are held back.
     }
 
     @Override
@@ -95,17 +95,17 @@ final class SlowDisk implements FilesystemView, AutoCloseable {
 
     @Override
     public void truncate(String path, long sizeBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override
     public void truncate(long handle, long sizeBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override
     public void allocate(long handle, int mode, long offset, long lengthBytes) {
-        // Nothing is kept.
+        // No bytes are kept.
     }
 
     @Override

@@ -30,7 +30,7 @@ class StrangersIT {
     @TempDir
     private Path directory;
 
-    /** Takes all places at once, then opens fifty connections a second, from the source's own address. */
+    /** Occupies all places at once, then opens fifty connections a second, from the source's own address. */
     private static final class Stranger implements AutoCloseable {
         private final InetSocketAddress address;
         private final Deque<SocketChannel> idle = new ArrayDeque<>();

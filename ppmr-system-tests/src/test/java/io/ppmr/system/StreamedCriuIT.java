@@ -77,7 +77,7 @@ class StreamedCriuIT {
         return words;
     }
 
-    /** Finds the result of a run that nobody disturbs. */
+    /** Finds the result of an undisturbed run. */
     @BeforeAll
     static void runUndisturbed() throws Exception {
         expected = undisturbed(PASSES);
@@ -209,7 +209,7 @@ class StreamedCriuIT {
         return stacks;
     }
 
-    /** One in 256 processes that wait has its stack there, so many a job of many ranks has one. */
+    /** One in 256 waiting processes has its stack there, so many a job of many ranks has one. */
     @Tag("soak")
     @ParameterizedTest
     @EnumSource(names = {"AUTO", "STREAMED"})

@@ -38,7 +38,7 @@ class StreamedDelayIT {
     @TempDir
     private Path directory;
 
-    /** A pair of services whose source asks for the delayed link to its target. */
+    /** A pair of services whose source connects to the delayed link to its target. */
     private static final class Way implements AutoCloseable {
         private final Checkpointer criu = CriuJob.criu(PagePolicy.AUTO);
         private final DelayedLink link;

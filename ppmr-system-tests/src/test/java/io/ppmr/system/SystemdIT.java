@@ -28,7 +28,7 @@ class SystemdIT {
     private static final Path HOME = Path.of(System.getProperty("ppmr.home"));
     private static final int NO_GUEST = 77;
     private static final int GUEST_LIMIT_S = 1800;
-    /** An emulated machine is so many times slower than the one for which the scenario's times are meant. */
+    /** An emulated machine is slower by this factor than the machine for the scenario's times. */
     private static final int PATIENCE = 5;
 
     @TempDir

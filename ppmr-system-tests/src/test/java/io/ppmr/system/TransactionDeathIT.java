@@ -286,7 +286,7 @@ class TransactionDeathIT {
         pair = new KillablePair(Files.createTempDirectory(directory, "fenced"), fence);
     }
 
-    /** The source's service and the originals die as with their node, and never come back. */
+    /** The source's service and the originals die as with their node, and never return. */
     private static void loseSourceNode(LedgerJob job) throws Exception {
         pair.voted(job);
         pair.service(SOURCE).kill();

@@ -82,7 +82,7 @@ class TransportChoiceIT {
 
                 @Override
                 public void close() {
-                    // Nothing is open.
+                    // No connection is open.
                 }
             };
         }

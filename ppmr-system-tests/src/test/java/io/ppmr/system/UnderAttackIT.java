@@ -219,7 +219,7 @@ class UnderAttackIT {
         }
     }
 
-    /** Asks the victim's source as the node's operator does, and remembers the longest wait of each kind in seconds. */
+    /** Queries the victim's source as the node's operator does, and stores the longest wait of each kind in seconds. */
     private final class Operator extends Thread {
         private final Map<String, Double> longest = new TreeMap<>();
         private volatile boolean over;
@@ -331,7 +331,7 @@ class UnderAttackIT {
         Path pids = Files.createDirectory(directory.resolve("pids"));
         Path attackersFolder = Files.createDirectory(directory.resolve("attackers"));
         Files.setAttribute(attackersFolder, "unix:uid", ATTACKER);
-        // No user's process, so that it is refused at once.
+        // It is no user's process, so it is refused at once.
         Path root =
                 Files.writeString(pids.resolve(QUIET), ProcessHandle.current().pid() + "\n");
         source = services.startSource(

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The warm-up makes real migrations, keeps to its time, and leaves nothing behind whatever becomes of it. */
+/** The warm-up makes real migrations, keeps its time limit, and always removes all its resources. */
 @Timeout(value = 240, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class WarmUpIT {
     private static final Duration LONG = Duration.ofMinutes(2);

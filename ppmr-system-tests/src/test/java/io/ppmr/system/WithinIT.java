@@ -136,7 +136,7 @@ class WithinIT {
         return new LedgerJob(directory.resolve("job"), 1);
     }
 
-    /** The checkpointer of every job of a test: they share a directory, and come one after the other. */
+    /** The checkpointer of every job of a test. The jobs share a directory, and run one after the other. */
     private Checkpointer checkpointer(String restart, boolean checkpointsHeldRanks) throws Exception {
         try (LedgerJob job = job()) {
             job.writesInProcess(0);

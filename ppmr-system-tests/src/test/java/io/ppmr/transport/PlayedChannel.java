@@ -79,7 +79,7 @@ public final class PlayedChannel extends SocketChannel {
         return new Socket() {
             @Override
             public void setSoTimeout(int timeoutMs) {
-                // Nothing here waits.
+                // No call here waits.
             }
 
             @Override

@@ -79,7 +79,7 @@ class CheckpointerTrustTest {
         assertEquals(Set.of("hers"), read.forAnnouncedJobs());
     }
 
-    /** Without a namespace, the node's other processes could take a copy's PIDs before any check. */
+    /** Without a namespace, the node's other processes could get a copy's PIDs before any check. */
     @Test
     void shouldRefuseCriuAsTheJobsUserOutsideOfANamespace() {
         ConfigException e = assertThrows(

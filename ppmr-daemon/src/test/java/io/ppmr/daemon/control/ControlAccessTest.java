@@ -32,7 +32,7 @@ class ControlAccessTest {
 
     @BeforeEach
     void setUp() throws IOException {
-        // Others must be able to come as far as the socket.
+        // Other users must be able to reach the socket.
         Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
     }
 

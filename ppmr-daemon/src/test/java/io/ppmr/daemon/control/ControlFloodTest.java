@@ -43,7 +43,7 @@ class ControlFloodTest {
                 print "full\\n" if ++$n == 40;
                 select(undef, undef, undef, 0.005) if $n > 40;
             }""";
-    /** Asks once, and prints the answer. */
+    /** Sends one request, and prints the answer. */
     private static final String ASK = """
             use IO::Socket::UNIX; alarm 60; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1;
             print $s qq({"request": "status"}\\n); $s->flush; print scalar <$s>;""";

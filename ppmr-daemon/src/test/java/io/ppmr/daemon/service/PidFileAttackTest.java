@@ -108,7 +108,7 @@ class PidFileAttackTest {
         String said = assertInstanceOf(MigrationQueue.Event.Failed.class, migrate("bad"))
                 .reason();
         assertTrue(said.contains("job bad, rank 0") && said.contains(file.toString()) && said.contains(words), said);
-        // It is over, so there is nothing that a cancellation could claim to roll back.
+        // It is over, so a cancellation has nothing to roll back.
         assertThrows(RequestException.class, () -> migrations.cancel("0000", "a test"));
         assertEquals(Optional.empty(), migrations.state().running());
         assertInstanceOf(MigrationQueue.Event.Ended.class, migrate("good"));

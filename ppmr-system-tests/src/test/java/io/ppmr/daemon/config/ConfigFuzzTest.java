@@ -102,7 +102,7 @@ class ConfigFuzzTest {
 
     private Path file(byte[] input) throws Exception {
         Path file = directory.resolve("config.toml");
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(file);
         return Files.write(file, input);
     }

@@ -101,8 +101,8 @@ class CriuAsUserInGuest {
      * @param name its name in kinds-job
      * @param what it, for people
      * @param prefix what starts it, to which kinds-job is appended
-     * @param asUser what is to come of it with CRIU as the user
-     * @param asRoot the same with CRIU as root
+     * @param asUser its expected outcome with CRIU as the user
+     * @param asRoot its expected outcome with CRIU as root
      */
     private record Kind(String name, String what, List<String> prefix, String asUser, String asRoot) {
         /**
@@ -343,7 +343,7 @@ class CriuAsUserInGuest {
             return text.isEmpty() ? -1 : Long.parseLong(text);
         }
 
-        /** Waits until so many more turns are done, or one has failed. */
+        /** Waits until this number of further turns is done, or one failed. */
         void requireTurns(long more) throws Exception {
             long before = turns();
             Path failed = directory.resolve("failed");

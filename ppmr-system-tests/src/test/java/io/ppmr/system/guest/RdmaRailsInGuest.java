@@ -51,7 +51,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A rail over soft-RoCE beside one over TCP: at once, one in the other's place, and back. */
+/** A rail over soft-RoCE beside one over TCP. They work at once, one in the other's place, and back. */
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RdmaRailsInGuest {
     private static final int ATTEMPT = 3;
@@ -72,7 +72,7 @@ class RdmaRailsInGuest {
     private final List<RailFigures> figures = List.of(new RailFigures("ib0"), new RailFigures("eth0"));
     private final List<String> failures = new CopyOnWriteArrayList<>();
     private final List<RailEnded> ended = new CopyOnWriteArrayList<>();
-    /** Of each chunk the rounds in which it came back. */
+    /** The rounds in which each chunk was released. */
     private final AtomicIntegerArray released = new AtomicIntegerArray(CHUNKS);
 
     private final Thread pump = new Thread(this::pump, "test-control");

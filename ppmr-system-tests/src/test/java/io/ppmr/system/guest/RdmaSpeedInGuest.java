@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A transfer beside the same one made by ib_read_bw(1), and what it allocates. */
+/** Compares a transfer with one by ib_read_bw(1), and measures its allocation. */
 class RdmaSpeedInGuest {
     private static final int CHUNK_BYTES = 128 * 1024;
     private static final int CHUNKS = 32;

@@ -117,7 +117,7 @@ class RdmaStrangersInGuest {
         assertEquals(List.of(), failures);
     }
 
-    /** The order in which a session ends them: the peer, then the listener that it came by. */
+    /** The order in which a session ends them is the peer, and then its listener. */
     @Test
     void shouldLeaveNothingUndestroyedWhenThePeerIsClosedBeforeItsListener() throws Exception {
         for (boolean lateProof : new boolean[] {false, true}) {
@@ -199,7 +199,7 @@ class RdmaStrangersInGuest {
         assertNull(transport.unusable());
     }
 
-    /** Asks so often from there, and waits until the requests are out. */
+    /** Sends this number of requests from there, and waits until they are out. */
     private void asks(String from, int port, int times) throws Exception {
         Process process = new ProcessBuilder(
                         STRANGER.toString(), from, "10.77.0.2", String.valueOf(port), String.valueOf(times))

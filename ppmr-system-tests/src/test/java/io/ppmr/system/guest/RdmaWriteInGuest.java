@@ -132,7 +132,7 @@ class RdmaWriteInGuest extends SendContract {
         assertEquals(List.of(), failures);
     }
 
-    /** Another pool of the same process, and what lies before and behind the session's own. */
+    /** Another pool of the same process, and the memory before and behind the session's own. */
     @Test
     void shouldRefuseAWriteIntoMemoryThatIsNotTheSessions() throws Exception {
         BufferPool others = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));
@@ -334,7 +334,7 @@ class RdmaWriteInGuest extends SendContract {
         return sum;
     }
 
-    /** Takes everything, and allocates nothing. */
+    /** Receives everything, and allocates nothing. */
     private static final class Silent implements Arrivals {
         private final ByteBuffer place = ByteBuffer.allocate(0);
 

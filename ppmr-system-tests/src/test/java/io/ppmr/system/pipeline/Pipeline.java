@@ -234,7 +234,7 @@ public final class Pipeline implements AutoCloseable {
         return failure.get();
     }
 
-    /** As the migration does it on both sides: whoever waits is woken. */
+    /** Each waiting thread is woken, as in a migration on both sides. */
     private void fail(String reason) {
         if (failure.compareAndSet(null, reason)) {
             Thread thread = new Thread(

@@ -14,7 +14,7 @@ import java.util.function.Supplier;
  * Causes configured faults in chunks that are sent without a request. It wraps arrivals without faults. It is for
  * tests. A delayed chunk delays those behind it on its connection. Chunks on other connections overtake it.
  *
- * @param pool into which the chunks come
+ * @param pool the pool of the received chunks
  * @param draw returns the fault of the next chunk; any thread
  */
 public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> draw) implements Arrivals {

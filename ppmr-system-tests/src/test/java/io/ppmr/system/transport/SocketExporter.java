@@ -35,7 +35,7 @@ public final class SocketExporter implements RegionExporter {
     private volatile boolean closed;
 
     /**
-     * Takes over connected and authenticated channels.
+     * Uses connected and authenticated channels, and closes them.
      *
      * @param onFailure called once for each connection that fails before {@link #close}
      */

@@ -34,7 +34,7 @@ public final class SocketPuller implements ChunkPuller {
     private final List<Connection> connections = new ArrayList<>();
     private volatile boolean closed;
 
-    /** Takes over connected and authenticated channels. */
+    /** Uses connected and authenticated channels, and closes them. */
     public SocketPuller(BufferPool pool, List<SocketChannel> channels, PullListener listener) {
         this.pool = pool;
         this.listener = listener;
@@ -131,7 +131,7 @@ public final class SocketPuller implements ChunkPuller {
                     channel.write(requests);
                 }
             } catch (IOException e) {
-                // The connection's thread fails on the same socket and answers what is under way, these pulls with it.
+                // The connection's thread fails on the same socket and answers the pulls under way, including these.
                 SocketExporter.close(channel);
                 LOG.debug("asking for chunks: {}", e.toString());
             }

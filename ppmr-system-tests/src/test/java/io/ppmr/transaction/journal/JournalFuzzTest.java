@@ -112,7 +112,7 @@ class JournalFuzzTest {
 
     private void readFile(byte[] input) throws IOException {
         Path path = directory.resolve("journal");
-        // A file that is written over is flushed to the disk at once.
+        // An overwritten file is flushed to the disk at once.
         Files.deleteIfExists(path);
         Files.write(path, input);
         int[] counted = {0};

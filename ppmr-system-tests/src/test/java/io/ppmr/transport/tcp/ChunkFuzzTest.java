@@ -46,7 +46,7 @@ class ChunkFuzzTest {
     @TempDir
     private Path directory;
 
-    /** Sockets without ports, of which so many connections would use up all. */
+    /** Sockets without ports, because this number of connections would use up all ports. */
     @BeforeEach
     void listen() throws IOException {
         address = UnixDomainSocketAddress.of(directory.resolve("fuzz"));
@@ -80,7 +80,7 @@ class ChunkFuzzTest {
         return new Fuzz(FuzzPlan.CHUNKS, new Mutator(List.of(chunks(), releases()), 1024), List.of(IOException.class));
     }
 
-    /** Takes what lies within its pool, as a ledger would that has granted all of it. */
+    /** Accepts bytes within its pool, as a ledger would that has granted all of it. */
     private record Taker(BufferPool pool, CompletableFuture<String> end) implements Arrivals {
         @Override
         public ByteBuffer onChunkStart(ChunkFrame chunk) throws ProtocolException {
