@@ -14,8 +14,8 @@
  *
  * The command is killed after that number of seconds.
  *
- * Exit status: the command's; 128 plus the signal's number if a signal ended the command; 125, with the reason on
- * standard error, if it could not start. See setns(2), capabilities(7), pid_namespaces(7).
+ * Exit status: the command's, or 128 plus the signal's number if a signal ended the command. It is 125, with the reason
+ * on standard error, if the command could not start. See setns(2), capabilities(7), pid_namespaces(7).
  */
 #define _GNU_SOURCE
 #include "kernel.h"

@@ -35,7 +35,7 @@ final class Stage implements Closeable {
      * Sets one up.
      *
      * @param name aggregation, transfer, pipeline, restart or whole
-     * @param otherPoolBytes pool of a second pair of services, for a pipeline that is measured in turn; 0 for none
+     * @param otherPoolBytes pool of a second pair of services, for a pipeline that is measured in turn, or 0 for none
      */
     Stage(String name, StageOptions options, long otherPoolBytes) throws Exception {
         this.options = options;

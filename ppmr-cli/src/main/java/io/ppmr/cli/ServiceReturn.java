@@ -51,7 +51,7 @@ final class ServiceReturn {
     /**
      * Waits and shows how it ended.
      *
-     * @param last the progress at the end of the service; null if the service had not reported any
+     * @param last the progress at the end of the service, or null if the service had not reported any
      * @param returnLimit how long to wait for the service
      * @param endLimit how long to wait for the migration's end once the service is back
      * @throws CommandFailure if the result of the migration is unknown

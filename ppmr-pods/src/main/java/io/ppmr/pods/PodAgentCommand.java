@@ -75,7 +75,7 @@ final class PodAgentCommand implements Callable<Integer> {
      *
      * @param pod its name
      * @param socket the control socket of the service on the pod's node
-     * @param way the words that run ppmr on that node; empty for this node
+     * @param way the words that run ppmr on that node, or empty for this node
      */
     private record Place(String pod, Path socket, List<String> way) {
         private static final int LEAST_WORDS = 3;

@@ -18,7 +18,7 @@ import java.util.Optional;
 /**
  * The configuration of pods in a service's file. Immutable.
  *
- * @param templates the templates by name; empty if users cannot run pods
+ * @param templates the templates by name, or empty if users cannot run pods
  * @param settings the settings of all pods
  */
 public record PodConfig(Map<String, PodTemplate> templates, PodSettings settings) {

@@ -17,11 +17,11 @@ import java.util.regex.Pattern;
  * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
  *     are not read
  * @param address one of the user's addresses; null for the first that is free; not read for a further command
- * @param user the pod's user, for root alone; null for the caller
- * @param directory the working directory; null for /tmp
- * @param input the file of its standard input; null for /dev/null
- * @param output the file that its standard output is appended to; null for /dev/null
- * @param error the file that its standard error is appended to; null for the output's file
+ * @param user the pod's user, for root alone, or null for the caller
+ * @param directory the working directory, or null for /tmp
+ * @param input the file of its standard input, or null for /dev/null
+ * @param output the file that its standard output is appended to, or null for /dev/null
+ * @param error the file that its standard error is appended to, or null for the output's file
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 public record PodOrder(

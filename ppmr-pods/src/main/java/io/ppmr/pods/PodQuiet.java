@@ -137,8 +137,8 @@ record PodQuiet(PodRuntime runtime) {
      * Drops the packets to an address that is away, and to its IPv6 address, for a time that the kernel ends. A further
      * call starts the time again.
      *
-     * @param address6 the IPv6 address; empty if that pod has none
-     * @param mac the MAC address; empty if the address is not in this pod's network
+     * @param address6 the IPv6 address, or empty if that pod has none
+     * @param mac the MAC address, or empty if the address is not in this pod's network
      */
     void muteTowards(PodRecord pod, Path network, Ipv4Address address, String address6, String mac, Duration limit)
             throws IOException {

@@ -29,10 +29,10 @@ import java.util.Optional;
  * @param link the node's end of its virtual cable
  * @param mounts directories of the node that it sees
  * @param startedAtMs its start, in milliseconds since 1970 UTC
- * @param init its PID 1; null while the service makes it
+ * @param init its PID 1, or null while the service makes it
  * @param begun whether its command began. A pod with an init and without a command is half made
- * @param network the number of its network namespace; 0 before that exists
- * @param move the migration that removes or brings it; null for none
+ * @param network the number of its network namespace, or 0 before that exists
+ * @param move the migration that removes or brings it, or null for none
  */
 public record PodRecord(
         PodSpecification specification,

@@ -16,7 +16,7 @@ import java.util.stream.Stream;
  * @param shares the addresses of each user; no address is in two shares
  * @param mounts the directories of the node that the pods see
  * @param limits the limits of their memory and their processes
- * @param checkpointer the name of the checkpointer that moves them; empty if they cannot be moved
+ * @param checkpointer the name of the checkpointer that moves them, or empty if they cannot be moved
  */
 public record PodTemplate(
         String name,

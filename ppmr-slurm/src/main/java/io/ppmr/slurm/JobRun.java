@@ -34,7 +34,7 @@ public abstract class JobRun {
      * @param targets the addresses of the targets of the job's own spare nodes
      * @param socket the control socket of the sources
      * @param program the job's program and its arguments
-     * @param drainCheck the time between two queries of the controller about the nodes; 0 for never
+     * @param drainCheck the time between two queries of the controller about the nodes, or 0 for never
      * @param giveBack whether a drained node that the job left is released from the allocation
      * @param java starts a further ppmr
      * @param err the stream for messages

@@ -52,7 +52,7 @@ public record MoveRecords(Path directory) {
     /**
      * Records the end of a migration.
      *
-     * @param targets the targets of the order; empty for the configured ones
+     * @param targets the targets of the order, or empty for the configured ones
      */
     public void end(JobName job, MigrationReport report, List<InetSocketAddress> targets) {
         boolean gone = report.outcome() == MigrationReport.Outcome.COMMITTED

@@ -63,7 +63,7 @@ public final class MpiRun extends JobRun {
      *
      * @param mpirun the MPI's launcher
      * @param spareSocket the control socket of the service on the spare, which lists the arriving pods
-     * @param template the template of the pods; empty for the only one
+     * @param template the template of the pods, or empty for the only one
      * @param launcher further words for the launcher
      */
     public record MpiOptions(

@@ -223,7 +223,7 @@ public final class SlurmRun extends JobRun {
          * Splits the allocation.
          *
          * @param nodes all its nodes, the batch host first
-         * @param wantedTasks the number of ranks; null for the job's own number of tasks on each node
+         * @param wantedTasks the number of ranks, or null for the job's own number of tasks on each node
          * @param environment Slurm's environment of the batch script
          */
         public static Allocation of(

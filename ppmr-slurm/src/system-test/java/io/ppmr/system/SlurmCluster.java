@@ -366,7 +366,7 @@ final class SlurmCluster implements AutoCloseable {
         return n1.run(LIMIT, words);
     }
 
-    /** A check of a condition that causes no event. */
+    /** A condition that is polled, because no event reports it. */
     @FunctionalInterface
     interface Condition {
         boolean holds() throws IOException, InterruptedException;

@@ -109,8 +109,8 @@ class CarriedFilesIT {
     }
 
     /**
-     * Each row has the commands here and there, as the job's user or as root, the additional open files of the job, and
-     * the expected message.
+     * Each row has the commands here and there, as the job's user or as root. It also has the additional open files of
+     * the job, and the expected message.
      */
     @Tag("soak")
     @ParameterizedTest

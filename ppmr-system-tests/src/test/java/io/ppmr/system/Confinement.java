@@ -36,7 +36,7 @@ final class Confinement {
         String run(String line) throws Exception;
     }
 
-    /** Requires that the shell, and what it starts, is refused all of it, and nothing that programs use. */
+    /** Requires that the shell and its children are refused all of it, and nothing that programs use. */
     static void require(Shell shell) throws Exception {
         String program = Base64.getEncoder().encodeToString(Files.readAllBytes(PROGRAM));
         String said =

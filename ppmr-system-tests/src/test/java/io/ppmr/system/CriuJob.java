@@ -58,7 +58,7 @@ final class CriuJob implements AutoCloseable {
         return new CriuJob(directory, process);
     }
 
-    /** Real CRIU with the same further arguments for both of its commands. */
+    /** Returns real CRIU with these further arguments for both of its commands. */
     static Checkpointer criu(String... arguments) {
         return criu(PagePolicy.AUTO, arguments);
     }
@@ -121,7 +121,7 @@ final class CriuJob implements AutoCloseable {
         return (int) process.pid();
     }
 
-    /** Moves the job, or a copy of it, by the PID of its root, as long as nobody calls it off. */
+    /** Moves the job, or a copy of it, by the PID of its root, unless it is cancelled. */
     MigrationReport migrate(ServicePair pair, Checkpointer criu, int pid, String id, Cancellation cancellation)
             throws InterruptedException {
         Job job = new Job("job", ROOT, criu, List.of(new Job.RankProcess(0, pid)));

@@ -67,7 +67,7 @@ final class DelayedLink implements AutoCloseable {
         target = address;
     }
 
-    /** Returns whether at least so many bytes have left it. */
+    /** Returns true if at least this number of bytes left it. */
     boolean hasCarried(long bytes) {
         return carriedBytes.sum() >= bytes;
     }

@@ -86,7 +86,7 @@ final class FaultMatrix {
         THERE,
         /** The remaining processes are stopped, and a service reports that. */
         HELD,
-        /** Nothing is left: the named cases, in which the computation is lost. */
+        /** No process remains. In the named cases the computation is lost. */
         NOWHERE
     }
 

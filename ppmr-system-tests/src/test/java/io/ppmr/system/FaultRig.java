@@ -43,8 +43,8 @@ final class FaultRig implements AutoCloseable {
 
     /**
      * @param targets one or two
-     * @param fencedBy {@link #SOURCE}, or {@link #FIRST} for all targets, has a fence command, which reports the result
-     *     of {@link #proveOff}; no service has one if this is empty
+     * @param fencedBy the service with a fence command: {@link #SOURCE}, {@link #FIRST} for all targets, or empty for
+     *     none. The command reports the result of {@link #proveOff}
      * @param cable whether source and target have networks of their own, joined by a cable, instead of relays
      */
     record Shape(int targets, String fencedBy, boolean cable) {

@@ -37,7 +37,7 @@ import java.util.function.Supplier;
  * A transport that replaces RDMA. Its target listens on a port of its own, and its chunks fail as configured.
  *
  * @param way how they get there
- * @param faults returns the fault of the next chunk; any thread
+ * @param faults returns the fault of the next chunk, on any thread
  */
 public record FaultyTransport(ChunkWay way, Supplier<FaultyPuller.Drawn> faults) implements Transport {
     private static final int CONNECTIONS = 2;

@@ -43,7 +43,7 @@ class FeatureJobsIT {
     private static final int PIECES = 20;
     private static final int IN_PIECE = 100;
 
-    /** At most so many of a hundred jobs may end by what only CRIU finds. */
+    /** The maximum percentage of jobs that may end by a refusal that only CRIU finds. */
     private static final int MOST_BY_CRIU_ALONE = 2;
 
     /**

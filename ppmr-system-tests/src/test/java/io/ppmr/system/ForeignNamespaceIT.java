@@ -280,7 +280,7 @@ class ForeignNamespaceIT {
         requireRefused(migrate("criu", pid), "rank 0: PID " + pid + " lives in a mount namespace of its own");
     }
 
-    /** A command enters nothing then, so what lies there in the place of root's programs is not run. */
+    /** A command enters nothing then, so the replacements of root's programs there are not run. */
     @Test
     void shouldMoveARankThatHasMountsOfItsOwnByACommandOfRootsAndRunNothingInThere() throws Exception {
         int pid = start(inMountsOfItsOwn(), TURNS);

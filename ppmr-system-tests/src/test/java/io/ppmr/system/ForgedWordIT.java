@@ -37,9 +37,9 @@ class ForgedWordIT {
     private final List<String> answers = new CopyOnWriteArrayList<>();
 
     /**
-     * Says it with a secret that is not the migration's.
+     * Sends it with a secret that is not the migration's.
      *
-     * @param participant the sender's identity; empty for the source of the migration
+     * @param participant the sender's identity, or empty for the source of the migration
      */
     private void forge(KillablePair pair, Path key, String participant, ControlMessage.OfTransaction word)
             throws Exception {

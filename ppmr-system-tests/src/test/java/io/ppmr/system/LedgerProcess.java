@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
  * The first process of a rank of a {@link LedgerJob}, and how processes of such a job are found.
  *
  * @param pid as its node sees it
- * @param child the PID as a child of this process, unless it is in a node of its own
+ * @param child the process as a child of this one, or empty if it is in a node of its own
  */
 record LedgerProcess(long pid, Optional<Process> child) {
     private static List<String> compute(Path script) {

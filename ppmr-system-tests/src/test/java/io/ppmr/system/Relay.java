@@ -182,7 +182,8 @@ final class Relay implements AutoCloseable {
     /**
      * Waits while all traffic is held. Holds all traffic if this is the message for it.
      *
-     * @param missed whether a later message depends on it; otherwise the next message must not wait behind it
+     * @param missed whether it waits while traffic is held; otherwise it is dropped, so that the next message does not
+     *     wait behind it
      * @return whether it continues
      */
     private boolean go(Message message, boolean missed) throws IOException {

@@ -43,7 +43,7 @@ final class ScratchJob implements AutoCloseable {
     /**
      * @param ranks of the job
      * @param toSource further lines of its configuration's [files]
-     * @param toTarget further arguments of the target's
+     * @param toTarget further lines of the target's [files]
      */
     ScratchJob(String name, JobUser user, int ranks, String toSource, String toTarget) throws Exception {
         this.user = user;

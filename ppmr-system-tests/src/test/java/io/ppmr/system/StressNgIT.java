@@ -151,8 +151,8 @@ class StressNgIT {
     /**
      * Moves a worker.
      *
-     * @param workingNs the time that the job works on a processor before it is moved, and again before it is ended; 0
-     *     for one that ends without a request
+     * @param workingNs the time that the job works on a processor before its move and before its end, or 0 if it ends
+     *     without a request
      */
     private MigrationReport moveOrRefuse(String worker, long seconds, long workingNs) throws Exception {
         Checkpointer criu = CriuJob.criu();

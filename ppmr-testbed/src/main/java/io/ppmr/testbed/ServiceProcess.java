@@ -70,7 +70,7 @@ public final class ServiceProcess implements AutoCloseable {
     /**
      * Starts a service without waiting for it.
      *
-     * @param node the node; null for this machine itself
+     * @param node the node, or null for this machine itself
      * @param name for its files in the folder: NAME.toml, NAME.log, and what the first lines of its configuration name
      * @param arguments the role, then further arguments
      * @param settings lines of its configuration, behind those about mount, work directory and journal

@@ -111,7 +111,7 @@ public final class TestNode implements AutoCloseable {
     /**
      * Makes a node.
      *
-     * @param firstPid the approximate first PID, so that those of two nodes differ; 0 for any
+     * @param firstPid the approximate first PID, so that those of two nodes differ, or 0 for any
      * @param ownNetwork whether it has a network of its own, or this machine's
      */
     public static TestNode create(String name, int firstPid, boolean ownNetwork)

@@ -88,9 +88,9 @@ public record MigrationHistory(
     /**
      * The request for a migration.
      *
-     * @param who the user; empty if the journal does not have it
-     * @param job the job; empty if the journal does not have it
-     * @param what the requested subset of the job; empty for all of it
+     * @param who the user, or empty if the journal does not have it
+     * @param job the job, or empty if the journal does not have it
+     * @param what the requested subset of the job, or empty for all of it
      */
     public record MigrationRequest(String who, String job, String what) {}
 

@@ -47,8 +47,8 @@ import java.util.stream.Stream;
  * @param key the shared key of the nodes
  * @param rails the networks for chunks
  * @param access the access rights to the control socket
- * @param metrics the address of the metrics endpoint; empty for none
- * @param fence the fence command; empty for none
+ * @param metrics the address of the metrics endpoint, or empty for none
+ * @param fence the fence command, or empty for none
  */
 public record ServiceConfig(
         ServiceKeys keys,

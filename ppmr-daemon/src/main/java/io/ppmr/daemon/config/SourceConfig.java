@@ -40,8 +40,8 @@ import java.util.stream.Stream;
  * @param service the part that both roles have
  * @param settings the settings of the service
  * @param jobs the configured jobs, by name
- * @param triggerJob the job that the triggers move; empty for none
- * @param health the health command; empty for none
+ * @param triggerJob the job that the triggers move, or empty for none
+ * @param health the health command, or empty for none
  * @param parts the configuration of the optional parts
  * @param rootsCommands the commands that root runs, by their keys in the file
  */

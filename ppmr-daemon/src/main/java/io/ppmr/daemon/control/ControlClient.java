@@ -75,7 +75,7 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Starts a migration.
      *
-     * @param job the job; null for the job of the configuration's trigger
+     * @param job the job, or null for the job of the configuration's trigger
      * @param wait whether {@link #awaitReport} follows
      * @return its name and its job's
      * @throws RequestException if the service does not start it
@@ -87,8 +87,8 @@ public final class ControlClient implements AutoCloseable {
     /**
      * Starts a migration to these nodes.
      *
-     * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; empty for the configured one, if there is one
+     * @param to the nodes, each HOST:PORT, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or empty for the configured one, if there is one
      */
     public MigrationQueue.Started start(String job, List<String> to, Optional<Path> keep, boolean wait)
             throws IOException, RequestException {

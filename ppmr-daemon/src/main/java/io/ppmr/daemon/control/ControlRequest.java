@@ -51,9 +51,9 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     /**
      * Moves a job.
      *
-     * @param job the job; null for the job of the configuration's trigger
-     * @param to the nodes, each HOST:PORT; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; null for the job's own, if it has one
+     * @param job the job, or null for the job of the configuration's trigger
+     * @param to the nodes, each HOST:PORT, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or null for the job's own, if it has one
      * @param waits whether the client receives progress
      */
     @JsonInclude(JsonInclude.Include.NON_NULL)

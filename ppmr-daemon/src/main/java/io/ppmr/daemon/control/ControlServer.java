@@ -314,7 +314,7 @@ public final class ControlServer implements AutoCloseable {
          *
          * @param owner whether it is root or the service's own user, which have no share
          * @param controls whether the user may control the service
-         * @return the reason for a refusal; empty if a place was reserved
+         * @return the reason for a refusal, or empty if a place was reserved
          */
         synchronized Optional<String> enter(String user, boolean owner, boolean controls) {
             Optional<String> refusal = owner ? Optional.empty() : shareIsTaken(user);

@@ -26,9 +26,9 @@ import org.slf4j.LoggerFactory;
 /**
  * The requests that a source's service answers.
  *
- * @param health returns the last state of its health command, null for none; any thread
- * @param transport describes the transport; any thread
- * @param open lists the migrations that an operator should know of; any thread
+ * @param health returns the last state of its health command, null for none, on any thread
+ * @param transport describes the transport, on any thread
+ * @param open lists the migrations that an operator should know of, on any thread
  * @param resolver carries out an operator's decision about one of them
  */
 public record SourceRequests(

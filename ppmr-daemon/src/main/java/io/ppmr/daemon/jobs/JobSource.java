@@ -25,7 +25,7 @@ public interface JobSource {
      * Finds the jobs by a name.
      *
      * @param wanted the short or the full name
-     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
+     * @param onlyOf restricts the search to this user's jobs, or empty for the jobs of all users
      */
     List<JobName> named(String wanted, Optional<String> onlyOf);
 
@@ -45,8 +45,8 @@ public interface JobSource {
     /**
      * Receives the end of a migration of a user's job.
      *
-     * @param report its report; empty if there is none
-     * @param targets the targets of the order; empty for the configured targets
+     * @param report its report, or empty if there is none
+     * @param targets the targets of the order, or empty for the configured targets
      */
     default void ended(JobName job, Optional<MigrationReport> report, List<InetSocketAddress> targets) {}
 }

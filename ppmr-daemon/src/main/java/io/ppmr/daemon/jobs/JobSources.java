@@ -41,7 +41,7 @@ public record JobSources(List<JobSource> sources, boolean taken) {
      * Finds the full name of a job, or empty if there is none.
      *
      * @param wanted its name, with or without its user
-     * @param onlyOf restricts the search to this user's jobs; empty for the jobs of all users
+     * @param onlyOf restricts the search to this user's jobs, or empty for the jobs of all users
      * @throws RequestException if several users' jobs have that name
      */
     public Optional<JobName> named(String wanted, Optional<String> onlyOf) throws RequestException {

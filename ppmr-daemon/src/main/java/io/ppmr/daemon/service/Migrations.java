@@ -120,7 +120,7 @@ public final class Migrations {
     /**
      * Starts a migration and returns.
      *
-     * @param name the job; null for the job of the trigger
+     * @param name the job, or null for the job of the trigger
      * @param by the origin of the request, for the log
      * @param watcher receives the events of this migration until its last
      */
@@ -132,9 +132,9 @@ public final class Migrations {
     /**
      * Starts a migration to these nodes.
      *
-     * @param owner restricts the request to announced jobs of this user; empty if the caller may control the service
-     * @param to the targets of the ranks; empty for the configured spare nodes
-     * @param keep the directory in which a copy of the images is kept; empty for the job's own, if it has one
+     * @param owner restricts the request to announced jobs of this user, or empty if the caller may control the service
+     * @param to the targets of the ranks, or empty for the configured spare nodes
+     * @param keep the directory in which a copy of the images is kept, or empty for the job's own, if it has one
      */
     public MigrationQueue.Started start(
             String name,

@@ -26,8 +26,8 @@ public final class Supervisor {
     private final Optional<Duration> watchdog;
 
     /**
-     * @param listener receives each message; none if there is no receiver
-     * @param watchdog the time without a keep-alive after which it kills the service; none for no watchdog
+     * @param listener receives each message, or none if there is no receiver
+     * @param watchdog the time without a keep-alive after which it kills the service, or none for no watchdog
      */
     Supervisor(Optional<Consumer<String>> listener, Optional<Duration> watchdog) {
         this.listener = listener;

@@ -61,7 +61,7 @@ public final class Watchdog implements AutoCloseable {
      * Reports that the service is ready.
      *
      * @param asked the vital functions to check
-     * @param doing the current work; empty for none
+     * @param doing the current work, or empty for none
      */
     public void ready(Vitals asked, Supplier<Optional<String>> doing) {
         vitals = asked;

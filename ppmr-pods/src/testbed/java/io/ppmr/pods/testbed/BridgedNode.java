@@ -285,7 +285,7 @@ public final class BridgedNode {
     /**
      * Root has a pod of the user made.
      *
-     * @param at its address; null for the next free one
+     * @param at its address, or null for the next free one
      */
     public PodStatus runPod(String name, String at, String... command) throws IOException, RequestException {
         return runPodOf(null, name, at, command);
@@ -294,7 +294,7 @@ public final class BridgedNode {
     /**
      * Runs a pod of a job.
      *
-     * @param job its name; null for one of the pod's own
+     * @param job its name, or null for one of the pod's own
      */
     public PodStatus runPodOf(String job, String name, String at, String... command)
             throws IOException, RequestException {

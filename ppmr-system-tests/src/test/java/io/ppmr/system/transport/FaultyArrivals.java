@@ -15,7 +15,7 @@ import java.util.function.Supplier;
  * tests. A delayed chunk delays those behind it on its connection. Chunks on other connections overtake it.
  *
  * @param pool the pool of the received chunks
- * @param draw returns the fault of the next chunk; any thread
+ * @param draw returns the fault of the next chunk, on any thread
  */
 public record FaultyArrivals(BufferPool pool, Arrivals inner, Supplier<Drawn> draw) implements Arrivals {
     @Override

@@ -26,7 +26,7 @@ public record DemoReport(String outcome, List<DemoMigration> migrations) {
      *
      * @param report the report, whose fields are beside the others, except that the outcome is in small letters
      * @param processes what became of each process
-     * @param longestGapSeconds the longest time for which a rank of an MPI job received no block; null if it was not
+     * @param longestGapSeconds the longest time for which a rank of an MPI job received no block, or null if it was not
      *     measured
      */
     public record DemoMigration(

@@ -288,8 +288,8 @@ public final class ConfigFile {
      * The place of a section in the file.
      *
      * @param prefix the prefix of its keys in messages
-     * @param heading its heading in the file; empty for the top
-     * @param headingLine the line of the heading; 0 for none
+     * @param heading its heading in the file, or empty for the top
+     * @param headingLine the line of the heading, or 0 for none
      * @param table its content
      */
     private record Place(String prefix, String heading, int headingLine, TomlTable table) {}

@@ -14,7 +14,7 @@ import java.util.Optional;
  * A section of a configuration file, as the record of its values declares it. Immutable.
  *
  * @param type the record
- * @param name its name, as in {@code [name]}; empty for the top of the file and for entries of a list
+ * @param name its name, as in {@code [name]}, or empty for the top of the file and for entries of a list
  * @param many whether it can occur once for each of several names, as {@code [name.NAME]}
  * @param doc its purpose
  * @param keys its keys, in the order of the documentation
@@ -75,7 +75,7 @@ public record ConfigSection(Class<? extends Record> type, String name, boolean m
      * @param name its name in the section
      * @param type the type of its value
      * @param optional whether its value may be missing
-     * @param defaultValue its default, in the form of the file; null for none
+     * @param defaultValue its default, in the form of the file, or null for none
      * @param example an example of its value, in the form of the file
      * @param doc its meaning
      * @param entries the record of each entry, if its value is a list of tables

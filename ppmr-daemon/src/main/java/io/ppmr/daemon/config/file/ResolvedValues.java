@@ -20,7 +20,7 @@ public final class ResolvedValues {
     /**
      * A value.
      *
-     * @param text its form in the file; null for no value
+     * @param text its form in the file, or null for no value
      * @param origin its origin
      */
     private record Value(String text, String origin) {}
@@ -29,7 +29,7 @@ public final class ResolvedValues {
      * Records a value. The last value for a key counts.
      *
      * @param path the unique path of the section in the file
-     * @param heading its heading in the file; empty for the top
+     * @param heading its heading in the file, or empty for the top
      */
     public void add(String path, String heading, String key, Object value, String origin) {
         groups.computeIfAbsent(path, unused -> new Group(heading, new LinkedHashMap<>()))

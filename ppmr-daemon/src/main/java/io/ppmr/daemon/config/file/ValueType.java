@@ -27,7 +27,7 @@ import org.tomlj.TomlTable;
  * The type of a configuration value: its form in the file and its parser.
  *
  * @param form the form, to follow "must be" in messages and in the documentation
- * @param parser parses the form in the file; null for a value of another form
+ * @param parser parses the form in the file, or null for a value of another form
  * @param <T> the Java type of the value
  */
 public record ValueType<T>(String form, Parser<T> parser) {
