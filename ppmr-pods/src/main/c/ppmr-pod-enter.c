@@ -115,7 +115,7 @@ static void read_environment(const char *path, char **environment)
     }
 }
 
-/* As the runtime has it, whatever this process has been started with. */
+/* Sets the runtime's value, independently of this process's start. */
 static void reset_oom_score(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

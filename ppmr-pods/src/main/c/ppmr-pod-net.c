@@ -1,5 +1,5 @@
 /*
- * ppmr-pod-net: what a pod's network needs when the pod moves. Needs root.
+ * ppmr-pod-net: what a pod's network needs when the pod moves. It needs root.
  *
  *   ppmr-pod-net look INODE                  lists the sockets of all processes in the network namespace of that inode,
  *                                            one a line: PID DESCRIPTOR SOCKET-INODE DOMAIN TYPE PROTOCOL. Each socket

@@ -54,7 +54,7 @@ public final class Bench implements Runnable {
     public static CommandLine commandLine() {
         CommandLine bench = new CommandLine(new Bench());
         BenchCommand.addStages(bench);
-        // Those of optional parts.
+        // Adds the commands of optional parts.
         ServiceLoader.load(BenchCommand.class).forEach(bench::addSubcommand);
         return bench;
     }

@@ -56,7 +56,7 @@ abstract class BenchCommand implements Callable<Integer> {
         options.requireSense(spec.name(), whyTcpAlone);
     }
 
-    /** One that measures the stage of its name. */
+    /** A command that measures the stage of its name. */
     @Command(mixinStandardHelpOptions = true)
     static class OfStage extends BenchCommand {
         OfStage(String whyTcpAlone) {

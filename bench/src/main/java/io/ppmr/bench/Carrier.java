@@ -163,7 +163,7 @@ record Carrier(
             return up && !addresses.isEmpty();
         }
 
-        /** For messages. */
+        /** Describes it for messages. */
         String said() {
             String at = addresses.isEmpty()
                     ? "without an IPv4 address"
@@ -176,7 +176,7 @@ record Carrier(
             return name + " " + at + (up ? "" : ", down");
         }
 
-        /** All of them, by name. */
+        /** Returns all devices, by name. */
         static List<RdmaDevice> all(Path devices) throws IOException {
             List<RdmaDevice> all = new ArrayList<>();
             for (Path device : entries(devices)) {

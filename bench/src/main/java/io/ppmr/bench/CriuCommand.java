@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** CRIU as the services call it. Hardware breakpoints stop no process there either. Immutable. */
+/** CRIU as the services call it. Hardware breakpoints stop no process there either. It is immutable. */
 record CriuCommand(NativePrograms programs) {
     /** ppmr-launch sets CRIU_FAULT to this where hardware breakpoints stop no process. */
     private static final String BREAKPOINTS = "130";

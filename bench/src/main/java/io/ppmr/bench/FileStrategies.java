@@ -50,7 +50,7 @@ final class FileStrategies {
         void run() throws Exception;
     }
 
-    /** One that copies by an SSH server. */
+    /** A transfer that copies by an SSH server. */
     private interface Transfer {
         void by(SshServer server) throws Exception;
     }
@@ -172,7 +172,7 @@ final class FileStrategies {
         Programs.call(List.of("sync"));
     }
 
-    /** Each rank in a PID namespace of its own, since its processes have the PIDs that they had. */
+    /** Restores each rank in a PID namespace of its own, because its processes keep their PIDs. */
     private void criuRestart(Path from) throws Exception {
         restart((rank, mark) -> {
             List<String> words = new ArrayList<>(Command.words(

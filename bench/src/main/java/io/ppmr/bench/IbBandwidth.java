@@ -17,7 +17,7 @@ final class IbBandwidth {
     /** Messages under way at once. Every device of the last fifteen years supports this number. */
     static final int UNDER_WAY = 16;
 
-    /** Of fewer its figure is one of chance. */
+    /** With fewer messages the figure is random. */
     private static final long LEAST_MESSAGES = 128;
 
     private static final int MOST_TRIES = 10;

@@ -44,7 +44,7 @@ final class LimitFilesystem implements Closeable {
         }
     }
 
-    /** In MiB/s. */
+    /** Returns MiB/s. */
     double write() throws IOException, InterruptedException {
         return clients("write");
     }

@@ -18,7 +18,9 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The benchmark's programs in C, clients and limits, and others that measure. None of them is read from for ever. */
+/**
+ * The benchmark's programs in C, clients and limits, and others that measure. No read of them is without a time limit.
+ */
 final class Programs {
     /** The property with their directory, set by the launcher. */
     static final String DIRECTORY_PROPERTY = "ppmr.bench.dir";

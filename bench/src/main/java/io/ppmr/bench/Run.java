@@ -20,7 +20,7 @@ final class Run {
     Double serviceCpuSeconds;
     /** The larger of the two sides'. */
     Long peakRssBytes;
-    /** On the Java heap, by all threads of our processes. */
+    /** The bytes on the Java heap, by all threads of our processes. */
     Double allocatedBytesPerChunk;
     /**
      * The number of times that a thread of our processes slept and was woken. It counts only threads that live at the
@@ -32,7 +32,7 @@ final class Run {
 
     Double cpuPercent;
     Double wakeupsPerSecond;
-    /** For how long the job was stopped. */
+    /** The time for which the job was stopped. */
     Double pauseSeconds;
     /** The longest time without an answer for each peer of a pod, by the peer's report. */
     Map<String, Double> longestGapSeconds;

@@ -14,7 +14,10 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.ToDoubleFunction;
 
-/** A stage of the data path set up to be measured: runs of ours, and of the limit's parts. Closed when measured. */
+/**
+ * A stage of the data path set up to be measured: runs of ours, and of the limit's parts. It is closed after the
+ * measurement.
+ */
 final class Stage implements Closeable {
     /** Further figures for the result, from the medians of the limit's parts and of our runs. */
     private interface Details {
@@ -157,7 +160,7 @@ final class Stage implements Closeable {
         return new NodeProcess(testbed, role, name, options, options.poolBytes).awaitReady();
     }
 
-    /** One that can be read: it was written before. */
+    /** A filesystem that can be read, because it was written before. */
     private LimitFilesystem cycled(String name) throws Exception {
         LimitFilesystem filesystem = new LimitFilesystem(testbed, name, options, "--cycle");
         filesystem.write();
@@ -174,7 +177,7 @@ final class Stage implements Closeable {
         return run;
     }
 
-    /** One run of ours. */
+    /** Runs our side once. */
     Run run() throws Exception {
         return ours.call();
     }

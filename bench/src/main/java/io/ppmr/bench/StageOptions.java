@@ -175,7 +175,7 @@ final class StageOptions {
         return allBytes() / chunkBytes;
     }
 
-    /** For the result. */
+    /** Returns the settings for the result. */
     Map<String, Object> settings() {
         Map<String, Object> settings = new LinkedHashMap<>();
         settings.put("writers", writers);

@@ -33,7 +33,7 @@ final class ConfigArgument {
                         .map(Path::of));
     }
 
-    /** All that are meant: the named one, or those of the services in use. */
+    /** Returns the named configuration, or those of the services in use. */
     List<Path> all() {
         return named().map(List::of).orElseGet(() -> installed().inUse().stream()
                 .filter(installed()::isConfigured)

@@ -10,7 +10,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 
-/** Finds the services that are installed on this node by their configurations and control sockets. Immutable. */
+/** Finds the services that are installed on this node by their configurations and control sockets. It is immutable. */
 final class InstalledServices {
     private final CliContext context;
 

@@ -28,7 +28,7 @@ final class JournalArgument {
         return journal != null ? fileIn(named(config)) : fileIn(ServiceConfig.journalOf(config.require()));
     }
 
-    /** All journals that are meant. */
+    /** Returns all selected journals. */
     List<Path> files(ConfigArgument config) throws ConfigException {
         if (journal != null) {
             return List.of(fileIn(named(config)));

@@ -158,7 +158,7 @@ public final class Main implements Runnable {
         };
     }
 
-    /** Adds the command of a part, if that is named. Otherwise all commands. */
+    /** Adds the command of a part, if that is named. Otherwise adds all commands. */
     private static void addOthers(CommandLine program, String named) {
         List<Object> ofParts = InstalledParts.commands();
         Optional<Object> meant = ofParts.stream()

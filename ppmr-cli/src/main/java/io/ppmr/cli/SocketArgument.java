@@ -83,7 +83,7 @@ public final class SocketArgument {
         return installed().socket(sides.get(0));
     }
 
-    /** Every service that is meant: the named one, or all that are installed here. */
+    /** Returns the named service, or all that are installed here. */
     List<AskedService> all() throws ConfigException {
         Optional<Path> named = named(Optional.empty());
         if (named.isPresent()) {

@@ -54,10 +54,10 @@ final class Daemon {
         /** Returns the reason why it cannot work, if there is one. It answers within the limit or slightly later. */
         Optional<String> complaint(Duration limit) throws InterruptedException;
 
-        /** Describes its activity, if it is active now. Any thread. */
+        /** Describes its activity, if it is active now. It is for any thread. */
         Optional<String> doing();
 
-        /** Describes the rest of its state, as the end of a line in the log. Any thread. */
+        /** Describes the rest of its state, as the end of a line in the log. It is for any thread. */
         String state();
 
         /** Prepares for the end of the process: starts nothing, and waits for running work. */
@@ -83,7 +83,7 @@ final class Daemon {
      */
     static void run(String role, ServiceConfig config, ControlAccess access, Opening opening, Runnable ready)
             throws IOException, InterruptedException {
-        // As in the units. Folders that users pass through get explicit modes (Folders).
+        // The units set this umask, too. Folders that users pass through get explicit modes (Folders).
         LibC.CALLS.umask(FOR_OWNER_ALONE);
         tellNames();
         tellKernel(KernelFeatures.here());

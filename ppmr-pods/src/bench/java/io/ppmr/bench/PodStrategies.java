@@ -96,7 +96,7 @@ final class PodStrategies {
             printf "memory %s, longest gap %.3f s\\n", ask(0) ? "wrong" : "right", $longest;
             """;
 
-    /** Of CRIU: in the pod's root as a mount point, and with its network as a descriptor. */
+    /** Starts CRIU with the pod's root as a mount point, and with its network as a descriptor. */
     private static final String ENTER = "mount --bind \"$1\" \"$1\" && exec 9<\"$2\" && shift 2 && exec \"$@\"";
 
     private final NativePrograms programs;

@@ -8,7 +8,7 @@ import java.util.Optional;
 
 /**
  * A network of IPv6 addresses. The last four bytes of a pod's IPv6 address are its IPv4 address. Never looks up a name.
- * Immutable.
+ * It is immutable.
  *
  * @param first its first address; the last four bytes are zero
  * @param prefixBits how many leading bits of an address name it

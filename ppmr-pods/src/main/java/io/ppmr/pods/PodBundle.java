@@ -18,7 +18,7 @@ import java.util.stream.Stream;
 
 /**
  * Writes the runtime's input for a pod: config.json of the OCI runtime specification, and the pod's root directory with
- * its init and empty mount points. Immutable, for any thread.
+ * its init and empty mount points. It is immutable and safe for any thread.
  *
  * @param folder the pod's folder, which only root can enter
  * @param podInit the program that is its init

@@ -12,7 +12,7 @@ import java.util.stream.Stream;
 
 /**
  * The cgroup of a pod that moved here, by its directories. The runtime makes the cgroups of all other pods. The restart
- * runs in it, so the restored processes do, too. Immutable, for any thread.
+ * runs in it, so the restored processes do, too. It is immutable and safe for any thread.
  *
  * @param directories one with cgroup v2, one for each controller with cgroup v1, none if pods have no cgroups
  */

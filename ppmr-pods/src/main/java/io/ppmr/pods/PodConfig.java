@@ -16,7 +16,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The configuration of pods in a service's file. Immutable.
+ * The configuration of pods in a service's file. It is immutable.
  *
  * @param templates the templates by name, or empty if users cannot run pods
  * @param settings the settings of all pods

@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Watches for the ends of pods, which are no children of this process. Safe for any thread. It has a thread for each
- * pod, which the kernel wakes only when the pod's init ends, pidfd_open(2).
+ * Watches for the ends of pods, which are no children of this process. It is safe for any thread. It has a thread for
+ * each pod, which the kernel wakes only when the pod's init ends, pidfd_open(2).
  */
 final class PodEnds {
     private static final Logger LOG = LoggerFactory.getLogger(PodEnds.class);

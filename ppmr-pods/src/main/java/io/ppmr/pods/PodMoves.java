@@ -37,8 +37,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The pods of a node while migrations bring or remove them. Before each step, the pod's record names what the step
- * makes or removes, and its migration. So the next run of the service repeats or reverts the step. Safe for any thread.
- * One migration calls it for one move at a time.
+ * makes or removes, and its migration. So the next run of the service repeats or reverts the step. It is safe for any
+ * thread. One migration calls it for one move at a time.
  */
 final class PodMoves implements RankSurroundings {
     private static final Logger LOG = LoggerFactory.getLogger(PodMoves.class);
@@ -382,7 +382,7 @@ final class PodMoves implements RankSurroundings {
         } catch (RequestException e) {
             throw new IOException(e.getMessage(), e);
         } finally {
-            // From here on its record names its migration.
+            // From now on its record names its migration.
             pods.release(pod.id());
         }
     }

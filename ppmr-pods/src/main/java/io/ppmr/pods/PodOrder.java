@@ -12,7 +12,7 @@ import java.util.regex.Pattern;
 
 /**
  * An order of a user: to run a pod, or a further command in one. Root opens none of its paths. The user opens directory
- * and files, in the pod. Immutable. A request of the control socket.
+ * and files, in the pod. It is immutable. A request of the control socket.
  *
  * @param specification the pod; of a further command its name may be the full one, UID/NAME, and its job and template
  *     are not read
@@ -88,7 +88,7 @@ public record PodOrder(
         for (String stream : new String[] {directory, input, output, error}) {
             all.add(stream == null ? "" : stream);
         }
-        // For the kernel the text would end there.
+        // The kernel would read the text only up to that byte.
         if (all.stream().anyMatch(text -> text.indexOf('\0') >= 0)) {
             throw new RequestException("a word, variable or file has a NUL in it: leave that out");
         }

@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 /**
  * This node's pods as peers of a moving pod. While its address is away, they drop their own packets to it, so that
  * their connections continue soon when it is back. That lasts for a lease, which the service that moves the pod renews.
- * The kernel ends it without renewal. Safe for any thread. It has a thread only while there are leases.
+ * The kernel ends it without renewal. It is safe for any thread. It has a thread only while there are leases.
  */
 final class PodPeers {
     private static final Logger LOG = LoggerFactory.getLogger(PodPeers.class);

@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
  * neither image. At the restore, CRIU writes a socket's unsent data into the socket. The kernel may send that before
  * the other end exists, which resets the connection.
  *
- * <p>Immutable and safe for any thread. One caller works on one network at a time.
+ * <p>It is immutable and safe for any thread. One caller works on one network at a time.
  *
  * @param runtime runs the programs
  */

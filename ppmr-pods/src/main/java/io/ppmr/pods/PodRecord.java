@@ -19,7 +19,7 @@ import java.util.Optional;
 /**
  * Records a pod, in a folder of the pod that only root may read. The service writes it before it makes anything of the
  * pod, again when the init process exists, and again when the command began. So a service that starts after a crash
- * finds what to remove. Immutable.
+ * finds what to remove. It is immutable.
  *
  * @param specification the pod as its user ordered it, with its template and whole environment
  * @param uid its user

@@ -26,7 +26,7 @@ import java.util.Map;
  * </pre>
  *
  * The fields of the answers are those of {@link PodStatus} and {@link Pods.Executed}. Every user may send a request.
- * The answer depends on the user that the kernel reports. Immutable and called on the connections' threads.
+ * The answer depends on the user that the kernel reports. It is immutable and called on the connections' threads.
  */
 public record PodRequests(Pods pods) {
     static final String RUN = "pod_run";

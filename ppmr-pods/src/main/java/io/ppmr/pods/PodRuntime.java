@@ -24,7 +24,7 @@ import java.util.stream.Collectors;
 /**
  * Runs the programs that make and remove pods: an OCI runtime, crun(1), for namespaces, mounts and cgroups, and ip(8)
  * for the network. Each has the time limit {@link #LIMIT}, and starts in the same way as checkpointers' commands, so
- * that the pods outlive the service. Immutable, for any thread.
+ * that the pods outlive the service. It is immutable and safe for any thread.
  *
  * @param settings the configuration's
  * @param podNet the program that lists pods' sockets and sends ARP packets
@@ -146,7 +146,7 @@ record PodRuntime(PodSettings settings, Path podNet, Path podEnter, CommandStart
         List<String> inside = new ArrayList<>(List.of(
                 "link set dev lo up",
                 "address add " + pod.address() + "/" + template.network().prefix() + " dev " + NETWORK_LINK));
-        // Without duplicate address detection, during which bind(2) fails.
+        // The address is set without duplicate address detection, because bind(2) fails during it.
         template.network()
                 .network6()
                 .ifPresent(network -> inside.add("address add "

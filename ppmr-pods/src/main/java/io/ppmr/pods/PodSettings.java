@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * The settings of all pods of a node, with their keys. Immutable.
+ * The settings of all pods of a node, with their keys. It is immutable.
  *
  * @param peers the targets of other nodes, which get the notices about addresses that are away
  */

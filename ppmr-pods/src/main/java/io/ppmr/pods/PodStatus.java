@@ -6,7 +6,7 @@ import io.ppmr.protocol.control.PodAddresses;
 import io.ppmr.protocol.control.PodSpecification;
 
 /**
- * The status of a pod, for users. Immutable. An answer on the control socket.
+ * The status of a pod, for users. It is immutable. An answer on the control socket.
  *
  * @param name its full name, UID/NAME
  * @param specification the pod as its user ordered it, without the environment

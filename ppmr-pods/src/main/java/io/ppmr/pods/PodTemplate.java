@@ -9,7 +9,7 @@ import java.util.stream.Stream;
 
 /**
  * A template of pods, which root grants: their network, the files of the node that they see, and their limits. A user
- * only picks a template. Immutable, read once from the configuration.
+ * only picks a template. It is immutable, and read once from the configuration.
  *
  * @param name the name, as in {@code [pods.NAME]}
  * @param network the network of the pods

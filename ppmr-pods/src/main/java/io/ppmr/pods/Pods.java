@@ -49,7 +49,7 @@ import org.slf4j.LoggerFactory;
  * The pods of this node. As root it makes them for ordinary users, shows them, runs commands in them as their users,
  * and ends them. A user only picks what a template grants, and the kernel names the user. The records of pods are in a
  * directory that only root can change, so pods outlive the service. The next service removes pods that a crashed one
- * left half made. Safe for any thread. Two callers never work on one pod at a time.
+ * left half made. It is safe for any thread. Two callers never work on one pod at a time.
  */
 public final class Pods {
     private static final Logger LOG = LoggerFactory.getLogger(Pods.class);

@@ -270,7 +270,7 @@ class MpiMoveIT {
                     .orElseThrow();
         }
 
-        /** By the checks that it has itself: of HPL, PTRANS, FFT and RandomAccess. */
+        /** Uses its own checks of HPL, PTRANS, FFT and RandomAccess. */
         void requireItsOwnChecks() {
             assertTrue(output.contains("End of HPC Challenge tests") && output.contains("\nSuccess=1\n"), output);
             assertTrue(output.lines().filter(line -> line.contains("PASSED")).count() > 2, output);

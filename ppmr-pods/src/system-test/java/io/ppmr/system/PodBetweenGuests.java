@@ -188,7 +188,7 @@ class PodBetweenGuests {
         assertTrue(leapSeconds < differenceSeconds, leapSeconds + " s, uptimes differ by " + differenceSeconds + " s");
     }
 
-    /** By the clock that both machines have from the host. */
+    /** Returns the boot time by the clock that both machines get from the host. */
     private static double bootedAtSeconds() throws IOException {
         String upSeconds = Files.readString(Path.of("/proc/uptime")).split(" ", 2)[0];
         return System.currentTimeMillis() / 1e3 - Double.parseDouble(upSeconds);

@@ -308,7 +308,7 @@ class PodFaultIT {
     /** The holder is a child of {@code ppmr-pages target}, with its command line and another name. */
     private static final String HOLDER = "ppmr-pages target (ppmr-holder)";
 
-    /** By its own words, before those of what it starts, and by the folder of the node. */
+    /** Finds a program by its own words, which precede those of its children, and by the folder of the node. */
     private static List<ProcessHandle> running(MovingNode node, String words) {
         return ProcessHandle.allProcesses()
                 .filter(process -> {

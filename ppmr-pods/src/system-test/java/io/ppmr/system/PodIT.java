@@ -416,7 +416,7 @@ class PodIT {
         assertTrue(byInput.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(first));
         assertEquals(0, byInput.exitValue(), Files.readString(first));
         assertEquals(List.of("1/second"), a.list().stream().map(PodStatus::name).toList());
-        // Of the node's processes alone.
+        // The signal goes only to the node's processes.
         a.run("sh", "-c", "kill -TERM $(pgrep -f 'pod run --attach .* [s]econd')");
         assertTrue(bySignal.waitFor(PodNode.LIMIT.toSeconds(), TimeUnit.SECONDS), Files.readString(second));
         assertEquals(0, bySignal.exitValue(), Files.readString(second));

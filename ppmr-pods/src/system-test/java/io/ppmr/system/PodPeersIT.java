@@ -490,8 +490,8 @@ class PodPeersIT {
         Path key = testbed.folder().resolve("key");
         String atFirst = backoff();
         for (int round = 0; round < 3; round++) {
-            // A token that the node made itself, before and after it sent its own notice that the address is away. Also
-            // a short token.
+            // A token that the node made itself, before and after it sent its own notice that the address is away. It
+            // also sends a short token.
             assertTrue(tell(key, "10.20.0.12", "0", FORGED.text()).contains("AddressAwayAck"));
             assertTrue(tables(c, server).contains("expires"), tables(c, server));
             assertTrue(tell(key, "10.20.0.12", "1", new ReturnToken("0%063d".formatted(round)).digest())

@@ -46,8 +46,8 @@ import org.slf4j.LoggerFactory;
  * process.
  *
  * <p>A user can only move own processes. Every file must belong to the user of the folder, and symbolic links are not
- * followed. The migration checks the processes when it starts. The number of jobs and ranks of each user is limited.
- * Immutable and safe for any thread. Each call reads everything again.
+ * followed. The migration checks the processes when it starts. The number of jobs and ranks of each user is limited. It
+ * is immutable and safe for any thread. Each call reads everything again.
  */
 public final class AnnouncedJobs implements JobSource {
     private static final Logger LOG = LoggerFactory.getLogger(AnnouncedJobs.class);

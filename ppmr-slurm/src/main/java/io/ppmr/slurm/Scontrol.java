@@ -17,7 +17,7 @@ import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Queries Slurm's controller by scontrol(1). For one thread. */
+/** Queries Slurm's controller by scontrol(1). It is for one thread. */
 public final class Scontrol {
     private static final Duration LIMIT = Duration.ofSeconds(30);
     private static final Pattern FIELD = Pattern.compile("(?:^|\\s)(NodeName|NodeAddr|State)=(\\S*)");

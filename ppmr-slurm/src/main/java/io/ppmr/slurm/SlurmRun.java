@@ -206,7 +206,7 @@ public final class SlurmRun extends JobRun {
     }
 
     /**
-     * The nodes of the allocation, and their use. Immutable.
+     * The nodes of the allocation, and their use. It is immutable.
      *
      * @param job the number of the job
      * @param spares the nodes that start without a rank: the batch host first

@@ -148,7 +148,7 @@ class AnnouncementAttackIT {
         return Files.readString(directory.resolve("said-" + started.indexOf(process)), StandardCharsets.UTF_8);
     }
 
-    /** As srun starts a rank. */
+    /** Starts a rank as srun does. */
     private Process task(int uid) throws Exception {
         Process task = as(
                 uid,

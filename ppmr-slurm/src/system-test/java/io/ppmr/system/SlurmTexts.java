@@ -47,7 +47,7 @@ record SlurmTexts(Path folder, Path bin, String address0, Optional<String> pods)
                 """.formatted(folder, address0, address1, address2);
     }
 
-    /** Of n0. */
+    /** Returns the configuration of n0's target. */
     String target() {
         return """
                 mount = "%1$s/target"

@@ -89,7 +89,7 @@ class WaitingJobsIT {
         small.close();
     }
 
-    /** As srun starts a rank. */
+    /** Starts a rank as srun does. */
     private void announce(int uid, String checkpointer) throws Exception {
         Path said = directory.resolve("said-" + uid);
         ProcessBuilder builder = new ProcessBuilder(

@@ -11,7 +11,7 @@ import java.util.stream.Stream;
 /**
  * Makes inputs out of valid ones. It flips bits, sets lengths and counts to their extremes, and uses words of a
  * dictionary. It cuts pieces out, doubles them, inserts them, or takes them from another valid input. Some inputs are
- * random. Immutable. The results depend only on the random numbers.
+ * random. It is immutable. The results depend only on the random numbers.
  */
 public final class Mutator {
     private static final int MOST_CHANGES = 6;

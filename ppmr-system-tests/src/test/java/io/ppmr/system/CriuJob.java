@@ -31,7 +31,7 @@ import java.util.stream.Collectors;
 
 /**
  * A job of root's, of one rank, that is moved by real CRIU, in a folder of its own, which is also its working
- * directory. By its working directory all that is left of it is found and ended.
+ * directory. Its remaining processes are found by its working directory and ended.
  */
 final class CriuJob implements AutoCloseable {
     private static final JobUser ROOT = new JobUser(0, 0);

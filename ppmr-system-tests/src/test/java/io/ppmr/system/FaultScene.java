@@ -188,7 +188,7 @@ final class FaultScene {
             awaitItsEffect();
         }
         rig.relay(FIRST).lose();
-        // On its way back the one that lives may have begun to do what follows.
+        // On its way back, the living end may already execute the next step.
         if (now.moment() != Moment.COMMITTED && !messageHeard && !List.of(names).contains(FIRST)) {
             job.standsStill();
         }

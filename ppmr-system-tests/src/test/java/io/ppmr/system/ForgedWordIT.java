@@ -76,7 +76,7 @@ class ForgedWordIT {
             forge(pair, key, "", new ControlMessage.RollBack(id, "forged"));
             forge(pair, key, "", new ControlMessage.Commit(id));
             forge(pair, key, "", new ControlMessage.Confirm(id));
-            // Of this attempt, and of none.
+            // The participant is one of this attempt, and then none.
             for (String participant : List.of(pair.targetName(), "127.0.0.1:9")) {
                 forge(pair, key, participant, new ControlMessage.StatusQuery(id, 1, 60_000));
                 forge(pair, key, participant, new ControlMessage.TakeOver(id));

@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * Two nodes with a service in each, for jobs of an ordinary user that real CRIU moves from the first to the second. How
- * the services are started can be set before. One folder is shared by both nodes. For one thread.
+ * Two nodes with a service in each, for jobs of an ordinary user that real CRIU moves from the first to the second. The
+ * options of the services can be set before. One folder is shared by both nodes. It is for one thread.
  */
 final class JobNodes implements AutoCloseable {
     static final int USER = 20001;
@@ -235,7 +235,7 @@ final class JobNodes implements AutoCloseable {
         return service;
     }
 
-    /** Not by its log: a service may be started without one. */
+    /** This does not use its log, because a service may be started without one. */
     private void awaitAnswer(String role, ServiceProcess service) throws Exception {
         Conditions.until(LIMIT, "the " + role + " answers", () -> {
             try (ControlClient client = new ControlClient(testbed.folder().resolve(role + ".sock"))) {

@@ -315,7 +315,7 @@ class JobUserIT {
         Path root = Files.createDirectory(directory.resolve("root"));
         for (String program : List.of("/bin/sh", "/bin/sleep")) {
             put(Path.of(program), root);
-            // What ldd(1) names: the libraries and the loader.
+            // ldd(1) names the libraries and the loader.
             Matcher library = Pattern.compile("/\\S+").matcher(run("ldd", program));
             while (library.find()) {
                 put(Path.of(library.group()), root);
@@ -344,7 +344,7 @@ class JobUserIT {
         rollsBack("it has a descriptor of kind ", "pidfd", ", but its original had none");
     }
 
-    /** As root: maps a file shared, closes it, becomes the user and stops. */
+    /** Starts as root, maps a file shared, closes it, becomes the user and stops. */
     private static String mapping(Path file, int protection) {
         return "perl -e 'open my $file, qq{+<}, qq{" + file + "} or exit 1;"
                 + " my $call = qx{uname -m} =~ /aarch64/ ? 222 : 9;"

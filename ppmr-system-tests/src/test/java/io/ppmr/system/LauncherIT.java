@@ -40,7 +40,7 @@ class LauncherIT {
 
     @BeforeEach
     void install() throws Exception {
-        // Not in /tmp, in which everybody may write.
+        // The folder is not in /tmp, in which every user may write.
         base = Files.createTempDirectory(Path.of("/var/lib"), "ppmr-launcher-it");
         allow(base, "rwxr-xr-x");
         shared = Files.createDirectory(base.resolve("shared"));

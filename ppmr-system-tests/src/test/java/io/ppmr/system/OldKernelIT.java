@@ -224,7 +224,7 @@ class OldKernelIT {
                 "the rank has begun", () -> parent.children().findFirst().isPresent());
         ProcessHandle child = parent.children().findFirst().orElseThrow();
         secluded = Optional.of(child);
-        // As this test sees it, as the node does, as the rank itself does.
+        // The PIDs are in this test's namespace, in the node's, and in the rank's own.
         String pids = Files.readAllLines(Path.of("/proc/" + child.pid() + "/status")).stream()
                 .filter(line -> line.startsWith("NSpid:"))
                 .findFirst()

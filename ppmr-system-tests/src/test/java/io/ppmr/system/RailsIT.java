@@ -300,7 +300,7 @@ class RailsIT {
             AtomicReference<CompletableFuture<String>> asked = new AtomicReference<>();
             double[] left = new double[2];
             MigrationReport report = scene.commit(progress -> {
-                // Beside this thread: an answer that is late must not put the cut off.
+                // Runs beside this thread, because a late answer must not delay the cut.
                 if (progress.arrivedBytes() > 0 && asked.get() == null) {
                     asked.set(CompletableFuture.supplyAsync(scene::statusNow));
                 }

@@ -261,7 +261,7 @@ final class Relay implements AutoCloseable {
                     if (silent) {
                         return;
                     }
-                    // Not closed: that would reset it, and what it has not read yet would be lost.
+                    // It is not closed, because that would reset it, and its unread bytes would be lost.
                     other.shutdownOutput();
                 } catch (IOException e) {
                     LOG.debug("the other end is gone, too: {}", e.toString());

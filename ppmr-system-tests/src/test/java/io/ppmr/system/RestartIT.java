@@ -33,7 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(value = 120, unit = TimeUnit.SECONDS, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class RestartIT {
     private static final int REFUSED = 4;
-    /** As the JVM ends on SIGTERM. */
+    /** The exit status of a JVM after SIGTERM. */
     private static final int TERMINATED = 128 + 15;
 
     @TempDir

@@ -51,7 +51,7 @@ public final class ServicePair implements AutoCloseable {
     private final SourceService source;
     private final TargetService target;
 
-    /** The choices of a test. The rest is as at a site. Each method gives other options with one change. */
+    /** The choices of a test. The rest is as at a site. Each method returns other options with one change. */
     public static final class Options {
         private final List<Checkpointer> restores;
         private PoolGeometry pool = PoolGeometry.choose(8 << 20);
@@ -135,7 +135,7 @@ public final class ServicePair implements AutoCloseable {
             return changed(next -> next.discardDeadline = deadline);
         }
 
-        /** Only users of this machine's database. */
+        /** The options accept only users of this machine's database. */
         Options knownUsers() {
             return changed(next -> next.unknownUsers = false);
         }

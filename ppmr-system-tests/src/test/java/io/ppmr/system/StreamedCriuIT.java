@@ -116,7 +116,7 @@ class StreamedCriuIT {
         return ServicePair.Options.with(criu).alsoRootsJobs().staging(STAGING_BYTES);
     }
 
-    /** For what never continues: it is to fail soon. */
+    /** Returns options for a job that never continues, so that it fails soon. */
     private static ServicePair.Options impatient(Checkpointer criu) {
         return options(criu).stall(Duration.ofSeconds(5));
     }

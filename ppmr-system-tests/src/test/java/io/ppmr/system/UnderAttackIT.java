@@ -133,7 +133,7 @@ class UnderAttackIT {
                     .start();
             if (program.get(0).equals("sleep")) {
                 Path comm = Path.of("/proc", Long.toString(original.pid()), "comm");
-                // Not the one any more that becomes the user.
+                // The process must no longer be the one that becomes the user.
                 Conditions.until("the job runs", () -> Files.readString(comm).equals("sleep\n"));
             } else {
                 byte[] said = original.getInputStream().readNBytes("ready\n".length());
@@ -336,7 +336,7 @@ class UnderAttackIT {
                 Files.writeString(pids.resolve(QUIET), ProcessHandle.current().pid() + "\n");
         source = services.startSource(
                 "trigger_job = \"" + QUIET + "\"",
-                // Of an optional part.
+                // The key belongs to an optional part.
                 ConfigRole.all().get(0).topNames().contains("announcements")
                         ? "[announcements]\ndirectory = \"" + directory.resolve("announced") + "\""
                         : "",

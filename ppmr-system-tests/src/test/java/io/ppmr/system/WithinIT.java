@@ -248,7 +248,7 @@ class WithinIT {
         Files.setPosixFilePermissions(copies, PosixFilePermissions.fromString("rwx--x--x"));
         try (Nodes nodes = new Nodes(directory);
                 LedgerJob job = job()) {
-            // Behind a gap, with no staging: the pool of 4 MiB has no room for it.
+            // The write is behind a gap, without staging, and the pool of 4 MiB has no space for it.
             job.writesInProcess(
                     0,
                     "descend 1m 12m 128k",

@@ -17,7 +17,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A job of several processes that compute in passes over their memory and write down each pass. For one thread.
+ * A job of several processes that compute in passes over their memory and write down each pass. It is for one thread.
  *
  * <p>A process continued, and did not restart, if its passes are numbered without gap or repetition across the move.
  */

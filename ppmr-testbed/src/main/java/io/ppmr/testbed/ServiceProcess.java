@@ -105,13 +105,13 @@ public final class ServiceProcess implements AutoCloseable {
         words.addAll(arguments.subList(1, arguments.size()));
         List<String> command = java.with(words);
         ProcessBuilder builder = node == null ? new ProcessBuilder(command) : node.command(command);
-        // As the launcher sets it, independent of the caller's locale.
+        // The launcher sets this locale, too, independently of the caller's.
         builder.environment().put("LC_ALL", "C.UTF-8");
         Process process = builder.redirectErrorStream(true)
                 .redirectOutput(folder.resolve(name + ".log").toFile())
                 .start();
         process.getOutputStream().close();
-        // What was started in a node is nsenter(1), which ends with the service.
+        // The process that was started in a node is nsenter(1), which ends with the service.
         ProcessHandle service = node == null
                 ? process.toHandle()
                 : ProcessHandle.of(TestNode.inside(process).pid()).orElse(process.toHandle());
@@ -200,7 +200,7 @@ public final class ServiceProcess implements AutoCloseable {
         goOnWaiting();
     }
 
-    /** In a node nsenter(1) stops itself when what it waits for is stopped. */
+    /** In a node nsenter(1) stops itself when its child is stopped. */
     private void goOnWaiting() throws IOException, InterruptedException {
         if (process.pid() != service.pid() && process.isAlive()) {
             Command.of(List.of("kill", "-CONT", Long.toString(process.pid()))).run(END_LIMIT);
@@ -247,7 +247,7 @@ public final class ServiceProcess implements AutoCloseable {
         }
     }
 
-    /** One that is killed in its warm-up leaves copies, which its next start would end. */
+    /** A service that is killed in its warm-up leaves copies, which its next start would end. */
     private void endCopiesOfWarmUp() throws IOException {
         for (String role : List.of("source", "target")) {
             Path left = kept.toAbsolutePath().resolve(name + "-work/.warm-up-" + role + "/target-work");

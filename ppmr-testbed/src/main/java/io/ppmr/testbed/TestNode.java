@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
  * that existed when the node was made. Its init reaps orphans and waits on a pipe from this process. So the node, with
  * all its processes and mounts, ends with this process at most.
  *
- * <p>Needs root. Its owner closes it. Until then, any thread may call the other methods.
+ * <p>It needs root. Its owner closes it. Until then, any thread may call the other methods.
  */
 public final class TestNode implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(TestNode.class);

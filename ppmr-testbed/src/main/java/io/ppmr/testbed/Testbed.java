@@ -31,7 +31,7 @@ import org.slf4j.LoggerFactory;
  * processes and mounts that were {@linkplain #add added}. They are removed in reverse order, and the folder last, when
  * this is closed or the JVM gets SIGTERM. The next JVM removes the remains of a killed JVM. The owner holds a lock on a
  * file in the folder, and the kernel releases the lock with the process. So a free lock shows that the owner is dead.
- * Safe for any thread.
+ * It is safe for any thread.
  */
 public final class Testbed implements AutoCloseable {
     /** The property with the directory of the jobs' programs, set by the launcher. */
@@ -98,7 +98,7 @@ public final class Testbed implements AutoCloseable {
         }
     }
 
-    /** Returns true if its owner is dead. Only what is ours is touched: anybody may make folders beside it. */
+    /** Returns true if its owner is dead. Only our files are changed, because any user may make folders beside them. */
     private static boolean isLeft(Path folder) throws IOException {
         Object us = Files.getAttribute(Path.of("/proc/self"), "unix:uid");
         Path file = folder.resolve(LOCK);

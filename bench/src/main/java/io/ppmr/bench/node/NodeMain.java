@@ -36,7 +36,7 @@ public final class NodeMain {
     public record Setting(String role, Path mountPoint, PoolGeometry geometry, boolean warmsUp, List<String> listen) {
         private static final int LISTEN_AT = 5;
 
-        /** As arguments. */
+        /** Returns the settings as arguments. */
         public List<String> words() {
             List<String> words = new ArrayList<>(List.of(role, mountPoint.toString()));
             words.addAll(List.of("" + geometry.poolBytes(), "" + geometry.chunkBytes(), "" + warmsUp));

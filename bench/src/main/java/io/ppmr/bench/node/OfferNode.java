@@ -47,7 +47,7 @@ final class OfferNode implements NodeMain.BenchNode {
     /** The number of windows that a writer in order requests ahead. */
     private static final int LOOKAHEAD = 8;
 
-    /** In the one before it lie the file's first bytes, which travel otherwise. */
+    /** The previous window has the file's first bytes, which travel in another way. */
     private static final long FIRST_WINDOW = 1;
 
     private final BufferPool pool;
@@ -170,7 +170,7 @@ final class OfferNode implements NodeMain.BenchNode {
         offerer.released.release();
     }
 
-    /** One thread that offers: its file, and the one slot that it may have in hand. */
+    /** A thread that offers, with its file, and the one slot that it may hold. */
     private final class Offerer {
         private final int file;
         private final Semaphore granted = new Semaphore(0);

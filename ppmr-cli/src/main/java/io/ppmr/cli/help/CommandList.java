@@ -16,7 +16,7 @@ import picocli.CommandLine.Help;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Model.UsageMessageSpec;
 
-/** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. Immutable. */
+/** The list of all commands in their groups, with exit codes and examples: {@code commands.txt}. It is immutable. */
 public final class CommandList {
     private static final String FILE = "/io/ppmr/cli/commands.txt";
     private static final String OF_LAUNCHER = "Develop";

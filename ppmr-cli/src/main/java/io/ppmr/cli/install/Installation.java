@@ -88,7 +88,7 @@ public final class Installation {
     }
 
     /**
-     * Puts everything in place. Of an older installation, files that are not in this one are removed.
+     * Puts everything in place. Files of an older installation that are not in this one are removed.
      *
      * @param generated the texts of manual pages and completions, by their places
      */
@@ -182,7 +182,7 @@ public final class Installation {
     }
 
     private void copy(Path from, Path to, boolean executable) throws IOException {
-        // Of a program that others may not read they trace no process, execve(2): so it stays.
+        // Other users cannot trace a process of a program that they cannot read, execve(2). So the mode stays.
         boolean closed = executable && !Files.getPosixFilePermissions(from).contains(PosixFilePermission.OTHERS_READ);
         put(Files.readAllBytes(from), to, closed ? "rwx--x--x" : executable ? PROGRAM : DATA);
     }
@@ -357,7 +357,7 @@ public final class Installation {
         return Command.of(List.of(words)).run(SYSTEMD_LIMIT);
     }
 
-    /** Those units that run. */
+    /** Returns the running units. */
     public static List<String> runningUnits() throws IOException, InterruptedException {
         List<String> running = new ArrayList<>();
         for (String unit : UNIT_NAMES) {

@@ -10,7 +10,7 @@ import java.util.stream.Collectors;
 
 /**
  * A unit without the lines that a node's systemd does not support. Otherwise its journal would have warnings about
- * lines without effect. Immutable.
+ * lines without effect. It is immutable.
  *
  * <p>Before 243, systemd-run(1) lacks options of the commands ({@code --pipe} is of 235, {@code --collect} of 236,
  * {@code OOMPolicy} of 243). Therefore commands are then children of the service. The commands, and the ranks that they

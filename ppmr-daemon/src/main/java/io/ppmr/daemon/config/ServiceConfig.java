@@ -37,7 +37,7 @@ import java.util.OptionalLong;
 import java.util.stream.Stream;
 
 /**
- * The part of a configuration that both roles have. Mistakes have null or default values. Immutable.
+ * The part of a configuration that both roles have. Mistakes have null or default values. It is immutable.
  *
  * @param keys the keys at the top of the file
  * @param journal the directory of the journal

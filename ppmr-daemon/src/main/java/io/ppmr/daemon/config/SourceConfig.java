@@ -35,7 +35,7 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * The configuration of a source, with its keys. Immutable.
+ * The configuration of a source, with its keys. It is immutable.
  *
  * @param service the part that both roles have
  * @param settings the settings of the service

@@ -31,7 +31,7 @@ import java.util.Optional;
 import java.util.function.Function;
 
 /**
- * The configuration of a target, with its keys. Immutable.
+ * The configuration of a target, with its keys. It is immutable.
  *
  * @param service the part that both roles have
  * @param settings the settings of the service

@@ -23,7 +23,9 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 
-/** A request to a service's control socket. One thread, one request. Closed by its owner, from any thread. */
+/**
+ * A request to a service's control socket. It is for one thread and one request. Its owner closes it, from any thread.
+ */
 public final class ControlClient implements AutoCloseable {
     private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 

@@ -35,8 +35,8 @@ import java.util.List;
  *   {"refused": TEXT}  {"unknown": TEXT} if there is no such job  {"error": TEXT}
  * </pre>
  *
- * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. Immutable, for
- * any thread.
+ * The fields of progress and report are those of {@link MigrationProgress} and {@link MigrationReport}. It is immutable
+ * and safe for any thread.
  */
 public final class ControlProtocol {
     static final String REQUEST = "request";

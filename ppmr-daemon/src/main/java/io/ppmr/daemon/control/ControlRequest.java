@@ -16,7 +16,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /**
- * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. Immutable. Called
+ * A kind of request to a service's control socket, under its name in {@link ControlProtocol}. It is immutable. Called
  * concurrently on the connections' threads.
  *
  * @param fields the type of its fields
@@ -154,7 +154,7 @@ public record ControlRequest<T>(Class<T> fields, boolean readsOnly, Owners<T> ow
     }
 
     /**
-     * A client's connection while its request is answered. Owned by the connection's thread.
+     * A client's connection while its request is answered. The connection's thread owns it.
      *
      * @param user the caller
      * @param controls whether that user may control the service, and so do more than with the user's own jobs

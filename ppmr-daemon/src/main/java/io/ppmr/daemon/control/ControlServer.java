@@ -286,7 +286,7 @@ public final class ControlServer implements AutoCloseable {
     /**
      * Counts and limits the connections to a control socket. Each user has a share. Users who may control the service
      * have reserved places, and use the others while these are free. So no number of users can block root's access to
-     * the socket. Safe for any thread.
+     * the socket. It is safe for any thread.
      */
     static final class ConnectionShares {
         /** The places of all users who may not control the service. */

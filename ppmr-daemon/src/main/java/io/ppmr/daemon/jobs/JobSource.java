@@ -9,7 +9,7 @@ import java.util.Optional;
 
 /**
  * Finds jobs outside of the configuration. Users announce them while the service runs. Receives the ends of users'
- * jobs, also of other sources. Safe for any thread. Each call reads everything again.
+ * jobs, also of other sources. It is safe for any thread. Each call reads everything again.
  */
 public interface JobSource {
     /** Lists the jobs that can be moved. Users alternate, so one user's many jobs do not delay another's first. */

@@ -9,7 +9,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * Several sources of users' jobs as one. If two of them have a job of the same name, the first source wins. Immutable.
+ * Several sources of users' jobs as one. If two of them have a job of the same name, the first source wins. It is
+ * immutable.
  *
  * @param sources the sources, in the order of queries
  * @param taken whether a trigger that names no job moves these jobs

@@ -9,7 +9,7 @@ import java.time.Duration;
 
 /**
  * A Unix datagram socket to one address, unix(7), which the JDK's channels do not support. The kernel shows the
- * receiver that this process sent the messages. For one thread at a time. Closed by its owner.
+ * receiver that this process sent the messages. It is for one thread at a time. Its owner closes it.
  */
 public final class UnixDatagramSocket implements AutoCloseable {
     private static final int AF_UNIX = 1;

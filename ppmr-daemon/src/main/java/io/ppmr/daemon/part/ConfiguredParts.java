@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The configuration of all parts. Immutable.
+ * The configuration of all parts. It is immutable.
  *
  * @param byName the parts, in the order of their names
  */

@@ -18,8 +18,8 @@ import java.util.Set;
 /**
  * An optional part of the services, in a module of its own. A {@link java.util.ServiceLoader} finds it. The core
  * depends on a part only through this interface. A part may add sections to the configuration, commands, control
- * requests, jobs, and meters. It may also add checks of {@code ppmr doctor}, and the surroundings of a job's ranks.
- * Immutable.
+ * requests, jobs, and meters. It may also add checks of {@code ppmr doctor}, and the surroundings of a job's ranks. It
+ * is immutable.
  */
 public interface ServicePart {
     /** Returns its name, as in {@code ppmr-NAME}, the module. */
@@ -56,7 +56,7 @@ public interface ServicePart {
     record Node(
             NativePrograms programs, Map<String, String> environment, PeerAuthenticator key, MeterRegistry meters) {}
 
-    /** The configuration of a part. Immutable. */
+    /** The configuration of a part. It is immutable. */
     interface Configured {
         /** Returns true if the part has requests for users without rights at the service. */
         default boolean isForUsers() {
@@ -84,7 +84,7 @@ public interface ServicePart {
         }
     }
 
-    /** A part of one service. Safe for any thread. */
+    /** A part of one service. It is safe for any thread. */
     interface Running {
         /** Creates its directories, before the service starts. */
         default void prepare() throws IOException {}

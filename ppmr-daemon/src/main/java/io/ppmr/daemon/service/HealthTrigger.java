@@ -27,7 +27,7 @@ public final class HealthTrigger implements AutoCloseable {
     private static final int LAST_ANSWER = 125;
     private static final long CLOSE_MS = 5000;
 
-    /** The triggers, with their keys. Immutable. */
+    /** The triggers, with their keys. It is immutable. */
     @Section(name = "triggers", doc = "What starts a migration, beside SIGUSR2 and `ppmr migrate`.")
     public record Settings(
             @Key(

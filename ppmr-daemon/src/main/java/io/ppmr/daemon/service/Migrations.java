@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 
 /**
  * The orders to a source's service: finds the requested job, and passes it to the {@link MigrationQueue}, which owns
- * the running migrations. Triggers come from the signal, from the health command and from the control socket. Safe for
- * any thread. Watchers are called on the migration's thread and must not block.
+ * the running migrations. Triggers come from the signal, from the health command and from the control socket. It is
+ * safe for any thread. Watchers are called on the migration's thread and must not block.
  */
 public final class Migrations {
     /** A job, and its name if a user announced it. */

@@ -16,7 +16,7 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds in a source's journal where a job was moved to. Safe for any thread. */
+/** Finds in a source's journal where a job was moved to. It is safe for any thread. */
 public final class MovedJobs {
     private static final Logger LOG = LoggerFactory.getLogger(MovedJobs.class);
     private static final DateTimeFormatter TIME =

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The program that started this service and receives its state: systemd, by datagrams of sd_notify(3), or none. This
  * process itself sends the messages, because it is the main process of the unit. The launcher renames the variable of
- * the socket, so that no program of the service uses it. Safe for any thread.
+ * the socket, so that no program of the service uses it. It is safe for any thread.
  */
 public final class Supervisor {
     private static final Logger LOG = LoggerFactory.getLogger(Supervisor.class);

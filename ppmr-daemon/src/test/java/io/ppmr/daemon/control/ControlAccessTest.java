@@ -58,7 +58,7 @@ class ControlAccessTest {
         assertEquals(Right.CONTROL, access.of("alice", "users", "root", ControlAccessTest::groups));
     }
 
-    /** As another user, on a real socket. */
+    /** The caller is another user, on a real socket. */
     @Test
     void shouldAnswerByRightWhenAnotherUserAsks() throws Exception {
         Assumptions.assumeTrue(

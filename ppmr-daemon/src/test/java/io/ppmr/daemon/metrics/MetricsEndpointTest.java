@@ -89,7 +89,7 @@ class MetricsEndpointTest {
         }
     }
 
-    /** More than a socket buffers at once. */
+    /** The answer is larger than a socket's buffer. */
     @Test
     void shouldShowAllMetersWhenTheyAreManyAndTheScraperIsSlow() throws Exception {
         for (int i = 0; i < 4_000; i++) {

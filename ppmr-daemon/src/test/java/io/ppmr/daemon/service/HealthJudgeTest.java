@@ -70,7 +70,7 @@ class HealthJudgeTest {
         assertEquals(".......", fires("++++---"));
     }
 
-    /** For any answers: while no four good ones follow each other, a job is moved at most once. */
+    /** Tests for any answers that a job is moved at most once without four consecutive good ones. */
     @Property
     void shouldMoveNothingTwiceWhenAnswersAreAny(@ForAll List<Boolean> answers) {
         HealthJudge any = new HealthJudge(SETTINGS);

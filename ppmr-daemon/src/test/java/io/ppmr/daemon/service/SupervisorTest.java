@@ -13,7 +13,7 @@ class SupervisorTest {
         long own = ProcessHandle.current().pid();
         assertTrue(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own))));
         assertFalse(Supervisor.isUnit(Map.of()));
-        // What a child has inherited: the tests' own parent is not systemd.
+        // These variables are inherited by a child, because the tests' own parent is not systemd.
         assertFalse(Supervisor.isUnit(Map.of("SYSTEMD_EXEC_PID", Long.toString(own - 1), "INVOCATION_ID", "0f")));
     }
 }

@@ -26,7 +26,7 @@ import java.util.stream.Stream;
 /**
  * A node with a bridge on a network of all such nodes, 10.20.0.0/24, and a source's and a target's service, which share
  * the node's pods. User 1 may have 10.20.0.10 to 99 on each, and is trusted by each. All of it belongs to the
- * {@link Testbed}. For one thread at a time.
+ * {@link Testbed}. It is for one thread at a time.
  */
 public final class BridgedNode {
     public static final Duration LIMIT = Patience.of(Duration.ofMinutes(2));

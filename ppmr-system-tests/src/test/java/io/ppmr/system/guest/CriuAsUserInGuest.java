@@ -239,7 +239,7 @@ class CriuAsUserInGuest {
             return;
         }
         String root = words.get(0).substring(0, inside);
-        // Not in /tmp, which is an overlay here.
+        // The folder is not in /tmp, which is an overlay here.
         install = Files.createTempDirectory(Path.of("/dev/shm"), "ppmr-criu");
         Files.setPosixFilePermissions(install, PosixFilePermissions.fromString("rwxr-xr-x"));
         Path copy = install.resolve("criu");
@@ -249,7 +249,7 @@ class CriuAsUserInGuest {
                 words.stream().map(word -> word.replace(root, copy.toString())).toList();
     }
 
-    /** So that a job can have a hard limit above the service's. */
+    /** This allows a job to have a hard limit above the service's. */
     @BeforeAll
     static void lowerALimit() throws Exception {
         run("prlimit", "--pid", "" + ProcessHandle.current().pid(), "--msgqueue=1000:1000");

@@ -30,7 +30,7 @@ class RdmaFailuresInGuest {
     private static final int CHUNKS = 32;
     private static final Duration SHORT = Duration.ofSeconds(3);
     private static final Duration LONG = Patience.of(Duration.ofSeconds(60));
-    /** For what the kernel and the emulation add. */
+    /** The delay that the kernel and the emulation add. */
     private static final long SLACK_MS = 6_000;
 
     private final BufferPool sourcePool = new BufferPool(new PoolGeometry(CHUNK_BYTES, CHUNKS));

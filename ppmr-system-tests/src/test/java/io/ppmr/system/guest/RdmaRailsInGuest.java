@@ -87,7 +87,7 @@ class RdmaRailsInGuest {
     /** Receives chunks whose bytes are determined by their round and place, each of them once a round. */
     private final class Taken implements Arrivals {
         private final List<String> broken = new CopyOnWriteArrayList<>();
-        /** Of each slot the rounds in which something was shown. */
+        /** The rounds in which something was shown, for each slot. */
         private final AtomicIntegerArray shown = new AtomicIntegerArray(CHUNKS);
 
         @Override

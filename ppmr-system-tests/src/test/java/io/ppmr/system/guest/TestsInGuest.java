@@ -94,8 +94,8 @@ final class TestsInGuest {
     }
 
     /**
-     * Our classes, and the benchmarks with the one library that only they need. Without built benchmarks, only our
-     * classes.
+     * Our classes, and the benchmarks with the one library that only they need. Without built benchmarks, it has only
+     * our classes.
      */
     private static String classPath() throws IOException {
         StringBuilder path = new StringBuilder(System.getProperty("java.class.path"));

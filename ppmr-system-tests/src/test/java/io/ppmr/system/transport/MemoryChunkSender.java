@@ -39,7 +39,7 @@ public final class MemoryChunkSender implements RailSender.RailConnection {
     private final Thread thread = LogContext.thread(this::run, "test-memory-sender");
     private Writable target;
     private long nextOrder;
-    /** Of each chunk its place among all, or {@link #NOT_HERE}. */
+    /** The place of each chunk among all, or {@link #NOT_HERE}. */
     private final long[] orders;
 
     private volatile Releases releases;

@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** A chart in text of the bytes written and read over time. For one thread. */
+/** A chart in text of the bytes written and read over time. It is for one thread. */
 final class Timeline {
     private static final int WIDTH = 30;
     private static final int MAX_ROWS = 16;

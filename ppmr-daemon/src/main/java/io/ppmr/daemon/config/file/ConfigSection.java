@@ -11,7 +11,7 @@ import java.util.Locale;
 import java.util.Optional;
 
 /**
- * A section of a configuration file, as the record of its values declares it. Immutable.
+ * A section of a configuration file, as the record of its values declares it. It is immutable.
  *
  * @param type the record
  * @param name its name, as in {@code [name]}, or empty for the top of the file and for entries of a list
